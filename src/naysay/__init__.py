@@ -1,0 +1,1 @@
+"""naysay: what must never be true of two rows of a table."""

@@ -1,0 +1,61 @@
+"""Every error that naysay raises on purpose, each with the exit code that the command line gives it."""
+
+from __future__ import annotations
+
+
+class NaysayError(Exception):
+    """Something a person can put right; the message says what, where, and what to do."""
+
+    exit_code = 2
+
+
+class RuleError(NaysayError):
+    """A rule that cannot be read or does not fit the table.
+
+    `line` and `column` count from 1; `source` names the file or is empty. The text of the error holds the
+    offending line with a caret under the place.
+    """
+
+    def __init__(
+        self, message: str, *, text: str = "", line: int = 1, column: int = 1, source: str = "", hint: str = ""
+    ) -> None:
+        self.message = message
+        self.text = text
+        self.line = line
+        self.column = column
+        self.source = source
+        self.hint = hint
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        place = f"{self.source or 'rule'}:{self.line}:{self.column}"
+        lines = [f"{place}: {self.message}"]
+        if self.text:
+            lines += [f"    {self.text}", "    " + " " * (self.column - 1) + "^"]
+        if self.hint:
+            lines.append(self.hint)
+        return "\n".join(lines)
+
+
+class TableError(NaysayError):
+    """A frame or file that cannot be read as a table, or a column of a type that rules cannot compare."""
+
+
+class UsageError(NaysayError):
+    """Arguments that contradict each other or ask for something that does not exist."""
+
+
+class StateError(NaysayError):
+    """Durable state that is damaged, foreign, or of an unknown version."""
+
+    exit_code = 3
+
+
+class ResourceError(NaysayError):
+    """Work that would exceed a limit that was set; raised before the work, with the estimate."""
+
+    exit_code = 4
+
+
+class CountOverflow(ResourceError):
+    """A count beyond 64 bits."""

@@ -1,0 +1,100 @@
+"""A rule in normal form: one join between a left and a right side, still in terms of column names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from naysay.rule.model import Column, Op, Predicate, Row, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A column of the left row against a column of the right row, for equality or for difference."""
+
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """left < right, or left > right where `descending`; with equality allowed unless `strict`."""
+
+    left: str
+    right: str
+    descending: bool
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """What a rule asks of a pair: filters on each row alone, then equalities, orders and differences between them.
+
+    A pair of distinct rows breaks the rule when all parts hold. A one-row rule has filters on the left alone.
+    """
+
+    key: tuple[Match, ...]
+    order: tuple[Order, ...]
+    differs: tuple[Match, ...]
+    left_filter: tuple[Predicate, ...]
+    right_filter: tuple[Predicate, ...]
+    one_row: bool
+
+    @property
+    def irreflexive(self) -> bool:
+        """No row can meet itself: some part compares a column with itself strictly."""
+        return any(match.left == match.right for match in self.differs) or any(
+            order.left == order.right and order.strict for order in self.order
+        )
+
+    @property
+    def symmetric(self) -> bool:
+        """(t, s) breaks it exactly when (s, t) does, as far as the form of the rule shows."""
+        return (
+            not self.one_row
+            and _mirrored(self.key)
+            and _mirrored(self.differs)
+            and {_mirror_order(order) for order in self.order} == set(self.order)
+            and {predicate.swapped() for predicate in self.left_filter} == set(self.right_filter)
+        )
+
+
+def join_of(rule: Rule) -> Join:
+    """Sort a rule's predicates into the parts of a join."""
+    key: list[Match] = []
+    order: list[Order] = []
+    differs: list[Match] = []
+    filters: dict[Row, list[Predicate]] = {Row.LEFT: [], Row.RIGHT: []}
+    for predicate in rule.predicates:
+        if len(predicate.rows) == 1:
+            filters[predicate.left.row].append(predicate)
+            continue
+        if predicate.left.row is Row.RIGHT:
+            predicate = predicate.flipped()
+        left, right = predicate.left.name, _column(predicate.right).name
+        if predicate.op is Op.EQ:
+            key.append(Match(left, right))
+        elif predicate.op is Op.NE:
+            differs.append(Match(left, right))
+        else:
+            order.append(Order(left, right, predicate.op in (Op.GT, Op.GE), predicate.op.is_strict))
+    return Join(
+        key=tuple(dict.fromkeys(key)),
+        order=tuple(dict.fromkeys(order)),
+        differs=tuple(dict.fromkeys(differs)),
+        left_filter=tuple(filters[Row.LEFT]),
+        right_filter=tuple(filters[Row.RIGHT]),
+        one_row=rule.is_one_row,
+    )
+
+
+def _column(operand: object) -> Column:
+    assert isinstance(operand, Column)
+    return operand
+
+
+def _mirrored(matches: tuple[Match, ...]) -> bool:
+    return {Match(match.right, match.left) for match in matches} == set(matches)
+
+
+def _mirror_order(order: Order) -> Order:
+    return Order(order.right, order.left, not order.descending, order.strict)

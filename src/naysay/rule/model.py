@@ -1,0 +1,159 @@
+"""Rules as values: what must never be true of two rows (or of one).
+
+The text of a rule may call its rows anything; here they are always LEFT and RIGHT, which render as `t` and `s`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+Value = bool | int | float | Decimal | str | datetime.date | datetime.time | datetime.datetime
+
+
+class Row(Enum):
+    """Which of the two rows of a pair a column belongs to."""
+
+    LEFT = "t"
+    RIGHT = "s"
+
+    @property
+    def other(self) -> Row:
+        return Row.RIGHT if self is Row.LEFT else Row.LEFT
+
+
+class Op(Enum):
+    """A comparison. `flipped` swaps its operands, `negated` is true exactly where it is false (nulls aside)."""
+
+    EQ = "=="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+    @property
+    def flipped(self) -> Op:
+        return _FLIPPED.get(self, self)
+
+    @property
+    def negated(self) -> Op:
+        return _NEGATED[self]
+
+    @property
+    def is_order(self) -> bool:
+        return self not in (Op.EQ, Op.NE)
+
+    @property
+    def is_strict(self) -> bool:
+        """No value stands in this relation to itself."""
+        return self in (Op.NE, Op.LT, Op.GT)
+
+    @property
+    def compare(self) -> Callable[[Any, Any], Any]:
+        return _COMPARE[self]
+
+
+_FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+_NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
+_COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+
+
+class Nulls(Enum):
+    """What a comparison with null means: false always (SQL), or null as a value without order (EQUAL)."""
+
+    SQL = "sql"
+    EQUAL = "equal"
+
+
+class Severity(Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    row: Row
+    name: str
+
+    def swapped(self) -> Column:
+        return Column(self.row.other, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`left op right`, where left is always a column: a constant on the left is flipped by the parser."""
+
+    left: Column
+    op: Op
+    right: Column | Constant
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (self.left, self.right) if isinstance(self.right, Column) else (self.left,)
+
+    @property
+    def rows(self) -> frozenset[Row]:
+        return frozenset(column.row for column in self.columns)
+
+    def swapped(self) -> Predicate:
+        """The same predicate with the roles of the two rows exchanged."""
+        right = self.right.swapped() if isinstance(self.right, Column) else self.right
+        return Predicate(self.left.swapped(), self.op, right)
+
+    def flipped(self) -> Predicate:
+        """The same meaning with the two columns written the other way round."""
+        assert isinstance(self.right, Column)
+        return Predicate(self.right, self.op.flipped, self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A set of predicates that must never hold together, and what a person says about it.
+
+    A rule that names a single row variable is a one-row rule; its columns are all LEFT.
+    `max_violations` and `max_fraction` are tolerances: the rule passes while violations (or their share of all
+    ordered pairs; of all rows for a one-row rule) stay at or below them.
+    """
+
+    predicates: tuple[Predicate, ...]
+    name: str = ""
+    severity: Severity = Severity.ERROR
+    max_violations: int | None = None
+    max_fraction: float | None = None
+    description: str = ""
+
+    @property
+    def is_one_row(self) -> bool:
+        return all(column.row is Row.LEFT for column in self.columns)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for predicate in self.predicates for column in predicate.columns)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of all columns it mentions, each once, in order of appearance."""
+        return tuple(dict.fromkeys(column.name for column in self.columns))
+
+    def swapped(self) -> Rule:
+        """The symmetric twin: t and s exchanged. Broken by (s, t) exactly where this is broken by (t, s)."""
+        return replace(self, predicates=tuple(predicate.swapped() for predicate in self.predicates))
