@@ -1,0 +1,25 @@
+"""What every test shares: hypothesis profiles, and the folder of papers and data beside the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_CHECKS = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+# No deadline: the first call of a kernel compiles it. `ci` repeats the same examples; `soak` draws new ones each time.
+settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=_CHECKS)
+settings.register_profile("soak", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=_CHECKS)
+settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of papers and data beside the checkout; tests that need it are skipped where it is missing."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("there is no ../shared beside this checkout")
+    return folder

@@ -1,0 +1,151 @@
+"""The types that rules compare, with small pools of values chosen to collide, to tie and to sit on edges."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+UTC = datetime.timezone.utc
+INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+NAN, INFINITY = float("nan"), float("inf")
+EXACT = 2**53  # up to here a float64 holds every integer
+SINGLE = 2**24  # and up to here a float32
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """One Arrow type: values that often coincide with those of its family, values on its edges, a rising series.
+
+    `nth(k)` ascends strictly for k in [0, 127].
+    """
+
+    type: pa.DataType
+    family: str
+    common: tuple[Any, ...]
+    edges: tuple[Any, ...]
+    nth: Callable[[int], Any]
+
+    @property
+    def pool(self) -> tuple[Any, ...]:
+        return self.common + self.edges
+
+
+def _integer(type: pa.DataType, *edges: int) -> Sort:
+    common = (0, 1, 2, 3) if str(type).startswith("u") else (0, 1, 2, 3, -1)
+    return Sort(type, "number", common, edges, lambda k: k)
+
+
+def _decimal(precision: int, scale: int, *edges: str) -> Sort:
+    common = tuple(Decimal(text) for text in ("0", "1", "2", "3", "-1"))
+    step = Decimal(1).scaleb(-scale)
+    return Sort(
+        pa.decimal128(precision, scale), "number", common, tuple(map(Decimal, edges)), lambda k: k * step
+    )
+
+
+def _text(type: pa.DataType) -> Sort:
+    # U+FF5E sorts below U+1F600 in UTF-8 but above it in UTF-16; é stands composed and decomposed.
+    common = ("a", "b", "ab", "B", "")
+    edges = ("é", "e\u0301", "\uff5e", "\U0001f600", "a\x00", "a\x00b", " a", "z" * 20, "null", "10", "9", "it's \"x\"")
+    return Sort(type, "text", common, edges, lambda k: f"{k:03d}")
+
+
+def _moment(type: pa.DataType, family: str, *edges: int) -> Sort:
+    # Counted in the type's own unit; a second, a millisecond and a microsecond mean the same in every unit.
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type.unit]
+    common = (0, per_second, 2 * per_second, 3600 * per_second, 86399 * per_second)
+    return Sort(type, family, common, edges, lambda k: k)
+
+
+def _float(type: pa.DataType, *edges: float) -> Sort:
+    common = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, NAN)
+    return Sort(type, "number", common, (INFINITY, -INFINITY, 0.5, *edges), lambda k: k / 2)
+
+
+def _date(type: pa.DataType) -> Sort:
+    start = datetime.date(2024, 2, 28)
+    common = tuple(start + datetime.timedelta(days=k) for k in range(4))
+    edges = (datetime.date.min, datetime.date.max, datetime.date(1969, 12, 31), datetime.date(1970, 1, 1))
+    return Sort(type, "date", common, edges, lambda k: start + datetime.timedelta(days=k))
+
+
+SORTS: tuple[Sort, ...] = (
+    _integer(pa.int8(), 127, -128),
+    _integer(pa.int16(), 2**15 - 1, -(2**15)),
+    _integer(pa.int32(), 2**31 - 1, -(2**31), SINGLE, SINGLE + 1),
+    _integer(pa.int64(), EXACT - 1, EXACT, EXACT + 1, 2**63 - 1, -(2**63), SINGLE, SINGLE + 1),
+    _integer(pa.int64(), EXACT - 1, EXACT, EXACT + 1, 2**63 - 1, -(2**63), -EXACT - 1, -EXACT),
+    _integer(pa.uint8(), 255, 127),
+    _integer(pa.uint32(), 2**32 - 1, 2**31),
+    _integer(pa.uint64(), EXACT, EXACT + 1, 2**63 - 1, 2**63, 2**64 - 1),
+    _float(pa.float32(), float(SINGLE), 0.10000000149011612, float(EXACT), 2.0**63),
+    _float(pa.float64(), float(EXACT - 1), float(EXACT), float(EXACT + 2), 2.0**63, -(2.0**63), 2.0**64, 0.1, 5e-324),
+    _float(pa.float64(), float(SINGLE), 0.10000000149011612, -float(EXACT), 1.7976931348623157e308, -5e-324),
+    _decimal(10, 2, "0.50", "0.10", "0.01", "-0.01", "99999999.99"),
+    _decimal(20, 0, str(EXACT), str(EXACT + 1), str(2**63), str(2**64 - 1), str(10**20 - 1)),
+    _decimal(38, 10, "0.5", "0.1", "0.0000000001", str(EXACT + 1), "9999999999999999999999999999.9999999999"),
+    _text(pa.string()),
+    _text(pa.large_string()),
+    _text(pa.dictionary(pa.int32(), pa.string())),
+    _text(pa.dictionary(pa.int8(), pa.string())),
+    Sort(pa.bool_(), "bool", (False, True), (), lambda k: k > 63),
+    _date(pa.date32()),
+    _moment(pa.time32("ms"), "time", 1, 86_399_999),
+    _moment(pa.time64("us"), "time", 1, 1000, 86_399_999_999),
+    _moment(pa.time64("ns"), "time", 1, 1000, 1_000_000, 86_399_999_999_999),
+    _moment(pa.timestamp("s"), "local", -1, 253_402_300_799),
+    _moment(pa.timestamp("us"), "local", 1, -1, 1000, 253_402_300_799_999_999),
+    _moment(pa.timestamp("ns"), "local", 1, -1, 1000, 2**63 - 1, -(2**63) + 1),
+    _moment(pa.timestamp("ms", "UTC"), "instant", 1, -1),
+    _moment(pa.timestamp("us", "UTC"), "instant", 1, -1, 1000, 1_698_541_200_000_000),
+    _moment(pa.timestamp("us", "Europe/Berlin"), "instant", 1, 1_698_541_200_000_000, 1_698_537_600_000_000),
+    _moment(pa.timestamp("ns", "America/New_York"), "instant", 1, -1, 1000, 2**63 - 1),
+)
+
+FAMILIES: dict[str, tuple[Sort, ...]] = {
+    family: tuple(sort for sort in SORTS if sort.family == family)
+    for family in dict.fromkeys(sort.family for sort in SORTS)
+}
+
+# What a rule's text can say beside a column of each family: finite numbers, and times to the microsecond.
+CONSTANTS: dict[str, tuple[Any, ...]] = {
+    "number": (
+        *(0, 1, 2, 3, -1, 300, EXACT, EXACT + 1, SINGLE + 1, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**30),
+        *(0.0, -0.0, 1.0, 0.5, 1.5, 0.1, float(EXACT), 2.0**63, 1e300),
+        *(Decimal("1"), Decimal("1.00"), Decimal("0.1"), Decimal("0.5"), Decimal("1e-20"), Decimal(EXACT + 1)),
+    ),
+    "text": ("a", "b", "ab", "", "é", "e\u0301", "\uff5e", "\U0001f600", "it's", "zz"),
+    "bool": (False, True),
+    "date": (*_date(pa.date32()).common, datetime.date.min, datetime.date(2023, 1, 1)),
+    "time": (datetime.time(0), datetime.time(0, 0, 1), datetime.time(1), datetime.time(23, 59, 59, 999999)),
+    "local": (
+        *(datetime.datetime(1970, 1, 1), datetime.datetime(1970, 1, 1, 0, 0, 1), datetime.datetime(1970, 1, 1, 1)),
+        *(datetime.datetime(1970, 1, 1, 0, 0, 0, 1), datetime.datetime(1969, 12, 31), datetime.datetime.max),
+    ),
+    "instant": (
+        *(datetime.datetime(1970, 1, 1, tzinfo=UTC), datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        *(datetime.datetime(1970, 1, 1, 5, 30, tzinfo=INDIA), datetime.datetime(2023, 10, 29, 1, tzinfo=UTC)),
+    ),
+}
+
+
+def array_of(sort: Sort, values: list[Any], rng: random.Random | None = None) -> pa.Array:
+    """An Arrow array of the sort's type.
+
+    With an rng a dictionary is as untidy as Arrow allows: unused, repeated and null entries, in no order.
+    """
+    if not pa.types.is_dictionary(sort.type) or rng is None or rng.random() < 0.5:
+        return pa.array(values, sort.type)
+    entries: list[Any] = [*dict.fromkeys(values), "unused", *values[:2]]
+    rng.shuffle(entries)
+    places: dict[Any, list[int]] = {}
+    for place, entry in enumerate(entries):
+        places.setdefault(entry, []).append(place)
+    indices = [None if value is None and rng.random() < 0.5 else rng.choice(places[value]) for value in values]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, sort.type.index_type), pa.array(entries, pa.string()))
