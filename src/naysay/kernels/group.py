@@ -63,51 +63,56 @@ def dense_groups(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64
 
 
 @kernel
-def count_equal_within(keys: Int64Array, parts: int, part: int) -> int:
-    """Sum c * c over the distinct keys of a column, c the number of rows with the key. O(n) expected.
+def partition_keys(keys: Int64Array, n_bits: int) -> tuple[Int64Array, Int64Array]:
+    """Bring keys with the same leading hash bits together, so that each part's hash table stays in the cache.
 
-    Looks only at keys whose hash falls into `part` of `parts` (a power of two), so that parts may run side by side
-    and add up. Keys are not negative.
+    Gives the keys part by part, and where each of the 2^n_bits parts starts. n_bits is at least 1. O(n).
     """
-    bits = table_bits(keys.size // parts + 64)
-    mask = np.uint64(parts - 1)
-    wanted = np.uint64(part)
-    shift = np.uint64(64 - bits)
-    slots = np.full(1 << bits, _EMPTY, np.int64)
-    counts = np.zeros(1 << bits, np.int32)
-    used = 0
-    total = 0
+    n_parts = 1 << n_bits
+    shift = np.uint64(64 - n_bits)
+    starts = np.zeros(n_parts + 1, np.int64)
     for key in keys:
-        if parts > 1 and ((np.uint64(key) * _MULTIPLIER) >> np.uint64(20)) & mask != wanted:
-            continue
-        slot = slot_of(key, slots, shift)
-        if slots[slot] == _EMPTY:
-            slots[slot] = key
-            used += 1
-            if 2 * used > slots.size:
-                slots, counts = _grow(slots, counts)
-                shift -= np.uint64(1)
-                slot = slot_of(key, slots, shift)
-        # (c + 1)^2 - c^2 = 2c + 1
-        total += 2 * np.int64(counts[slot]) + 1
-        counts[slot] += np.int32(1)
-    return total
+        starts[np.int64((np.uint64(key) * _MULTIPLIER) >> shift) + 1] += 1
+    for part in range(n_parts):
+        starts[part + 1] += starts[part]
+    positions = starts.copy()
+    parted = np.empty_like(keys)
+    for key in keys:
+        part = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        parted[positions[part]] = key
+        positions[part] += 1
+    return parted, starts
 
 
 @kernel
-def _grow(slots: Int64Array, counts: NDArray[np.int32]) -> tuple[Int64Array, NDArray[np.int32]]:
-    bigger = np.full(2 * slots.size, _EMPTY, np.int64)
-    kept = np.zeros(2 * slots.size, np.int32)
-    bits = 0
-    while (1 << bits) < bigger.size:
-        bits += 1
-    shift = np.uint64(64 - bits)
-    for i in range(slots.size):
-        if slots[i] != _EMPTY:
-            slot = slot_of(slots[i], bigger, shift)
-            bigger[slot] = slots[i]
-            kept[slot] = counts[i]
-    return bigger, kept
+def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: int) -> int:
+    """Sum c * c over the distinct keys of the parts first..last-1, c the number of rows with the key.
+
+    Takes what `partition_keys` gives. O(n) expected.
+    """
+    largest = 0
+    for part in range(first, last):
+        largest = max(largest, starts[part + 1] - starts[part])
+    bits = table_bits(largest)
+    mask = np.int64((1 << bits) - 1)
+    slots = np.empty(1 << bits, np.int64)
+    counts = np.empty(1 << bits, np.int64)
+    total = 0
+    for part in range(first, last):
+        slots[:] = _EMPTY
+        for i in range(starts[part], starts[part + 1]):
+            key = parted[i]
+            # The leading bits of the hash are the same in a part: use those below.
+            slot = np.int64((np.uint64(key) * _MULTIPLIER) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == _EMPTY:
+                slots[slot] = key
+                counts[slot] = 0
+            # (c + 1)^2 - c^2 = 2c + 1
+            total += 2 * counts[slot] + 1
+            counts[slot] += 1
+    return total
 
 
 @kernel

@@ -1,0 +1,295 @@
+"""For each left row, how many right rows stand in all of a join's orders to it, within the same key.
+
+All kernels add to `out[place of the left row]` `sign` times that number, so that inclusion and exclusion over
+disequalities is a sequence of calls. "Sorted" means ascending by (key, first order), as places into the side's arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.kernels.compile import kernel
+
+Int64Array = NDArray[np.int64]
+
+# Below this many pairs, comparing them all is cheaper than dividing further.
+_BRUTE_PAIRS = 2048
+
+
+@kernel
+def add_partners_equal(left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array) -> None:
+    """Count right rows with the left row's key. Keys lie in a small range [0, n_keys). O(n + n_keys)."""
+    counts = np.zeros(n_keys, np.int64)
+    for key in right_key:
+        counts[key] += 1
+    for i in range(left_key.size):
+        out[i] += sign * counts[left_key[i]]
+
+
+@kernel
+def add_partners_one(
+    left_key: Int64Array,
+    left_x: Int64Array,
+    left_sorted: Int64Array,
+    right_key: Int64Array,
+    right_x: Int64Array,
+    right_sorted: Int64Array,
+    sign: int,
+    out: Int64Array,
+) -> None:
+    """Count right rows with the same key and left.x < right.x. O(n) once both sides are sorted by (key, x)."""
+    n_right = right_sorted.size
+    above = 0
+    end = 0
+    for i in left_sorted:
+        key = left_key[i]
+        while end < n_right and right_key[right_sorted[end]] <= key:
+            end += 1
+        while above < n_right:
+            j = right_sorted[above]
+            if right_key[j] > key or (right_key[j] == key and right_x[j] > left_x[i]):
+                break
+            above += 1
+        out[i] += sign * max(end - above, 0)
+
+
+@kernel
+def add_partners_two(
+    left: tuple[Int64Array, Int64Array, Int64Array],
+    left_sorted: Int64Array,
+    right: tuple[Int64Array, Int64Array, Int64Array],
+    right_sorted: Int64Array,
+    n_ranks: int,
+    sign: int,
+    out: Int64Array,
+) -> None:
+    """Count right rows with the same key, left.x < right.x and left.y < right.y. O(n log n).
+
+    A side is (key, x, y) with y a rank in [0, n_ranks), comparable within a key; both sides are sorted by (key, x).
+    Sweeps down x with a Fenwick tree over y, emptied after each key.
+    """
+    left_key, left_x, left_y = left
+    right_key, right_x, right_y = right
+    tree = np.zeros(n_ranks + 1, np.int32)
+    i = left_sorted.size - 1
+    j = right_sorted.size - 1
+    while i >= 0:
+        key = left_key[left_sorted[i]]
+        while j >= 0 and right_key[right_sorted[j]] > key:
+            j -= 1
+        first = j
+        inserted = 0
+        while i >= 0 and left_key[left_sorted[i]] == key:
+            place = left_sorted[i]
+            x = left_x[place]
+            while j >= 0 and right_key[right_sorted[j]] == key and right_x[right_sorted[j]] > x:
+                node = n_ranks - right_y[right_sorted[j]]
+                while node <= n_ranks:
+                    tree[node] += np.int32(1)
+                    node += node & -node
+                inserted += 1
+                j -= 1
+            # Ranks are stored from the top: ranks above y are the nodes 1 .. n_ranks - 1 - y.
+            node = n_ranks - 1 - left_y[place]
+            total = 0
+            while node > 0:
+                total += tree[node]
+                node -= node & -node
+            out[place] += sign * total
+            i -= 1
+        for back in range(inserted):
+            node = n_ranks - right_y[right_sorted[first - back]]
+            while node <= n_ranks and tree[node] != 0:
+                tree[node] = np.int32(0)
+                node += node & -node
+
+
+@kernel
+def ranks_within(
+    left_key: Int64Array, right_key: Int64Array, places: Int64Array, left_codes: Int64Array, right_codes: Int64Array
+) -> tuple[Int64Array, Int64Array, int]:
+    """Rank codes among those of the same key, jointly for both sides, from 0 for each key.
+
+    `places` sorts the left rows followed by the right rows by (key, code). Gives both sides' ranks and a bound on
+    them. O(n).
+    """
+    n_left = left_key.size
+    left_ranks = np.empty(n_left, np.int64)
+    right_ranks = np.empty(right_key.size, np.int64)
+    last_key = np.int64(-1)
+    last_code = np.int64(0)
+    rank = 0
+    highest = 0
+    for place in places:
+        is_left = place < n_left
+        key = left_key[place] if is_left else right_key[place - n_left]
+        code = left_codes[place] if is_left else right_codes[place - n_left]
+        if key != last_key:
+            rank = 0
+        elif code != last_code:
+            rank += 1
+        highest = max(highest, rank)
+        last_key, last_code = key, code
+        if is_left:
+            left_ranks[place] = rank
+        else:
+            right_ranks[place - n_left] = rank
+    return left_ranks, right_ranks, highest + 1
+
+
+@kernel
+def add_partners_many(
+    left_key: Int64Array,
+    left_orders: Int64Array,
+    left_sorted: Int64Array,
+    right_key: Int64Array,
+    right_orders: Int64Array,
+    right_sorted: Int64Array,
+    sign: int,
+    out: Int64Array,
+) -> None:
+    """Count right rows with the same key and left < right in every order. O(n log^(k-1) n) for k orders.
+
+    Orders are arrays [k, n]; both sides are sorted by (key, orders[0]). Divide and conquer over one order after the
+    other (Bentley, Multidimensional divide-and-conquer, 1980), down to a merge in the first.
+    """
+    n_left = left_sorted.size
+    n_right = right_sorted.size
+    i = 0
+    j = 0
+    while i < n_left:
+        key = left_key[left_sorted[i]]
+        left_end = i
+        while left_end < n_left and left_key[left_sorted[left_end]] == key:
+            left_end += 1
+        while j < n_right and right_key[right_sorted[j]] < key:
+            j += 1
+        right_end = j
+        while right_end < n_right and right_key[right_sorted[right_end]] == key:
+            right_end += 1
+        if right_end > j:
+            _divide(
+                left_orders,
+                left_sorted[i:left_end].copy(),
+                right_orders,
+                right_sorted[j:right_end].copy(),
+                left_orders.shape[0],
+                sign,
+                out,
+            )
+        i = left_end
+        j = right_end
+
+
+@kernel
+def _divide(
+    left_orders: Int64Array,
+    left: Int64Array,
+    right_orders: Int64Array,
+    right: Int64Array,
+    n_orders: int,
+    sign: int,
+    out: Int64Array,
+) -> None:
+    """Count over the first n_orders orders; the others are known to hold. Places ascend in orders[0]."""
+    while True:
+        if left.size == 0 or right.size == 0:
+            return
+        if left.size * right.size <= _BRUTE_PAIRS:
+            _compare_all(left_orders, left, right_orders, right, n_orders, sign, out)
+            return
+        if n_orders == 1:
+            _merge(left_orders[0], left, right_orders[0], right, sign, out)
+            return
+        last = n_orders - 1
+        left_low, left_high = _bounds(left_orders[last], left)
+        right_low, right_high = _bounds(right_orders[last], right)
+        if left_low >= right_high:
+            return
+        if left_high < right_low:
+            n_orders = last
+            continue
+        pivot = _pivot(left_orders[last], left, right_orders[last], right, min(left_low, right_low))
+        left_below, left_above = _split(left_orders[last], left, pivot)
+        right_below, right_above = _split(right_orders[last], right, pivot)
+        _divide(left_orders, left_below, right_orders, right_above, last, sign, out)
+        _divide(left_orders, left_below, right_orders, right_below, n_orders, sign, out)
+        left = left_above
+        right = right_above
+
+
+@kernel
+def _compare_all(
+    left_orders: Int64Array,
+    left: Int64Array,
+    right_orders: Int64Array,
+    right: Int64Array,
+    n_orders: int,
+    sign: int,
+    out: Int64Array,
+) -> None:
+    for i in left:
+        total = 0
+        for j in right:
+            holds = True
+            for order in range(n_orders):
+                holds &= left_orders[order, i] < right_orders[order, j]
+            total += holds
+        out[i] += sign * total
+
+
+@kernel
+def _merge(
+    left_codes: Int64Array, left: Int64Array, right_codes: Int64Array, right: Int64Array, sign: int, out: Int64Array
+) -> None:
+    above = 0
+    for i in left:
+        while above < right.size and right_codes[right[above]] <= left_codes[i]:
+            above += 1
+        out[i] += sign * (right.size - above)
+
+
+@kernel
+def _bounds(codes: Int64Array, places: Int64Array) -> tuple[int, int]:
+    low = codes[places[0]]
+    high = low
+    for place in places:
+        low = min(low, codes[place])
+        high = max(high, codes[place])
+    return low, high
+
+
+@kernel
+def _pivot(left_codes: Int64Array, left: Int64Array, right_codes: Int64Array, right: Int64Array, low: int) -> int:
+    """A middling code above `low`, from a sample of both sides: something lies below it and something at or above."""
+    n_sample = 31
+    sample = np.empty(2 * n_sample, np.int64)
+    for i in range(n_sample):
+        sample[i] = left_codes[left[i * left.size // n_sample]]
+        sample[n_sample + i] = right_codes[right[i * right.size // n_sample]]
+    sample.sort()
+    if sample[n_sample] > low:
+        return sample[n_sample]
+    # The commonest case of ties: the smallest code fills half of the sample. Cut right above it.
+    return low + 1
+
+
+@kernel
+def _split(codes: Int64Array, places: Int64Array, pivot: int) -> tuple[Int64Array, Int64Array]:
+    """Places with codes below the pivot, and the others, each in the order they came."""
+    n_below = 0
+    for place in places:
+        n_below += codes[place] < pivot
+    below = np.empty(n_below, np.int64)
+    above = np.empty(places.size - n_below, np.int64)
+    b = 0
+    a = 0
+    for place in places:
+        if codes[place] < pivot:
+            below[b] = place
+            b += 1
+        else:
+            above[a] = place
+            a += 1
+    return below, above
