@@ -52,19 +52,18 @@ def floor_of_floats(
 
     `beyond` is the least int64 where nothing was lost, else `order`, the rank-keeping key of the float: so rows
     compare as (limbs, beyond). Floats too large for the limbs saturate. A row whose exponent is 99999 (infinity, NaN)
-    saturates upward or downward by the sign of its mantissa. `limbs` must hold 54 + 4 * power bits and more.
+    saturates upward or downward by the sign of its mantissa. There are at least
+    four limbs, and they hold more than 54 + 4 * power bits.
     """
     n_rows, n_limbs = limbs.shape
     n_bits = 32 * n_limbs
     for row in range(n_rows):
+        sign = np.int64(-1) if mantissa[row] < 0 else np.int64(0)
         limbs[row, 0] = mantissa[row] & _MASK
-        limbs[row, 1] = mantissa[row] >> 32
-        for k in range(2, n_limbs):
-            limbs[row, k] = -1 if mantissa[row] < 0 else 0
-        if n_limbs > 2:
-            limbs[row, 1] &= _MASK
-            for k in range(2, n_limbs - 1):
-                limbs[row, k] &= _MASK
+        limbs[row, 1] = (mantissa[row] >> 32) & _MASK
+        for k in range(2, n_limbs - 1):
+            limbs[row, k] = sign & _MASK
+        limbs[row, n_limbs - 1] = sign
         beyond[row] = _EXACT
     multiply_power_of_ten(limbs, power)
     for row in range(n_rows):

@@ -1,0 +1,61 @@
+"""Columns to codes: the one door to `numbers.py` and `text.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from naysay.table.codes import BoolArray, Codes, Int64Array
+from naysay.table.column import Indexed, Text
+from naysay.table.numbers import encode_numbers
+from naysay.table.text import encode_text
+
+
+def encode(columns: Sequence[Indexed], *, ordered: bool) -> tuple[Codes, ...]:
+    """Codes of columns that compare with each other, in one space.
+
+    A column of nulls alone may stand beside columns of any kind.
+    """
+    plains = [column.plain for column in columns]
+    texts = [plain for plain in plains if isinstance(plain, Text)]
+    numbers = [plain for plain in plains if not isinstance(plain, Text)]
+    of_text = iter(encode_text(texts, ordered=ordered) if texts else ())
+    of_numbers = iter(encode_numbers(numbers) if numbers else ())
+    codes = [next(of_text if isinstance(plain, Text) else of_numbers) for plain in plains]
+    n_values = max(code.n_values for code in codes)
+    return tuple(_spread(replace(code, n_values=n_values), column) for code, column in zip(codes, columns, strict=True))
+
+
+def densify(codes: Sequence[Codes]) -> tuple[Codes, ...]:
+    """The same codes renumbered so that each of [0, n_values) stands at some valid row (n_values is 1 if none does)."""
+    present = distinct_codes([code.values if code.valid is None else code.values[code.valid] for code in codes])
+    made = []
+    for code in codes:
+        values = np.searchsorted(present, code.values).astype(np.int64, copy=False)
+        if code.valid is not None:
+            values[~code.valid] = 0
+        made.append(replace(code, values=values, n_values=max(1, len(present))))
+    return tuple(made)
+
+
+def distinct_codes(parts: Sequence[Int64Array]) -> Int64Array:
+    return np.unique(np.concatenate(parts))
+
+
+def _spread(codes: Codes, column: Indexed) -> Codes:
+    """Codes of a dictionary to codes of the rows that point into it."""
+    if column.index is None:
+        return codes
+    values = codes.values[column.index]
+    valid = _both(column.index_valid, None if codes.valid is None else codes.valid[column.index])
+    if valid is not None:
+        values[~valid] = 0
+    return replace(codes, values=values, valid=valid)
+
+
+def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right

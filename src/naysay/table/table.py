@@ -1,0 +1,145 @@
+"""A table whose columns turn into codes when first asked for, once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from naysay.rule.model import Column, Nulls, Predicate, Rule
+from naysay.table import fit
+from naysay.table.codes import BoolArray, Codes
+from naysay.table.column import Indexed, read_column
+from naysay.table.encode import densify, encode
+from naysay.table.filter import compare_codes, compare_constant
+from naysay.table.frame import to_arrow
+from naysay.table.kind import Kind, kind_of
+
+Made = TypeVar("Made")
+
+
+def from_frame(frame: Any) -> Table:
+    """A table from anything that speaks Arrow: pandas, Polars, DuckDB, pyarrow.
+
+    >>> import pyarrow as pa
+    >>> from_frame(pa.table({"a": [3, 1, 3]})).codes("a", ordered=True).values.tolist()
+    [2, 0, 2]
+    """
+    return frame if isinstance(frame, Table) else Table(to_arrow(frame))
+
+
+class Table:
+    """An Arrow table and the codes of its columns, encoded on demand and kept. Safe to use from several threads."""
+
+    def __init__(self, arrow: pa.Table) -> None:
+        self.arrow = arrow
+        self._cache = _Cache()
+
+    def __repr__(self) -> str:
+        return f"Table({self.n_rows} rows, {len(self.names)} columns)"
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.arrow.num_rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.arrow.column_names)
+
+    def kind(self, name: str) -> Kind:
+        """The kind of a column, Kind.OTHER included; RuleError where there is no such column."""
+        return kind_of(self.arrow.schema.field(fit.place(self.arrow.schema, name)).type)
+
+    def require(self, rule: Rule) -> None:
+        """Raise RuleError or TableError, naming column, type and remedy, where the rule does not fit the table."""
+        fit.check_rule(self.arrow.schema, rule)
+
+    def codes(self, name: str, *, ordered: bool) -> Codes:
+        """The codes of one column. Codes that keep order serve equality too, so numbers are encoded once for both."""
+        return self.joint((name,), ordered=ordered)[0]
+
+    def joint(self, names: Sequence[str], *, ordered: bool) -> tuple[Codes, ...]:
+        """The codes of columns that compare with each other, in one code space."""
+        names = tuple(names)
+        # Only text is cheaper without order; the rest has one encoding.
+        ordered = ordered or not any(self.kind(name) is Kind.TEXT for name in names)
+        return self._cache.get(("joint", names, ordered), lambda: self._encode(names, ordered))
+
+    def ranks(self, names: Sequence[str], *, ordered: bool = True) -> tuple[Codes, ...]:
+        """As `joint`, but dense: each code in [0, n_values) stands at some valid row of some column.
+
+        Where no row is valid n_values is 1 all the same.
+        """
+        names = tuple(names)
+        return self._cache.get(("ranks", names, ordered), lambda: densify(self.joint(names, ordered=ordered)))
+
+    def holds(self, predicate: Predicate, nulls: Nulls) -> BoolArray:
+        """Whether a predicate about one row (`t.A op t.B`, `t.A op constant`) is true, for each row."""
+        fit.check_predicate(self.arrow.schema, predicate)
+        if isinstance(predicate.right, Column):
+            names = (predicate.left.name, predicate.right.name)
+            left, right = self.joint(names, ordered=predicate.op.is_order)
+            return compare_codes(left, predicate.op, right, nulls)
+        return compare_constant(self._column(predicate.left.name), predicate.op, predicate.right.value, nulls)
+
+    def prepare(self, columns: Sequence[tuple[tuple[str, ...], bool]], n_threads: int) -> None:
+        """Encode several groups of columns, each `(names, ordered)` as for `joint`, on threads."""
+        wanted = list(dict.fromkeys(columns))
+        if n_threads <= 1 or len(wanted) <= 1:
+            for names, ordered in wanted:
+                self.joint(names, ordered=ordered)
+            return
+        with ThreadPoolExecutor(min(n_threads, len(wanted))) as pool:
+            list(pool.map(lambda group: self.joint(group[0], ordered=group[1]), wanted))
+
+    def prefix(self, n_rows: int) -> Table:
+        """The first rows, without a copy, with codes of their own."""
+        return Table(self.arrow.slice(0, n_rows))
+
+    def take(self, rows: NDArray[np.int64]) -> pa.Table:
+        """The given rows, in the given order, as an Arrow table."""
+        return self.arrow.take(pa.array(rows, type=pa.int64()))
+
+    def select(self, names: Sequence[str]) -> Table:
+        """The named columns as a table of their own."""
+        return Table(self.arrow.select([fit.place(self.arrow.schema, name) for name in names]))
+
+    def _column(self, name: str) -> Indexed:
+        def read() -> Indexed:
+            fit.comparable_type(self.arrow.schema, name)
+            return read_column(self.arrow.column(fit.place(self.arrow.schema, name)))
+
+        return self._cache.get(("column", (name,), False), read)
+
+    def _encode(self, names: tuple[str, ...], ordered: bool) -> tuple[Codes, ...]:
+        distinct = list(dict.fromkeys(names))
+        fit.check_joint(self.arrow.schema, distinct)
+        codes = encode([self._column(name) for name in distinct], ordered=ordered)
+        of_name = dict(zip(distinct, codes, strict=True))
+        return tuple(of_name[name] for name in names)
+
+
+class _Cache:
+    """Values by key, each made once even when several threads ask at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[Any, Any] = {}
+        self._making: dict[Any, threading.Lock] = {}
+
+    def get(self, key: tuple[str, tuple[str, ...], bool], make: Callable[[], Made]) -> Made:
+        with self._lock:
+            if key in self._made:
+                found: Made = self._made[key]
+                return found
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            if key not in self._made:
+                self._made[key] = make()
+            value: Made = self._made[key]
+        return value
