@@ -113,8 +113,20 @@ def holds(predicate: Predicate, left: Record, right: Record, nulls: Nulls = Null
     def value_of(column: Column) -> Any:
         return left[column.name] if column.row is Row.LEFT else right[column.name]
 
-    other = value_of(predicate.right) if isinstance(predicate.right, Column) else predicate.right.value
-    return compare(predicate.op, value_of(predicate.left), other, nulls)
+    value = value_of(predicate.left)
+    if isinstance(predicate.right, Column):
+        return compare(predicate.op, value, value_of(predicate.right), nulls)
+    return compare(predicate.op, value, read_beside(predicate.right.value, value), nulls)
+
+
+def read_beside(constant: Any, value: Any) -> Any:
+    """A constant with a fraction, read in the type of the column: 0.1 is one tenth beside decimals, whichever way it
+    is written, and the nearest float beside floats."""
+    if isinstance(value, Decimal) and isinstance(constant, float) and math.isfinite(constant):
+        return constant if constant == int(constant) else Decimal(repr(constant))
+    if isinstance(value, float) and isinstance(constant, Decimal) and constant.is_finite():
+        return float(constant) if math.isfinite(float(constant)) else constant
+    return constant
 
 
 def breaks(rule: Rule, left: Record, right: Record, nulls: Nulls = Nulls.SQL) -> bool:
