@@ -87,15 +87,23 @@ def bind(table: Table, join: Join, nulls: Nulls) -> BoundJoin:
     left = Side(
         _numbers(left_rows, table.n_rows),
         _pick(left_key, left_rows),
-        tuple(_pick(left, left_rows) for left, _ in orders),
-        tuple(_pick(left, left_rows) for left, _, _ in differs),
+        tuple(_pick(codes, left_rows) for codes, _ in orders),
+        tuple(_pick(codes, left_rows) for codes, _, _ in differs),
     )
-    right = Side(
-        left.rows if mirror else _numbers(right_rows, table.n_rows),
-        left.key if mirror else _pick(right_key, right_rows),
-        tuple(_pick(right, right_rows) for _, right in orders),
-        left.differs if mirror else tuple(_pick(right, right_rows) for _, right, _ in differs),
-    )
+    if mirror:
+        # A strict order has the same codes on both sides: kernels then sort them once.
+        same = [
+            picked if left_codes is right_codes else _pick(right_codes, right_rows)
+            for picked, (left_codes, right_codes) in zip(left.order, orders, strict=True)
+        ]
+        right = replace(left, order=tuple(same))
+    else:
+        right = Side(
+            _numbers(right_rows, table.n_rows),
+            _pick(right_key, right_rows),
+            tuple(_pick(codes, right_rows) for _, codes in orders),
+            tuple(_pick(codes, right_rows) for _, codes, _ in differs),
+        )
     return BoundJoin(
         left, right, n_keys, tuple(n for _, _, n in differs), not join.irreflexive, mirror, join.symmetric
     )

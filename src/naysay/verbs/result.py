@@ -1,0 +1,104 @@
+"""What the verbs answer, whichever engine did the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from naysay.rule.model import Rule, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The fewest rows to delete so that a rule holds: exact where `least == most`, an interval elsewhere."""
+
+    least: int
+    most: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.least == self.most
+
+    def __str__(self) -> str:
+        return f"{self.least:,}" if self.is_exact else f"{self.least:,} to {self.most:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePair:
+    """One violation to show a person: which rows, what the rule compared in them, and why it breaks the rule.
+
+    `left` and `right` identify the rows (the user's key columns, or `row`, the row number from 0); for a one-row rule
+    `right` is None. `left_values` and `right_values` hold the compared columns.
+    """
+
+    left: Mapping[str, Any]
+    right: Mapping[str, Any] | None
+    left_values: Mapping[str, Any]
+    right_values: Mapping[str, Any] | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What a check found out about one rule.
+
+    `violations` counts ordered pairs (rows, for a one-row rule). After a quick check it, `rows_in_conflict` and
+    `rows_to_remove` are None where the rule is broken: the check stopped at the first violation.
+    """
+
+    rule: Rule
+    holds: bool
+    passes: bool
+    violations: int | None
+    rows_in_conflict: int | None
+    rows_to_remove: Removal | None
+    sample: tuple[SamplePair, ...]
+    strategy: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check of many rules found out about a table."""
+
+    engine: str
+    source: str
+    n_rows: int
+    columns: tuple[str, ...]
+    results: tuple[RuleResult, ...]
+    seconds: float
+    identity: str
+
+    @property
+    def passes(self) -> bool:
+        """No rule of severity `error` is broken beyond its tolerance."""
+        return not any(not result.passes and result.rule.severity is Severity.ERROR for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.passes else 1
+
+    def __iter__(self) -> Iterator[RuleResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, which: int | str) -> RuleResult:
+        if isinstance(which, int):
+            return self.results[which]
+        for result in self.results:
+            if result.rule.name == which:
+                return result
+        raise KeyError(which)
+
+
+def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
+    """Whether a number of violations is one that the rule tolerates; the share is of ordered pairs, or of rows."""
+    if violations == 0:
+        return True
+    if rule.max_violations is not None and violations <= rule.max_violations:
+        return True
+    n_possible = n_rows if rule.is_one_row else n_rows * (n_rows - 1)
+    return rule.max_fraction is not None and violations <= rule.max_fraction * n_possible
