@@ -52,12 +52,14 @@ _OPS = tuple(Op)
 
 def random_case(rng: random.Random, max_rows: int = 64) -> Case:
     """One case, wholly decided by the state of the rng."""
-    table, sorts = _random_table(rng, max_rows)
-    return Case(table, _random_rule(rng, sorts), Nulls.SQL if rng.random() < 0.7 else Nulls.EQUAL)
+    sorts = _random_sorts(rng)
+    rule = _random_rule(rng, sorts)
+    nulls = Nulls.SQL if rng.random() < 0.7 else Nulls.EQUAL
+    return Case(_random_table(rng, sorts, max_rows, _key_names(rule)), rule, nulls)
 
 
 def random_table(rng: random.Random, max_rows: int = 64) -> pa.Table:
-    return _random_table(rng, max_rows)[0]
+    return _random_table(rng, _random_sorts(rng), max_rows, frozenset())
 
 
 def random_rule(rng: random.Random, table: pa.Table) -> Rule:
@@ -65,24 +67,33 @@ def random_rule(rng: random.Random, table: pa.Table) -> Rule:
     return _random_rule(rng, _sorts_of(table))
 
 
-def _random_table(rng: random.Random, max_rows: int) -> tuple[pa.Table, dict[str, Sort]]:
-    n_rows = _random_size(rng, max_rows)
-    n_columns = rng.randint(1, 8) if rng.random() < 0.3 else rng.randint(2, 5)
+def _random_sorts(rng: random.Random) -> dict[str, Sort]:
+    """Columns by name: a few families, so that columns can be compared with each other."""
+    n_columns = rng.randint(1, 8) if rng.random() < 0.3 else rng.randint(4, 7)
     families = rng.choices(_FAMILIES, _FAMILY_WEIGHTS, k=rng.randint(1, 3))
     names = rng.sample(NAMES if rng.random() < 0.9 else ODD_NAMES, n_columns)
+    return {name: rng.choice(FAMILIES[rng.choice(families)]) for name in names}
+
+
+def _key_names(rule: Rule) -> frozenset[str]:
+    keys = [predicate for predicate in rule.predicates if predicate.op is Op.EQ and len(predicate.rows) == 2]
+    return frozenset(column.name for predicate in keys for column in predicate.columns)
+
+
+def _random_table(rng: random.Random, sorts: dict[str, Sort], max_rows: int, keys: frozenset[str]) -> pa.Table:
+    n_rows = _random_size(rng, max_rows)
     focus = rng.choice(("common", "common", "pool", "edges"))
     lengths = _random_lengths(rng, n_rows)
     offset = 0 if rng.random() < 0.9 else rng.randint(1, 9)
-    columns, sorts = [], {}
-    for name in names:
-        sort = sorts[name] = rng.choice(FAMILIES[rng.choice(families)])
-        values = _random_values(rng, sort, focus, n_rows + offset)
+    columns = []
+    for name, sort in sorts.items():
+        values = _random_values(rng, sort, focus, n_rows + offset, name in keys)
         columns.append(_random_layout(rng, sort, values, lengths, offset))
-    return pa.table(columns, names=names), sorts
+    return pa.table(columns, names=list(sorts))
 
 
 def _random_size(rng: random.Random, max_rows: int) -> int:
-    low, high = rng.choices(((0, 0), (1, 1), (2, 5), (6, 12), (13, 24), (25, 64)), (2, 3, 35, 40, 15, 5))[0]
+    low, high = rng.choices(((0, 0), (1, 1), (2, 5), (6, 12), (13, 24), (25, 64)), (2, 3, 26, 46, 18, 5))[0]
     return min(rng.randint(low, high), max_rows)
 
 
@@ -92,15 +103,16 @@ def _random_lengths(rng: random.Random, n_rows: int) -> list[int]:
     return [stop - start for start, stop in zip([0, *cuts], [*cuts, n_rows], strict=True)]
 
 
-def _random_values(rng: random.Random, sort: Sort, focus: str, n_values: int) -> list[Any]:
-    if rng.random() < 0.2:
+def _random_values(rng: random.Random, sort: Sort, focus: str, n_values: int, is_key: bool) -> list[Any]:
+    """Values with many ties; few distinct ones in a key, so that its groups have several rows."""
+    if rng.random() < (0.05 if is_key else 0.25):
         spread = rng.choice((8, 32, 128))
         values = [sort.nth(rng.randrange(spread)) for _ in range(n_values)]
     else:
         pool = getattr(sort, focus) or sort.common
-        palette = rng.sample(pool, min(len(pool), rng.choice((1, 2, 2, 3, 3, 4, 6, 20))))
-        values = rng.choices(palette, k=n_values)
-    null_share = rng.choice((0.0, 0.0, 0.0, 0.1, 0.3, 1.0 if rng.random() < 0.2 else 0.5))
+        n_distinct = rng.choice((1, 1, 2, 2, 3) if is_key else (1, 2, 3, 3, 4, 6, 20))
+        values = rng.choices(rng.sample(pool, min(len(pool), n_distinct)), k=n_values)
+    null_share = rng.choice((0.0, 0.0, 0.0, 0.0, 0.1, 0.2, 0.3, 1.0 if rng.random() < 0.2 else 0.5))
     if null_share:
         values = [None if rng.random() < null_share else value for value in values]
     return values
@@ -130,9 +142,11 @@ def _random_rule(rng: random.Random, sorts: dict[str, Sort]) -> Rule:
     if rng.random() < 0.06:
         return Rule(tuple(_random_filter(rng, sorts, names, Row.LEFT) for _ in range(rng.randint(1, 3))))
     _, keys, differs, orders = rng.choices(SHAPES, _SHAPE_WEIGHTS)[0]
-    predicates = [_random_match(rng, sorts, names, Op.EQ) for _ in range(rng.randint(*keys))]
-    predicates += [_random_match(rng, sorts, names, Op.NE) for _ in range(rng.randint(*differs))]
-    predicates += [_random_match(rng, sorts, names, rng.choice(ORDERS)) for _ in range(rng.randint(*orders))]
+    ops = [Op.EQ] * rng.randint(*keys) + [Op.NE] * rng.randint(*differs)
+    ops += rng.choices(ORDERS if rng.random() < 0.6 else ORDERS[1::2], k=rng.randint(*orders))
+    # Columns are dealt like cards, so that few rules contradict themselves.
+    deal = rng.sample(names, len(names)) * len(ops) if rng.random() < 0.8 else rng.choices(names, k=len(ops))
+    predicates = [_random_match(rng, sorts, op, left) for op, left in zip(ops, deal, strict=False)]
     n_filters = rng.randint(1, 2) if rng.random() < 0.3 else 0
     predicates += [_random_filter(rng, sorts, names, rng.choice(_ROWS)) for _ in range(n_filters)]
     if not predicates:
@@ -143,10 +157,10 @@ def _random_rule(rng: random.Random, sorts: dict[str, Sort]) -> Rule:
     return rule if any(column.row is Row.LEFT for column in rule.columns) else rule.swapped()
 
 
-def _random_match(rng: random.Random, sorts: dict[str, Sort], names: list[str], op: Op) -> Predicate:
-    left = right = rng.choice(names)
+def _random_match(rng: random.Random, sorts: dict[str, Sort], op: Op, left: str) -> Predicate:
+    right = left
     if rng.random() < 0.2:
-        right = rng.choice([name for name in names if sorts[name].family == sorts[left].family])
+        right = rng.choice([name for name in sorts if sorts[name].family == sorts[left].family])
     predicate = Predicate(Column(Row.LEFT, left), op, Column(Row.RIGHT, right))
     return predicate if rng.random() < 0.8 else predicate.flipped()
 
@@ -166,6 +180,8 @@ def _random_filter(rng: random.Random, sorts: dict[str, Sort], names: list[str],
 def tables(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8, kinds: Sequence[Sort] = SORTS) -> pa.Table:
     """Tables of up to `max_rows` rows whose columns have few distinct values, null, NaN and edges among them."""
     n_rows = draw(st.integers(0, max_rows))
+    families = draw(st.sets(st.sampled_from(sorted({sort.family for sort in kinds})), min_size=1, max_size=2))
+    kinds = [sort for sort in kinds if sort.family in families]
     columns = {}
     for name in NAMES[: draw(st.integers(1, max_columns))]:
         sort = draw(st.sampled_from(kinds))

@@ -1,0 +1,182 @@
+"""The second oracle: the same questions put to DuckDB as a self join.
+
+It shares nothing with the first: DuckDB decides what null, NaN, text and time mean. Where DuckDB's meaning is known to
+differ from ours it does not answer, and `why_not` says which difference it is:
+
+- "inexact double": DuckDB compares a float with an integer or decimal as two doubles, we compare exactly; it matters
+  where a value has no exact double.
+- "wide decimal": DuckDB brings two numbers to one decimal type of at most 38 digits, and these do not fit.
+- "range": DuckDB brings two timestamps to one unit of 64 bits, and these do not fit.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Rule
+
+_SQL = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+_SQL_EQUAL = {**_SQL, Op.EQ: "is not distinct from", Op.NE: "is distinct from"}
+_MAX_DIGITS = 38
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_FINEST_FIRST = ("time_ns", "timestamp_ns", "timestamptz_ns", "timestamp", "timestamptz")
+
+
+class _Differs(Exception):
+    """A comparison that DuckDB and naysay are known to understand differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One side of a comparison: its SQL, the class of its type, its values where exactness hangs on them."""
+
+    sql: str
+    kind: str
+    values: tuple[Any, ...] = ()
+    parameter: tuple[Any, ...] = ()
+
+
+def sql_count(con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls = Nulls.SQL) -> int | None:
+    """How many ordered pairs (rows, for a one-row rule) break the rule; None where `why_not` has a reason."""
+    answer = _ask(con, table, rule, nulls, "count(*)")
+    return None if answer is None else int(answer[0][0])
+
+
+def sql_violations(
+    con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls = Nulls.SQL
+) -> set[tuple[int, ...]] | None:
+    """The violations as tuples of row numbers; None where `why_not` has a reason."""
+    answer = _ask(con, table, rule, nulls, "t.row" if rule.is_one_row else "t.row, s.row")
+    return None if answer is None else set(answer)
+
+
+def why_not(table: pa.Table, rule: Rule) -> str:
+    """The named difference because of which DuckDB is not asked, or nothing."""
+    try:
+        for predicate in rule.predicates:
+            _condition(table, predicate, Nulls.SQL)
+    except _Differs as difference:
+        return str(difference)
+    return ""
+
+
+def _ask(
+    con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls, wanted: str
+) -> list[tuple[Any, ...]] | None:
+    try:
+        conditions = [_condition(table, predicate, nulls) for predicate in rule.predicates]
+    except _Differs:
+        return None
+    # Columns go in under numbers: DuckDB takes names that differ in case for one, and no name meets a parser.
+    numbered = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
+    numbered = numbered.append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    source = "r t" if rule.is_one_row else "r t join r s on t.row <> s.row"
+    where = " and ".join(text for text, _ in conditions)
+    con.register("r", numbered)
+    try:
+        parameters = [value for _, values in conditions for value in values]
+        found = con.execute(f"select {wanted} from {source} where {where}", parameters).fetchall()
+        return list(found)
+    finally:
+        con.unregister("r")
+
+
+def _condition(table: pa.Table, predicate: Predicate, nulls: Nulls) -> tuple[str, tuple[Any, ...]]:
+    """A predicate as SQL, and the values of its parameters."""
+    left = _column(table, predicate.left)
+    right = predicate.right
+    other = _column(table, right) if isinstance(right, Column) else _constant(right)
+    type = _common_type(left, other)
+    op = (_SQL_EQUAL if nulls is Nulls.EQUAL else _SQL)[predicate.op]
+    text = f"(cast({left.sql} as {type}) {op} cast({other.sql} as {type}))"
+    return text, left.parameter + other.parameter
+
+
+def _column(table: pa.Table, column: Column) -> _Operand:
+    place = table.column_names.index(column.name)
+    values = table.column(place)
+    sql, type = f"{column.row.value}.c{place}", values.type
+    if pa.types.is_integer(type):
+        return _Operand(sql, "int", _distinct(values))
+    if pa.types.is_decimal(type):
+        return _Operand(sql, "decimal", _distinct(values))
+    if pa.types.is_floating(type):
+        return _Operand(sql, "double")
+    if pa.types.is_boolean(type):
+        return _Operand(sql, "boolean")
+    if pa.types.is_date(type):
+        return _Operand(sql, "date")
+    if pa.types.is_time(type):
+        return _Operand(sql, "time_ns" if type.unit == "ns" else "time")
+    if pa.types.is_timestamp(type):
+        return _Operand(sql, _timestamp(type.unit, type.tz), _nanoseconds(values))
+    return _Operand(sql, "varchar")
+
+
+def _constant(constant: Constant) -> _Operand:
+    value = constant.value
+    if isinstance(value, bool):
+        return _Operand("?", "boolean", (), (value,))
+    if isinstance(value, int):
+        return _Operand("?", "int", (value,), (str(value),))
+    if isinstance(value, Decimal):
+        return _Operand("?", "decimal", (value,), (format(value, "f"),))
+    if isinstance(value, float):
+        return _Operand("?", "double", (), (value,))
+    if isinstance(value, str):
+        return _Operand("?", "varchar", (), (value,))
+    if isinstance(value, datetime.datetime):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo and datetime.timezone.utc)
+        since = (value - epoch) // datetime.timedelta(microseconds=1) * 1000
+        kind = _timestamp("us", None if value.tzinfo is None else "UTC")
+        return _Operand("?", kind, (since,), (value.isoformat(),))
+    return _Operand("?", "date" if isinstance(value, datetime.date) else "time", (), (value.isoformat(),))
+
+
+def _common_type(left: _Operand, right: _Operand) -> str:
+    """The DuckDB type in which both sides can be compared without loss."""
+    kinds = {left.kind, right.kind}
+    values = left.values + right.values
+    if kinds <= {"int", "decimal", "double"}:
+        if "double" in kinds:
+            if any(Decimal(float(value)) != value for value in values):
+                raise _Differs("inexact double")
+            return "double"
+        return _decimal(values) if "decimal" in kinds else "hugeint"
+    if len(kinds) == 1:
+        return left.kind
+    finest = next(kind for kind in _FINEST_FIRST if kind in kinds)
+    if finest in ("timestamp_ns", "timestamptz_ns") and any(not -(2**63) < value < 2**63 for value in values):
+        raise _Differs("range")
+    return finest
+
+
+def _decimal(values: tuple[Any, ...]) -> str:
+    scale, whole = 0, 1
+    for value in map(Decimal, values):
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        scale = max(scale, -exponent)
+        whole = max(whole, len(digits) + exponent)
+    if scale + whole > _MAX_DIGITS:
+        raise _Differs("wide decimal")
+    return f"decimal({_MAX_DIGITS}, {scale})"
+
+
+def _timestamp(unit: str, zone: str | None) -> str:
+    return ("timestamp" if zone is None else "timestamptz") + ("_ns" if unit == "ns" else "")
+
+
+def _nanoseconds(column: pa.ChunkedArray) -> tuple[int, ...]:
+    scale = _NANOSECONDS[column.type.unit]
+    return tuple(value * scale for value in _distinct(column.cast(pa.int64())))
+
+
+def _distinct(column: pa.ChunkedArray) -> tuple[Any, ...]:
+    return tuple(value for value in dict.fromkeys(column.to_pylist()) if value is not None)
