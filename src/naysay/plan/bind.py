@@ -67,41 +67,36 @@ def _negated(side: Side) -> Side:
 
 def bind(table: Table, join: Join, nulls: Nulls) -> BoundJoin:
     """Bind a two-row join to a table joined with itself."""
-    binder = _Binder(table, nulls)
-    left_rows = binder.rows(join, left=True)
-    right_rows = binder.rows(join, left=False)
-    mirror = (
-        all(match.left == match.right for match in join.key + join.differs)
-        and not join.left_filter
-        and not join.right_filter
-        and all(order.left == order.right for order in join.order)
-    )
-    if mirror:
-        right_rows = left_rows
-    keys = [binder.matched(match) for match in join.key]
+    matches = [_encode(table, match, ordered=False) for match in join.key + join.differs]
+    orders = [_encode(table, order, ordered=True) for order in join.order]
+    must_have_value = orders if nulls is Nulls.EQUAL else orders + matches
+    left_rows = _rows(table, join.left_filter, [left for left, _ in must_have_value], nulls)
+    right_rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
+    matched = [_matched(left, right, nulls) for left, right in matches]
+    ordered = [_ordered(left, right, order) for (left, right), order in zip(orders, join.order, strict=True)]
+    keys, differs = matched[: len(join.key)], matched[len(join.key) :]
     left_key, right_key, n_keys = combine(
         [left for left, _, _ in keys], [right for _, right, _ in keys], [n for _, _, n in keys], table.n_rows
     )
-    orders = [binder.ordered(order) for order in join.order]
-    differs = [binder.matched(match) for match in join.differs]
     left = Side(
         _numbers(left_rows, table.n_rows),
         _pick(left_key, left_rows),
-        tuple(_pick(codes, left_rows) for codes, _ in orders),
+        tuple(_pick(codes, left_rows) for codes, _ in ordered),
         tuple(_pick(codes, left_rows) for codes, _, _ in differs),
     )
+    mirror = _is_mirror(join)
     if mirror:
         # A strict order has the same codes on both sides: kernels then sort them once.
-        same = [
-            picked if left_codes is right_codes else _pick(right_codes, right_rows)
-            for picked, (left_codes, right_codes) in zip(left.order, orders, strict=True)
-        ]
+        same = (
+            picked if left_codes is right_codes else _pick(right_codes, left_rows)
+            for picked, (left_codes, right_codes) in zip(left.order, ordered, strict=True)
+        )
         right = replace(left, order=tuple(same))
     else:
         right = Side(
             _numbers(right_rows, table.n_rows),
             _pick(right_key, right_rows),
-            tuple(_pick(codes, right_rows) for _, codes in orders),
+            tuple(_pick(codes, right_rows) for _, codes in ordered),
             tuple(_pick(codes, right_rows) for _, codes, _ in differs),
         )
     return BoundJoin(
@@ -109,66 +104,61 @@ def bind(table: Table, join: Join, nulls: Nulls) -> BoundJoin:
     )
 
 
+def encodings(join: Join) -> list[tuple[tuple[str, ...], bool]]:
+    """What `bind` will ask of the table, for `Table.prepare`."""
+    parts: list[tuple[Match | Order, bool]] = [(match, False) for match in join.key + join.differs]
+    parts += [(order, True) for order in join.order]
+    return [(_names(part), ordered) for part, ordered in parts]
+
+
 def singles(table: Table, join: Join, nulls: Nulls) -> Int64Array:
     """The rows that break a one-row rule."""
     return np.flatnonzero(_all_hold(table, join.left_filter, nulls))
 
 
-@dataclass(frozen=True, slots=True)
-class _Binder:
-    table: Table
-    nulls: Nulls
+def _is_mirror(join: Join) -> bool:
+    parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
+    return not join.left_filter and not join.right_filter and all(part.left == part.right for part in parts)
 
-    def rows(self, join: Join, *, left: bool) -> Int64Array | None:
-        """The rows of one side; None for all of them."""
-        mask: BoolArray | None = None
-        filters = join.left_filter if left else join.right_filter
-        if filters:
-            mask = _all_hold(self.table, filters, self.nulls)
-        ordered = [(order.left, order.right)[not left] for order in join.order]
-        matched = [(match.left, match.right)[not left] for match in join.key + join.differs]
-        must_have_value = ordered if self.nulls is Nulls.EQUAL else ordered + matched
-        for name in dict.fromkeys(must_have_value):
-            valid = self.table.codes(name, ordered=name in ordered and self._is_ordered_alone(name, join)).valid
-            if valid is not None:
-                mask = valid if mask is None else mask & valid
-        if mask is None or bool(mask.all()):
-            return None
-        return np.flatnonzero(mask)
 
-    def _is_ordered_alone(self, name: str, join: Join) -> bool:
-        """Ask for the codes that the join needs anyway, so that no column is encoded only for its nulls."""
-        return any(order.left == name == order.right for order in join.order)
+def _names(part: Match | Order) -> tuple[str, ...]:
+    return (part.left,) if part.left == part.right else (part.left, part.right)
 
-    def matched(self, match: Match) -> tuple[Int64Array, Int64Array, int]:
-        """Codes of an equality or difference: left, right, and their range."""
-        if match.left == match.right:
-            codes = self.table.codes(match.left, ordered=False)
-            values, n_values = self._with_nulls(codes)
-            return values, values, n_values
-        left, right = self.table.joint((match.left, match.right), ordered=False)
-        n_values = max(left.n_values, right.n_values)
-        left_values, left_n = self._with_nulls(replace(left, n_values=n_values))
-        right_values, right_n = self._with_nulls(replace(right, n_values=n_values))
-        return left_values, right_values, max(left_n, right_n)
 
-    def _with_nulls(self, codes: Codes) -> tuple[Int64Array, int]:
-        if codes.valid is None or self.nulls is Nulls.SQL:
-            return codes.values, max(codes.n_values, 1)
-        return np.where(codes.valid, codes.values, codes.n_values), codes.n_values + 1
+def _encode(table: Table, part: Match | Order, *, ordered: bool) -> tuple[Codes, Codes]:
+    codes = table.joint(_names(part), ordered=ordered)
+    return codes[0], codes[-1]
 
-    def ordered(self, order: Order) -> tuple[Int64Array, Int64Array]:
-        """Codes such that the order holds exactly where left < right."""
-        if order.left == order.right:
-            left = right = self.table.codes(order.left, ordered=True).values
-        else:
-            left_codes, right_codes = self.table.joint((order.left, order.right), ordered=True)
-            left, right = left_codes.values, right_codes.values
-        if order.descending:
-            left, right = (-left, -right) if left is not right else (negative := -left, negative)
-        if not order.strict:
-            left, right = left * 2, right * 2 + 1
-        return left, right
+
+def _rows(table: Table, filters: tuple[Predicate, ...], columns: list[Codes], nulls: Nulls) -> Int64Array | None:
+    """The rows that pass the filters and have a value in each of the columns; None for all rows."""
+    mask = _all_hold(table, filters, nulls) if filters else None
+    for codes in columns:
+        if codes.valid is not None:
+            mask = codes.valid if mask is None else mask & codes.valid
+    return None if mask is None or bool(mask.all()) else np.flatnonzero(mask)
+
+
+def _matched(left: Codes, right: Codes, nulls: Nulls) -> tuple[Int64Array, Int64Array, int]:
+    """Codes of an equality or difference: left, right, and their range. A null is one more value, or no row has one."""
+    n_values = max(left.n_values, right.n_values, 1)
+    if nulls is Nulls.SQL or (left.valid is None and right.valid is None):
+        return left.values, right.values, n_values
+    left_values = _null_as(left, n_values)
+    return left_values, left_values if left is right else _null_as(right, n_values), n_values + 1
+
+
+def _null_as(codes: Codes, code: int) -> Int64Array:
+    return codes.values if codes.valid is None else np.where(codes.valid, codes.values, code)
+
+
+def _ordered(left: Codes, right: Codes, order: Order) -> tuple[Int64Array, Int64Array]:
+    """Codes such that the order holds exactly where left < right."""
+    sign = -1 if order.descending else 1
+    if order.strict:
+        left_values = left.values if sign == 1 else -left.values
+        return left_values, left_values if left is right else sign * right.values
+    return 2 * sign * left.values, 2 * sign * right.values + 1
 
 
 def combine(

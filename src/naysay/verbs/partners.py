@@ -1,0 +1,130 @@
+"""How many partners each left row has: the one primitive behind counting and rows in conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from naysay.kernels.group import dense_groups
+from naysay.kernels.partners import (
+    add_partners_equal,
+    add_partners_many,
+    add_partners_one,
+    add_partners_two,
+    ranks_within,
+)
+from naysay.kernels.sort import sorted_places
+from naysay.plan.bind import BoundJoin, combine
+from naysay.table.codes import BoolArray, Int64Array
+
+
+def partners(bound: BoundJoin) -> Int64Array:
+    """For each left row, the number of right rows with which it breaks the rule.
+
+    A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of
+    the disequalities (inclusion and exclusion).
+    """
+    out = np.zeros(bound.left.n_rows, np.int64)
+    if bound.left.n_rows and bound.right.n_rows:
+        for sign, left_key, right_key, n_keys in agreeing_keys(bound):
+            _add_partners(bound, left_key, right_key, n_keys, sign, out)
+    if bound.reflexive:
+        out[self_partners(bound)] -= 1
+    return out
+
+
+def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Array, int]]:
+    """For each subset of the disequalities: its sign, and the key joined with equality on that subset."""
+    left, right = bound.left, bound.right
+    n_differs = len(left.differs)
+    for size in range(n_differs + 1):
+        for subset in combinations(range(n_differs), size):
+            left_key, right_key, n_keys = combine(
+                [left.key, *(left.differs[which] for which in subset)],
+                [right.key, *(right.differs[which] for which in subset)],
+                [bound.n_keys, *(bound.n_differs[which] for which in subset)],
+                left.n_rows,
+            )
+            yield (-1) ** size, left_key, right_key, n_keys
+
+
+def small_keys(left: Int64Array, right: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array, int]:
+    """The same keys in a range small enough for an array of counts."""
+    if n_keys <= max(1 << 16, 4 * (left.size + right.size)):
+        return left, right, n_keys
+    if left is right:
+        ids, _, n_groups = dense_groups(left, left[:0])
+        return ids, ids, n_groups
+    return dense_groups(left, right)
+
+
+def self_partners(bound: BoundJoin) -> BoolArray:
+    """Which left rows satisfy the whole rule with themselves, in a join that lets a row meet itself."""
+    left, right = bound.left, bound.right
+    met = np.zeros(left.n_rows, np.bool_)
+    if bound.mirror:
+        at_left = at_right = np.arange(left.n_rows)
+    else:
+        _, at_left, at_right = np.intersect1d(left.rows, right.rows, assume_unique=True, return_indices=True)
+    holds = left.key[at_left] == right.key[at_right]
+    for left_codes, right_codes in zip(left.order, right.order, strict=True):
+        holds &= left_codes[at_left] < right_codes[at_right]
+    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
+        holds &= left_codes[at_left] != right_codes[at_right]
+    met[at_left] = holds
+    return met
+
+
+def _add_partners(
+    bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array
+) -> None:
+    left, right = bound.left, bound.right
+    if not left.order:
+        left_key, right_key, n_keys = small_keys(left_key, right_key, n_keys)
+        add_partners_equal(left_key, right_key, n_keys, sign, out)
+        return
+    left_sorted, right_sorted = sort_sides(left_key, left.order[0], right_key, right.order[0])
+    if len(left.order) == 1:
+        add_partners_one(
+            left_key, left.order[0], left_sorted, right_key, right.order[0], right_sorted, sign, out
+        )
+    elif len(left.order) == 2:
+        left_ranks, right_ranks, n_ranks = _ranks(left_key, left.order[1], right_key, right.order[1])
+        add_partners_two(
+            (left_key, left.order[0], left_ranks),
+            left_sorted,
+            (right_key, right.order[0], right_ranks),
+            right_sorted,
+            n_ranks,
+            sign,
+            out,
+        )
+    else:
+        left_orders, right_orders = np.stack(left.order), np.stack(right.order)
+        add_partners_many(
+            left_key, left_orders, left_sorted, right_key, right_orders, right_sorted, sign, out
+        )
+
+
+def sort_sides(
+    left_key: Int64Array, left_codes: Int64Array, right_key: Int64Array, right_codes: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Sort both sides by (key, code); once, where they are the same arrays."""
+    left_sorted = sorted_places(left_key, left_codes)
+    if left_key is right_key and left_codes is right_codes:
+        return left_sorted, left_sorted
+    return left_sorted, sorted_places(right_key, right_codes)
+
+
+def _ranks(
+    left_key: Int64Array, left_codes: Int64Array, right_key: Int64Array, right_codes: Int64Array
+) -> tuple[Int64Array, Int64Array, int]:
+    if left_key is right_key and left_codes is right_codes:
+        none = left_key[:0]
+        places = sorted_places(left_key, left_codes)
+        ranks, _, n_ranks = ranks_within(left_key, none, places, left_codes, none)
+        return ranks, ranks, n_ranks
+    places = sorted_places(np.concatenate((left_key, right_key)), np.concatenate((left_codes, right_codes)))
+    return ranks_within(left_key, right_key, places, left_codes, right_codes)

@@ -1,0 +1,54 @@
+"""violations: which pairs break the rule, and which rows take part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from naysay.kernels.sort import sorted_places
+from naysay.kernels.zones import build_zones, list_partners
+from naysay.plan.bind import BoundJoin, Side
+from naysay.table.codes import Int64Array
+from naysay.verbs.partners import partners
+from naysay.verbs.strategy import Pairs
+
+
+def violations(bound: BoundJoin, limit: int | None) -> Pairs:
+    """List violations, ascending by left row; with a limit, those of the first left rows."""
+    counts = partners(bound)
+    total = int(counts.sum())
+    n_wanted = total if limit is None else min(limit, total)
+    if n_wanted == 0:
+        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
+    # The first left rows whose partners reach the limit are all that need be looked at.
+    places = np.flatnonzero(counts)
+    n_left = int(np.searchsorted(np.cumsum(counts[places]), n_wanted)) + 1
+    left, right = list_pairs(bound, places[:n_left], n_wanted)
+    order = np.lexsort((right, left))
+    return Pairs(left[order], right[order], n_wanted == total)
+
+
+def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
+    """Row numbers of the pairs that the given left rows form, at most `limit`, in no particular order."""
+    right = bound.right
+    second = (*right.order, *right.differs, right.key)[0]
+    tree_order = sorted_places(right.key, second)
+    features = np.ascontiguousarray(_features(right)[:, tree_order])
+    rows = np.ascontiguousarray(_features(bound.left)[:, places].T)
+    right_rows = right.rows[tree_order]
+    left_places, tree_places, _ = list_partners(
+        rows, bound.left.rows[places], features, right_rows, build_zones(features), len(right.order), limit
+    )
+    return bound.left.rows[places][left_places], right_rows[tree_places]
+
+
+def conflict_rows(bound: BoundJoin) -> Int64Array:
+    """The rows that take part in any violation, on either side, ascending."""
+    left = bound.left.rows[partners(bound) > 0]
+    if bound.symmetric and bound.mirror:
+        return left
+    swapped = bound.swapped()
+    return np.union1d(left, swapped.left.rows[partners(swapped) > 0])
+
+
+def _features(side: Side) -> Int64Array:
+    return np.stack((side.key, *side.order, *side.differs))
