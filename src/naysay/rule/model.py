@@ -6,6 +6,7 @@ The text of a rule may call its rows anything; here they are always LEFT and RIG
 from __future__ import annotations
 
 import datetime
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -95,7 +96,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
+    """A value in a rule. All NaN are one, so that equal rules are equal; a zone is kept as its offset from UTC."""
+
     value: Value
+
+    def __post_init__(self) -> None:
+        value = self.value
+        if isinstance(value, float):
+            if value != value:
+                object.__setattr__(self, "value", math.nan)
+        elif isinstance(value, datetime.datetime):
+            offset = value.utcoffset()
+            if offset is not None and type(value.tzinfo) is not datetime.timezone:
+                object.__setattr__(self, "value", value.replace(tzinfo=datetime.timezone(offset), fold=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +168,10 @@ class Rule:
         return tuple(dict.fromkeys(column.name for column in self.columns))
 
     def swapped(self) -> Rule:
-        """The symmetric twin: t and s exchanged. Broken by (s, t) exactly where this is broken by (t, s)."""
+        """The symmetric twin: t and s exchanged. Broken by (s, t) exactly where this is broken by (t, s).
+
+        A one-row rule has no second row and is its own twin.
+        """
+        if self.is_one_row:
+            return self
         return replace(self, predicates=tuple(predicate.swapped() for predicate in self.predicates))
