@@ -107,8 +107,10 @@ def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
         index[start:stop] += offset
         start, offset = stop, offset + len(dictionary)
     valid = valid_of(pa.chunked_array([chunk.indices for chunk in chunks])) if chunks else None
-    if valid is not None and offset == 0:
-        return Indexed(_plain(pa.chunked_array([pa.nulls(len(index), column.type.value_type)])))
+    if valid is not None:
+        if offset == 0:
+            return Indexed(_plain(pa.chunked_array([pa.nulls(len(index), column.type.value_type)])))
+        index[~valid] = 0
     return Indexed(plain.plain, index, valid)
 
 
