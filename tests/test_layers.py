@@ -1,0 +1,210 @@
+"""The house rules that a machine can check: imports go down only, heavy libraries stay where they belong.
+
+LAYERS and the tables below it are the declaration; everything else reads the imports of src/naysay, those inside
+functions and under TYPE_CHECKING too, and compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "naysay"
+FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+# From the top down: a file imports from its own layer and from those below. "naysay" is the face, __init__.py.
+LAYERS = (
+    *("naysay", "cli", "api", "report", "engines", "verbs", "discover", "watch"),
+    *("plan", "table", "rule", "kernels", "errors"),
+)
+# These import nothing of ours but themselves and the errors.
+ALONE = ("rule", "kernels")
+# A library that only files under these places may name.
+PLACES = {
+    "pyspark": ("engines/spark", "engines/stream"),
+    "cupy": ("kernels/gpu",),
+    "numba": ("kernels/",),
+    "pandas": (),
+    "polars": (),
+}
+KERNEL_LIBRARIES = {"numpy", "numba", "cupy"}
+HEAVY = ("pyspark", "numba", "pandas", "polars")
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+FORBIDDEN_CALLS = {"eval", "exec", "__import__", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load"}
+FORBIDDEN_FLAGS = {"shell", "allow_pickle"}
+
+
+def layer_of(file: str) -> str:
+    """The layer of a file: its folder, or its own name; the package's own files are the face."""
+    first = file.split("/")[0].removesuffix(".py")
+    return "naysay" if first in ("__init__", "__main__") else first
+
+
+def imported_modules(file: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, wherever it stands; for `from a import b` both `a` and `a.b`."""
+    package = ["naysay", *file.split("/")[:-1]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            if module != "naysay":
+                yield node.lineno, module
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+        elif isinstance(node, ast.Call) and dotted(node.func).endswith("import_module") and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield node.lineno, name.value
+
+
+def dotted(node: ast.expr) -> str:
+    """The name that an expression spells, such as `os.system`; empty where it spells none."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and dotted(node.value):
+        return f"{dotted(node.value)}.{node.attr}"
+    return ""
+
+
+def layer_faults(file: str, source: str) -> list[str]:
+    """What a file imports and may not, one line each."""
+    layer = layer_of(file)
+    if layer not in LAYERS:
+        return [f"{file}: there is no layer {layer!r}; declare it in LAYERS, at its height"]
+    faults = {}
+    for line, module in imported_modules(file, ast.parse(source)):
+        fault = _own_fault(layer, module) if module.split(".")[0] == "naysay" else _library_fault(file, layer, module)
+        if fault:
+            faults[line, fault] = f"{file}:{line}: {fault}"
+    return list(faults.values())
+
+
+def _own_fault(layer: str, module: str) -> str:
+    parts = module.split(".")
+    target = parts[1] if len(parts) > 1 and parts[1] in LAYERS else "naysay"
+    if layer in ALONE and target not in (layer, "errors"):
+        return f"{layer} imports {target}; it may import itself and errors alone"
+    if LAYERS.index(target) < LAYERS.index(layer):
+        return f"{layer} imports {target}, which stands above it"
+    return ""
+
+
+def _library_fault(file: str, layer: str, module: str) -> str:
+    library = module.split(".")[0]
+    if library in PLACES and not file.startswith(PLACES[library]):
+        return f"{library} may be named only in {', '.join(PLACES[library]) or 'no file'}"
+    if layer == "kernels" and library not in KERNEL_LIBRARIES | sys.stdlib_module_names:
+        return f"kernels import {library}; they may use {', '.join(sorted(KERNEL_LIBRARIES))} alone"
+    return ""
+
+
+def security_faults(file: str, source: str) -> list[str]:
+    """Whatever could run outside data as code, or text as a command."""
+    tree = ast.parse(source)
+    faults = [
+        f"{file}:{line}: imports {module}"
+        for line, module in imported_modules(file, tree)
+        if module.split(".")[0] in FORBIDDEN_MODULES
+    ]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if dotted(node.func).removeprefix("builtins.") in FORBIDDEN_CALLS:
+            faults.append(f"{file}:{node.lineno}: calls {dotted(node.func)}")
+        for keyword in node.keywords:
+            off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            if keyword.arg in FORBIDDEN_FLAGS and not off:
+                faults.append(f"{file}:{node.lineno}: passes {keyword.arg}=")
+    return faults
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_go_down_only(file: str) -> None:
+    assert layer_faults(file, (SOURCE / file).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_runs_outside_data(file: str) -> None:
+    assert security_faults(file, (SOURCE / file).read_text(encoding="utf-8")) == []
+
+
+def test_importing_naysay_loads_nothing_heavy() -> None:
+    script = f"import sys, naysay; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "fault"),
+    [
+        ("plan/join.py", "from naysay.verbs.count import count", "plan imports verbs, which stands above it"),
+        ("plan/join.py", "from naysay import api", "plan imports api, which stands above it"),
+        ("plan/join.py", "from ..engines import local", "plan imports engines, which stands above it"),
+        ("plan/join.py", "import naysay", "plan imports naysay, which stands above it"),
+        ("cli/check.py", "from naysay import check", "cli imports naysay, which stands above it"),
+        ("table/table.py", "def f():\n    from naysay.plan import join", "table imports plan, which stands above it"),
+        ("rule/parse.py", "import naysay.kernels.sort", "rule imports kernels; it may import itself and errors alone"),
+        ("kernels/sort.py", "from ..rule import model", "kernels imports rule; it may import itself and errors alone"),
+        ("kernels/sort.py", "import pyarrow", "kernels import pyarrow; they may use cupy, numba, numpy alone"),
+        ("api.py", "import pyspark.sql", "pyspark may be named only in engines/spark, engines/stream"),
+        (
+            "engines/local.py",
+            "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame",
+            "pyspark may be named only in engines/spark, engines/stream",
+        ),
+        ("api.py", "importlib.import_module('pyspark')", "pyspark may be named only in engines/spark, engines/stream"),
+        ("kernels/sort.py", "import cupy", "cupy may be named only in kernels/gpu"),
+        ("verbs/count.py", "from numba import njit", "numba may be named only in kernels/"),
+        ("drawer/x.py", "", "there is no layer 'drawer'; declare it in LAYERS, at its height"),
+    ],
+)
+def test_the_layer_check_finds_faults(file: str, source: str, fault: str) -> None:
+    (found,) = layer_faults(file, source)
+    assert found.endswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("__init__.py", "from naysay.api import check"),
+        ("cli/check.py", "from naysay import api\nfrom naysay.errors import NaysayError"),
+        ("api.py", "from naysay.verbs.count import count\nfrom . import errors"),
+        ("engines/spark_batch.py", "import pyspark\nfrom .local import run"),
+        ("engines/stream/run.py", "from pyspark.sql import functions"),
+        ("kernels/gpu_count.py", "import cupy\nimport math\nfrom naysay.kernels.compile import kernel"),
+        ("rule/parse.py", "from naysay.rule import model\nfrom naysay.errors import RuleError"),
+    ],
+)
+def test_the_layer_check_lets_the_rest_pass(file: str, source: str) -> None:
+    assert layer_faults(file, source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "eval('1')",
+        "builtins.exec(text)",
+        "def f():\n    import pickle",
+        "from marshal import loads",
+        "yaml.load(text)",
+        "os.system('ls')",
+        "subprocess.run(text, shell=True)",
+        "numpy.load(path, allow_pickle=flag)",
+    ],
+)
+def test_the_security_scan_finds_faults(source: str) -> None:
+    assert security_faults("api.py", source)
+
+
+def test_the_security_scan_lets_the_rest_pass() -> None:
+    calls = ("yaml.safe_load(text)", "subprocess.run(['ls'], shell=False)", "evaluate(x)", "cursor.execute(text)")
+    assert [security_faults("api.py", call) for call in calls] == [[]] * len(calls)
