@@ -103,7 +103,8 @@ def type_text(type: pa.DataType) -> str:
         return f"pa.time{type.bit_width}({type.unit!r})"
     if pa.types.is_decimal(type):
         return f"pa.decimal{type.bit_width}({type.precision}, {type.scale})"
-    plain = {"bool": "bool_", "float": "float32", "double": "float64", "date32[day]": "date32", "date64[ms]": "date64"}
+    plain = {"bool": "bool_", "halffloat": "float16", "float": "float32", "double": "float64"}
+    plain |= {"date32[day]": "date32", "date64[ms]": "date64"}
     return f"pa.{plain.get(str(type), str(type))}()"
 
 

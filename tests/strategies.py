@@ -9,7 +9,7 @@ A case is a table, a well-typed rule about its columns, and a meaning of null.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +17,24 @@ from hypothesis import strategies as st
 
 from cases import Case, rows_of, shrink
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
-from samples import CONSTANTS, FAMILIES, SORTS, Sort, array_of
+from samples import ALL_FAMILIES, CONSTANTS, EXOTIC, FAMILIES, PLAIN_FAMILIES, SORTS, Sort, array_of
 
-__all__ = ["Case", "cases", "random_case", "random_rule", "random_table", "rows_of", "rules", "shrink", "tables"]
+__all__ = [
+    "ALL_FAMILIES",
+    "FAMILIES",
+    "PLAIN_FAMILIES",
+    "Case",
+    "cases",
+    "random_case",
+    "random_rule",
+    "random_table",
+    "rows_of",
+    "rules",
+    "shrink",
+    "tables",
+]
+
+Families = Mapping[str, tuple[Sort, ...]]
 
 ORDERS = (Op.LT, Op.LE, Op.GT, Op.GE)
 NAMES = tuple("abcdefgh")
@@ -45,21 +60,20 @@ SHAPES: tuple[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]], ...
     (6, (0, 2), (0, 2), (0, 2)),
 )
 _SHAPE_WEIGHTS = [shape[0] for shape in SHAPES]
-_FAMILIES, _FAMILY_WEIGHTS = list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values())
 _ROWS = (Row.LEFT, Row.RIGHT)
 _OPS = tuple(Op)
 
 
-def random_case(rng: random.Random, max_rows: int = 64) -> Case:
-    """One case, wholly decided by the state of the rng."""
-    sorts = _random_sorts(rng)
+def random_case(rng: random.Random, max_rows: int = 64, families: Families = FAMILIES) -> Case:
+    """One case, wholly decided by the state of the rng; see `samples` for other families of types."""
+    sorts = _random_sorts(rng, families)
     rule = _random_rule(rng, sorts)
     nulls = Nulls.SQL if rng.random() < 0.7 else Nulls.EQUAL
     return Case(_random_table(rng, sorts, max_rows, _key_names(rule)), rule, nulls)
 
 
-def random_table(rng: random.Random, max_rows: int = 64) -> pa.Table:
-    return _random_table(rng, _random_sorts(rng), max_rows, frozenset())
+def random_table(rng: random.Random, max_rows: int = 64, families: Families = FAMILIES) -> pa.Table:
+    return _random_table(rng, _random_sorts(rng, families), max_rows, frozenset())
 
 
 def random_rule(rng: random.Random, table: pa.Table) -> Rule:
@@ -67,12 +81,13 @@ def random_rule(rng: random.Random, table: pa.Table) -> Rule:
     return _random_rule(rng, _sorts_of(table))
 
 
-def _random_sorts(rng: random.Random) -> dict[str, Sort]:
+def _random_sorts(rng: random.Random, families: Families) -> dict[str, Sort]:
     """Columns by name: a few families, so that columns can be compared with each other."""
     n_columns = rng.randint(1, 8) if rng.random() < 0.3 else rng.randint(4, 7)
-    families = rng.choices(_FAMILIES, _FAMILY_WEIGHTS, k=rng.randint(1, 3))
+    weights = [FAMILY_WEIGHTS[family] for family in families]
+    chosen = rng.choices(tuple(families.values()), weights, k=rng.randint(1, 3))
     names = rng.sample(NAMES if rng.random() < 0.9 else ODD_NAMES, n_columns)
-    return {name: rng.choice(FAMILIES[rng.choice(families)]) for name in names}
+    return {name: rng.choice(rng.choice(chosen)) for name in names}
 
 
 def _key_names(rule: Rule) -> frozenset[str]:
@@ -133,7 +148,7 @@ def _random_layout(
 
 
 def _sorts_of(table: pa.Table) -> dict[str, Sort]:
-    by_type = {sort.type: sort for sort in SORTS}
+    by_type = {sort.type: sort for sort in EXOTIC + SORTS}
     return {field.name: by_type[field.type] for field in table.schema}
 
 
@@ -177,17 +192,19 @@ def _random_filter(rng: random.Random, sorts: dict[str, Sort], names: list[str],
 
 
 @st.composite
-def tables(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8, kinds: Sequence[Sort] = SORTS) -> pa.Table:
+def tables(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8, families: Families = FAMILIES) -> pa.Table:
     """Tables of up to `max_rows` rows whose columns have few distinct values, null, NaN and edges among them."""
     n_rows = draw(st.integers(0, max_rows))
-    families = draw(st.sets(st.sampled_from(sorted({sort.family for sort in kinds})), min_size=1, max_size=2))
-    kinds = [sort for sort in kinds if sort.family in families]
+    chosen = draw(st.lists(st.sampled_from(sorted(families)), min_size=1, max_size=2, unique=True))
+    sorts = [sort for family in chosen for sort in families[family]]
+    first = draw(st.one_of(st.just(n_rows), st.integers(0, n_rows)))
     columns = {}
     for name in NAMES[: draw(st.integers(1, max_columns))]:
-        sort = draw(st.sampled_from(kinds))
+        sort = draw(st.sampled_from(sorts))
         palette = draw(st.lists(st.one_of(st.none(), st.sampled_from(sort.pool)), min_size=1, max_size=5))
         values = draw(st.lists(st.sampled_from(palette), min_size=n_rows, max_size=n_rows))
-        columns[name] = array_of(sort, values)
+        parts = [values] if first == n_rows else [values[:first], values[first:]]
+        columns[name] = pa.chunked_array([array_of(sort, part) for part in parts], sort.type)
     return pa.table(columns)
 
 
@@ -214,7 +231,7 @@ def _predicates(draw: st.DrawFn, sorts: dict[str, Sort]) -> Predicate:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8) -> Case:
+def cases(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8, families: Families = FAMILIES) -> Case:
     """A table, a rule for it, and a meaning of null."""
-    table = draw(tables(max_rows, max_columns))
+    table = draw(tables(max_rows, max_columns, families))
     return Case(table, draw(rules(table)), draw(st.sampled_from((Nulls.SQL, Nulls.EQUAL))))
