@@ -119,7 +119,7 @@ def _operand_text(column: Column) -> str:
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 2000) -> Case:
-    """A smaller case that still fails: fewer rows, predicates, columns, chunks. `case` itself must fail.
+    """A smaller case that still fails: fewer rows, predicates, columns and chunks. `case` itself must fail.
 
     Greedy: takes the first smaller case that fails and starts again, until none does or attempts run out.
     """
@@ -142,8 +142,9 @@ def _smaller(case: Case) -> Iterator[Case]:
     size = n_rows // 2
     while size:
         for start in range(0, n_rows, size):
-            kept = [*range(start), *range(start + size, n_rows)]
-            yield replace(case, table=case.table.take(pa.array(kept, pa.int64())))
+            kept = pa.concat_tables([case.table[:start], case.table[start + size :]])
+            yield replace(case, table=_in_one_chunk(kept))
+            yield replace(case, table=kept)
         size //= 2
     predicates = case.rule.predicates
     for i in range(len(predicates)):
@@ -153,10 +154,15 @@ def _smaller(case: Case) -> Iterator[Case]:
     used = [name for name in case.table.column_names if name in case.rule.column_names]
     if len(used) < case.table.num_columns:
         yield replace(case, table=case.table.select(used))
-    if any(column.num_chunks > 1 for column in case.table.columns):
-        yield replace(case, table=case.table.combine_chunks())
     if case.nulls is not Nulls.SQL:
         yield replace(case, nulls=Nulls.SQL)
+
+
+def _in_one_chunk(table: pa.Table) -> pa.Table:
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:  # Arrow does not unify dictionaries that hold nulls
+        return table
 
 
 def mentions_left(predicate: Predicate) -> bool:

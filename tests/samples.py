@@ -173,13 +173,16 @@ def array_of(sort: Sort, values: list[Any], rng: random.Random | None = None) ->
 
     With an rng a dictionary is as untidy as Arrow allows: unused, repeated and null entries, in no order.
     """
-    if not pa.types.is_dictionary(sort.type) or rng is None or rng.random() < 0.5:
+    if not pa.types.is_dictionary(sort.type):
         return pa.array(values, sort.type)
+    index_type, value_type = sort.type.index_type, sort.type.value_type
+    if rng is None or rng.random() < 0.5:
+        tidy = pa.array(values, value_type).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(tidy.indices.cast(index_type), tidy.dictionary)
     entries: list[Any] = [*dict.fromkeys(values), sort.common[0], *values[:2]]
     rng.shuffle(entries)
     places: dict[Any, list[int]] = {}
     for place, entry in enumerate(entries):
         places.setdefault(entry, []).append(place)
     indices = [None if value is None and rng.random() < 0.5 else rng.choice(places[value]) for value in values]
-    index_type, value_type = sort.type.index_type, sort.type.value_type
     return pa.DictionaryArray.from_arrays(pa.array(indices, index_type), pa.array(entries, value_type))

@@ -6,6 +6,7 @@ differ from ours it does not answer, and `why_not` says which difference it is:
 - "inexact double": DuckDB compares a float with an integer or decimal as two doubles, we compare exactly; it matters
   where a value has no exact double.
 - "wide decimal": DuckDB brings two numbers to one decimal type of at most 38 digits, and these do not fit.
+- "type": DuckDB has no such type, or cannot read it from Arrow.
 - "range": DuckDB brings two timestamps to one unit of 64 bits, and these do not fit.
 """
 
@@ -75,6 +76,7 @@ def _ask(
         return None
     # Columns go in under numbers: DuckDB takes names that differ in case for one, and no name meets a parser.
     numbered = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
+    numbered = numbered.select(sorted({table.column_names.index(name) for name in rule.column_names}))
     numbered = numbered.append_column("row", pa.array(range(table.num_rows), pa.int64()))
     source = "r t" if rule.is_one_row else "r t join r s on t.row <> s.row"
     where = " and ".join(text for text, _ in conditions)
@@ -102,6 +104,10 @@ def _column(table: pa.Table, column: Column) -> _Operand:
     place = table.column_names.index(column.name)
     values = table.column(place)
     sql, type = f"{column.row.value}.c{place}", values.type
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    if _is_unknown(type):
+        raise _Differs("type")
     if pa.types.is_integer(type):
         return _Operand(sql, "int", _distinct(values))
     if pa.types.is_decimal(type):
@@ -117,6 +123,11 @@ def _column(table: pa.Table, column: Column) -> _Operand:
     if pa.types.is_timestamp(type):
         return _Operand(sql, _timestamp(type.unit, type.tz), _nanoseconds(values))
     return _Operand(sql, "varchar")
+
+
+def _is_unknown(type: pa.DataType) -> bool:
+    wide = pa.types.is_decimal256(type) or (pa.types.is_decimal(type) and type.scale < 0)
+    return wide or pa.types.is_float16(type) or pa.types.is_null(type)
 
 
 def _constant(constant: Constant) -> _Operand:

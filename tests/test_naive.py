@@ -22,7 +22,17 @@ from cases import Case
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from samples import SORTS
 from sql_oracle import sql_count, sql_violations, why_not
-from strategies import cases, random_case, random_rule, random_table, rows_of, shrink
+from strategies import (
+    ALL_FAMILIES,
+    FAMILIES,
+    PLAIN_FAMILIES,
+    cases,
+    random_case,
+    random_rule,
+    random_table,
+    rows_of,
+    shrink,
+)
 
 NAN, INFINITY = float("nan"), float("inf")
 UTC = datetime.timezone.utc
@@ -201,6 +211,17 @@ def test_filters_on_either_row() -> None:
     assert naive.pairs(table, rule(("t.a ==", 1), ("s.a >=", 1))) == {(0, 1), (0, 2)}
 
 
+def test_a_written_fraction_is_read_in_the_type_of_its_column() -> None:
+    table = rows(f=[0.1], d=[Decimal("0.10")], i=[1])
+    for tenth in (0.1, Decimal("0.1")):
+        assert naive.singles(table, rule(("t.f ==", tenth))) == {0}
+        assert naive.singles(table, rule(("t.d ==", tenth))) == {0}
+        assert naive.singles(table, rule(("t.i >", tenth))) == {0}
+    assert naive.singles(table, rule("t.f > t.d")) == {0}
+    assert naive.singles(rows(f=[float(2**53)]), rule(("t.f ==", 2**53 + 1))) == set()
+    assert naive.singles(rows(d=[Decimal(2**53 + 1)]), rule(("t.d ==", float(2**53)))) == set()
+
+
 def test_one_row_rules() -> None:
     table = rows(a=[1, 2, None, 4], b=[2, 2, 2, None])
     assert naive.violations(table, rule("t.a >= t.b")) == {(1,)}
@@ -303,11 +324,17 @@ def test_duckdb_is_not_asked_where_it_differs(con: duckdb.DuckDBPyConnection) ->
         assert why_not(table, rule(text)) == "inexact double"
         assert sql_count(con, table, rule(text)) is None
     assert why_not(table, rule("t.i == s.i")) == ""
+    wide = pa.table({"a": pa.array([10**18]), "b": pa.array([Decimal("1e-30")], pa.decimal128(38, 30))})
+    assert why_not(wide, rule("t.a == s.b")) == "wide decimal"
+    far = pa.table({"a": pa.array([2**40], pa.timestamp("s")), "b": pa.array([0], pa.timestamp("ns"))})
+    assert why_not(far, rule("t.a == s.b")) == "range"
+    assert why_not(pa.table({"a": pa.array([1.0], pa.float16())}), rule("t.a == s.a")) == "type"
 
 
 def test_random_cases_repeat_and_print_themselves() -> None:
-    for seed in range(200):
-        case, again = random_case(random.Random(seed)), random_case(random.Random(seed))
+    for seed in range(300):
+        families = (FAMILIES, ALL_FAMILIES, PLAIN_FAMILIES)[seed % 3]
+        case, again = (random_case(random.Random(seed), families=families) for _ in range(2))
         assert case.script() == again.script()
         case.table.validate(full=True)
         built: dict[str, Any] = {}
