@@ -42,7 +42,8 @@ def build_zones(features: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 @kernel
-def _may_hold(row: Int64Array, least: Int64Array, greatest: Int64Array, node: int, n_orders: int) -> bool:
+def may_hold(row: Int64Array, least: Int64Array, greatest: Int64Array, node: int, n_orders: int) -> bool:
+    """False where no row below the node is a partner of the left row with these features."""
     if greatest[0, node] < row[0] or least[0, node] > row[0]:
         return False
     for feature in range(1, row.size):
@@ -55,7 +56,8 @@ def _may_hold(row: Int64Array, least: Int64Array, greatest: Int64Array, node: in
 
 
 @kernel
-def _holds(row: Int64Array, features: Int64Array, place: int, n_orders: int) -> bool:
+def holds(row: Int64Array, features: Int64Array, place: int, n_orders: int) -> bool:
+    """Whether the tree's row at `place` is a partner of the left row with these features, identity aside."""
     if features[0, place] != row[0]:
         return False
     for feature in range(1, row.size):
@@ -96,7 +98,7 @@ def list_partners(
         while n_stack > 0:
             n_stack -= 1
             node = stack[n_stack]
-            if not _may_hold(row, least, greatest, node, n_orders):
+            if not may_hold(row, least, greatest, node, n_orders):
                 continue
             if node < n_leaves:
                 stack[n_stack] = 2 * node + 1
@@ -105,7 +107,7 @@ def list_partners(
                 continue
             start = (node - n_leaves) * LEAF_ROWS
             for place in range(start, min(start + LEAF_ROWS, n_rows)):
-                if feature_identities[place] == identities[i] or not _holds(row, features, place, n_orders):
+                if feature_identities[place] == identities[i] or not holds(row, features, place, n_orders):
                     continue
                 if n_found == limit:
                     return lefts[:n_found].copy(), rights[:n_found].copy(), False

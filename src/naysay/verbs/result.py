@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from naysay.rule.model import Rule, Severity
+from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,53 @@ def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
         return True
     n_possible = n_rows if rule.is_one_row else n_rows * (n_rows - 1)
     return rule.max_fraction is not None and violations <= rule.max_fraction * n_possible
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a rule holds; where not, one violation. True or false as the rule holds or not."""
+
+    rule: Rule
+    witness: SamplePair | None
+
+    @property
+    def holds(self) -> bool:
+        return self.witness is None
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """The pairs that break a rule, as a table: rule, left, right, and the compared values of both rows.
+
+    `left` and `right` are row numbers from 0, or the values of the key columns where a key was named. `total` is the
+    number of all violations, also where a limit cut the table. Any dataframe library reads it as it reads Arrow.
+    """
+
+    rule: Rule
+    table: pa.Table
+    total: int
+
+    @property
+    def complete(self) -> bool:
+        """All violations are listed."""
+        return len(self) == self.total
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        return self.table.to_pandas()
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A flood of violations in short: every left row breaks the rule with every right row but itself."""
+
+    left: Int64Array
+    right: Int64Array

@@ -30,15 +30,13 @@ def violations(bound: BoundJoin, limit: int | None) -> Pairs:
 def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
     """Row numbers of the pairs that the given left rows form, at most `limit`, in no particular order."""
     right = bound.right
-    second = (*right.order, *right.differs, right.key)[0]
-    tree_order = sorted_places(right.key, second)
-    features = np.ascontiguousarray(_features(right)[:, tree_order])
-    rows = np.ascontiguousarray(_features(bound.left)[:, places].T)
-    right_rows = right.rows[tree_order]
-    left_places, tree_places, _ = list_partners(
-        rows, bound.left.rows[places], features, right_rows, build_zones(features), len(right.order), limit
+    order = tree_places(right)
+    features = np.ascontiguousarray(features_of(right)[:, order])
+    rows = np.ascontiguousarray(features_of(bound.left)[:, places].T)
+    left_at, right_at, _ = list_partners(
+        rows, bound.left.rows[places], features, right.rows[order], build_zones(features), len(right.order), limit
     )
-    return bound.left.rows[places][left_places], right_rows[tree_places]
+    return bound.left.rows[places][left_at], right.rows[order][right_at]
 
 
 def conflict_rows(bound: BoundJoin) -> Int64Array:
@@ -50,5 +48,11 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return np.union1d(left, swapped.left.rows[partners(swapped) > 0])
 
 
-def _features(side: Side) -> Int64Array:
+def tree_places(side: Side) -> Int64Array:
+    """The order in which a side's rows stand in a tree of zones: by key, then by its first other part."""
+    return sorted_places(side.key, (*side.order, *side.differs, side.key)[0])
+
+
+def features_of(side: Side) -> Int64Array:
+    """The codes of a side as kernels.zones wants them: [key, orders, differs] by row."""
     return np.stack((side.key, *side.order, *side.differs))

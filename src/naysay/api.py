@@ -1,0 +1,267 @@
+"""The verbs that a person calls, on any frame: in memory they run in-process, on a Spark DataFrame they run on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from naysay.errors import UsageError
+from naysay.rule import parse
+from naysay.rule.model import Nulls, Rule
+from naysay.verbs.result import Report, Verdict, Violations
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from naysay.engines.local import Options
+
+RuleLike = str | Rule
+
+
+def check(
+    frame: Any,
+    rules: RuleLike | Sequence[RuleLike],
+    *,
+    key: str | Sequence[str] = (),
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    quick: bool = False,
+    sample: int = 5,
+    memory: int | str | None = None,
+    threads: int = 0,
+    progress: Callable[[Rule], None] | None = None,
+) -> Report:
+    """Check many rules at once: for each its verdict, violations, rows in conflict, rows to remove, and a sample.
+
+    `key` names the columns by which you know a row; `quick` stops each rule at its first violation.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"zip": [1, 1, 2], "city": ["Ulm", "Bonn", "Kiel"]})
+    >>> report = check(people, ["zip -> city", "key(city)"])
+    >>> [result.violations for result in report]
+    [2, 0]
+    """
+    parsed = _rules(rules)
+    if _is_spark(frame):
+        from naysay.engines import spark
+
+        return spark.check(
+            frame, parsed, key=_key(key), nulls=_nulls(nulls), quick=quick, n_sample=sample, progress=progress
+        )
+    from naysay.engines import local
+    from naysay.table import from_frame
+
+    options = _options(key, nulls, strategy, memory, threads)
+    return local.check(from_frame(frame), parsed, options, quick=quick, n_sample=sample, progress=progress)
+
+
+def verify(
+    frame: Any,
+    rule: RuleLike,
+    *,
+    key: str | Sequence[str] = (),
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> Verdict:
+    """Does the rule hold? The verdict is true or false, and holds a witness pair where it is false.
+
+    >>> import pyarrow as pa
+    >>> verdict = verify(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
+    >>> bool(verdict), verdict.witness.reason
+    (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
+    """
+    if _is_spark(frame):
+        from naysay.engines import spark
+
+        return spark.verify(frame, _rule(rule), key=_key(key), nulls=_nulls(nulls))
+    from naysay.engines import local
+    from naysay.table import from_frame
+
+    return local.verify(from_frame(frame), _rule(rule), _options(key, nulls, strategy, memory, threads))
+
+
+@overload
+def count(
+    frame: Any,
+    rules: RuleLike,
+    *,
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> int: ...
+@overload
+def count(
+    frame: Any,
+    rules: Sequence[RuleLike],
+    *,
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> list[int]: ...
+def count(
+    frame: Any,
+    rules: RuleLike | Sequence[RuleLike],
+    *,
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> int | list[int]:
+    """Count the ordered pairs of rows that break a rule, exactly; a list of numbers for a list of rules.
+
+    >>> import pyarrow as pa
+    >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
+    6
+    """
+    parsed = _rules(rules)
+    if _is_spark(frame):
+        from naysay.engines import spark
+
+        counts = spark.count(frame, parsed, nulls=_nulls(nulls))
+    else:
+        from naysay.engines import local
+        from naysay.table import from_frame
+
+        counts = local.count(from_frame(frame), parsed, _options((), nulls, strategy, memory, threads))
+    return counts[0] if isinstance(rules, str | Rule) else counts
+
+
+def violations(
+    frame: Any,
+    rule: RuleLike,
+    *,
+    limit: int | None = 1000,
+    key: str | Sequence[str] = (),
+    nulls: str | Nulls = Nulls.SQL,
+    strategy: str = "auto",
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> Violations | Any:
+    """List the pairs that break a rule, with both rows' identity and compared values; `limit=None` for all.
+
+    On a Spark DataFrame the answer is a Spark DataFrame.
+
+    >>> import pyarrow as pa
+    >>> found = violations(pa.table({"id": [7, 8, 9], "a": [1, 1, 2]}), "key(a)", key="id")
+    >>> found.table.select(["left", "right"]).to_pylist()
+    [{'left': 7, 'right': 8}, {'left': 8, 'right': 7}]
+    """
+    if limit is not None and limit < 0:
+        raise UsageError(f"a limit is 0 or more, not {limit}")
+    if _is_spark(frame):
+        from naysay.engines import spark
+
+        return spark.violations(frame, _rule(rule), limit=limit, key=_key(key), nulls=_nulls(nulls))
+    from naysay.engines import local
+    from naysay.table import from_frame
+
+    options = _options(key, nulls, strategy, memory, threads)
+    return local.violations(from_frame(frame), _rule(rule), limit, options)
+
+
+def clusters(
+    frame: Any,
+    rule: RuleLike,
+    *,
+    limit: int | None = 1000,
+    nulls: str | Nulls = Nulls.SQL,
+    memory: int | str | None = None,
+) -> pa.Table:
+    """List violations in short, for floods: each row of the answer is a set of left and a set of right row numbers.
+
+    Every left row breaks the rule with every right row but itself.
+
+    >>> import pyarrow as pa
+    >>> clusters(pa.table({"a": [1, 1, 1]}), "key(a)").to_pylist()
+    [{'left': [0, 1, 2], 'right': [0, 1, 2]}]
+    """
+    from naysay.engines import local
+    from naysay.table import from_frame
+
+    options = _options((), nulls, "auto", memory, 0)
+    return local.clusters_table(local.violation_clusters(from_frame(frame), _rule(rule), limit, options))
+
+
+def split(
+    frame: Any,
+    rules: RuleLike | Sequence[RuleLike],
+    *,
+    nulls: str | Nulls = Nulls.SQL,
+    memory: int | str | None = None,
+    threads: int = 0,
+) -> tuple[Any, Any]:
+    """Part a frame into the rows in no conflict and the rows in conflict, each a frame of the same kind.
+
+    >>> import pyarrow as pa
+    >>> good, bad = split(pa.table({"a": [1, 1, 2]}), "key(a)")
+    >>> good["a"].to_pylist(), bad["a"].to_pylist()
+    ([2], [1, 1])
+    """
+    parsed = _rules(rules)
+    if _is_spark(frame):
+        from naysay.engines import spark
+
+        return spark.split(frame, parsed, nulls=_nulls(nulls))
+    from naysay.engines import local
+    from naysay.table import from_frame
+
+    table = from_frame(frame)
+    good, bad = local.split_rows(table, parsed, _options((), nulls, "auto", memory, threads))
+    if hasattr(frame, "iloc"):
+        return frame.iloc[good], frame.iloc[bad]
+    if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
+        return frame[good], frame[bad]
+    return table.take(good), table.take(bad)
+
+
+def _rule(rule: RuleLike) -> Rule:
+    return parse(rule) if isinstance(rule, str) else rule
+
+
+def _rules(rules: RuleLike | Sequence[RuleLike]) -> list[Rule]:
+    return [_rule(rule) for rule in ([rules] if isinstance(rules, str | Rule) else rules)]
+
+
+def _key(key: str | Sequence[str]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _nulls(nulls: str | Nulls) -> Nulls:
+    try:
+        return Nulls(nulls)
+    except ValueError:
+        raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None
+
+
+def _options(
+    key: str | Sequence[str], nulls: str | Nulls, strategy: str, memory: int | str | None, threads: int
+) -> Options:
+    from naysay.engines.local import Options
+
+    if threads < 0:
+        raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
+    return Options(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory))
+
+
+def memory_bytes(memory: int | str | None) -> int | None:
+    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
+
+    >>> memory_bytes("512M")
+    536870912
+    """
+    if memory is None or isinstance(memory, int):
+        return memory
+    text = memory.strip().upper().removesuffix("B").removesuffix("I")
+    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
+    try:
+        return int(float(text[:-1] if power else text) * (1 << power))
+    except (ValueError, OverflowError):
+        raise UsageError(f"an amount of memory is a number with K, M or G, such as 512M; not {memory!r}") from None
+
+
+def _is_spark(frame: Any) -> bool:
+    return any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)

@@ -1,0 +1,279 @@
+"""The in-process engine: a table in memory, on threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.errors import ResourceError
+from naysay.plan.bind import BoundJoin, bind, encodings, singles
+from naysay.plan.join import Join, join_of
+from naysay.plan.shape import plan_of
+from naysay.rule.model import Nulls, Rule
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+from naysay.verbs.clusters import clusters
+from naysay.verbs.identify import check_key, pairs_table, sample_pairs
+from naysay.verbs.result import (
+    Cluster,
+    Removal,
+    Report,
+    RuleResult,
+    SamplePair,
+    Verdict,
+    Violations,
+    within_tolerance,
+)
+from naysay.verbs.strategies import strategy_named
+from naysay.verbs.strategy import Pairs
+
+Answer = TypeVar("Answer")
+
+# verify looks at so many rows first: a broken rule mostly breaks early.
+_PREFIXES = (1_000, 16_000, 256_000)
+# A listed pair takes two row numbers in the making and two in the answer.
+_BYTES_A_PAIR = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to check: what a null means, what names a row, which strategy, and what may be used."""
+
+    nulls: Nulls = Nulls.SQL
+    key: tuple[str, ...] = ()
+    strategy: str = "auto"
+    n_threads: int = 0
+    memory: int | None = None
+
+    @property
+    def threads(self) -> int:
+        return self.n_threads or os.cpu_count() or 1
+
+
+def verify(table: Table, rule: Rule, options: Options) -> Verdict:
+    """Look for one violation, in growing prefixes of the table and then in all of it."""
+    table.require(rule)
+    check_key(table, options.key)
+    join = join_of(rule)
+    _require_memory(table, [join], options)
+    strategy = strategy_named(options.strategy)
+    for n_rows in (*(n for n in _PREFIXES if 2 * n <= table.n_rows), table.n_rows):
+        part = table if n_rows == table.n_rows else table.prefix(n_rows)
+        if join.one_row:
+            found = singles(part, join, options.nulls)[:1]
+            left, right = found, None
+        else:
+            _prepare(part, [join], options)
+            witness = strategy.verify(bind(part, join, options.nulls))
+            found = np.array([] if witness is None else [witness[0]], np.int64)
+            left, right = found, np.array([] if witness is None else [witness[1]], np.int64)
+        if found.size:
+            return Verdict(rule, sample_pairs(table, rule, options.key, left, right)[0])
+    return Verdict(rule, None)
+
+
+def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
+    """Count the violations of each rule."""
+    strategy = strategy_named(options.strategy)
+
+    def count_one(rule: Rule, join: Join) -> int:
+        if join.one_row:
+            return int(singles(table, join, options.nulls).size)
+        return strategy.count(bind(table, join, options.nulls))
+
+    return _each(table, rules, options, count_one)
+
+
+def violations(table: Table, rule: Rule, limit: int | None, options: Options) -> Violations:
+    """List violations, at most `limit`."""
+    table.require(rule)
+    check_key(table, options.key)
+    join = join_of(rule)
+    _require_memory(table, [join], options)
+    if join.one_row:
+        rows = singles(table, join, options.nulls)
+        return Violations(rule, pairs_table(table, rule, options.key, rows[:limit], None), int(rows.size))
+    bound = bind(table, join, options.nulls)
+    pairs, total = _listed(bound, limit, options)
+    return Violations(rule, pairs_table(table, rule, options.key, pairs.left, pairs.right), total)
+
+
+def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Options) -> list[Cluster]:
+    """Violations as sets of left and right rows, at most `limit` sets."""
+    table.require(rule)
+    join = join_of(rule)
+    _require_memory(table, [join], options)
+    if join.one_row:
+        return [Cluster(singles(table, join, options.nulls), np.empty(0, np.int64))]
+    return clusters(bind(table, join, options.nulls), limit)
+
+
+def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list[Int64Array]:
+    """For each rule the rows that take part in a violation, ascending."""
+    from naysay.verbs.violations import conflict_rows as rows_of_pairs
+
+    def rows_of(rule: Rule, join: Join) -> Int64Array:
+        if join.one_row:
+            return singles(table, join, options.nulls)
+        return rows_of_pairs(bind(table, join, options.nulls))
+
+    return _each(table, rules, options, rows_of)
+
+
+def check(
+    table: Table,
+    rules: Sequence[Rule],
+    options: Options,
+    *,
+    quick: bool = False,
+    n_sample: int = 5,
+    source: str = "",
+    progress: Callable[[Rule], None] | None = None,
+) -> Report:
+    """Check all rules, sharing the encoded columns, on all threads."""
+    check_key(table, options.key)
+    start = time.perf_counter()
+
+    def check_one(rule: Rule, join: Join) -> RuleResult:
+        started = time.perf_counter()
+        result = _quick(table, rule, options) if quick else _full(table, rule, join, n_sample, options)
+        if progress is not None:
+            progress(rule)
+        return RuleResult(*result, plan_of(join).name, time.perf_counter() - started)
+
+    results = _each(table, rules, options, check_one, prepare=not quick)
+    return Report(
+        engine="local",
+        source=source,
+        n_rows=table.n_rows,
+        columns=table.names,
+        results=tuple(results),
+        seconds=time.perf_counter() - start,
+        identity=", ".join(options.key) if options.key else "row number, from 0",
+    )
+
+
+_Found = tuple[Rule, bool, bool, "int | None", "int | None", "Removal | None", tuple[SamplePair, ...]]
+
+
+def _quick(table: Table, rule: Rule, options: Options) -> _Found:
+    verdict = verify(table, rule, options)
+    if verdict.witness is None:
+        return rule, True, True, 0, 0, Removal(0, 0), ()
+    return rule, False, False, None, None, None, (verdict.witness,)
+
+
+def _full(table: Table, rule: Rule, join: Join, n_sample: int, options: Options) -> _Found:
+    from naysay.verbs.removal import rows_to_remove
+    from naysay.verbs.violations import conflict_rows as rows_of_pairs
+
+    if join.one_row:
+        rows = singles(table, join, options.nulls)
+        sample = sample_pairs(table, rule, options.key, rows[:n_sample], None)
+        n_rows = int(rows.size)
+        return rule, n_rows == 0, within_tolerance(rule, n_rows, table.n_rows), n_rows, n_rows, Removal(
+            n_rows, n_rows
+        ), sample
+    bound = bind(table, join, options.nulls)
+    n_violations = strategy_named(options.strategy).count(bound)
+    passes = within_tolerance(rule, n_violations, table.n_rows)
+    if n_violations == 0:
+        return rule, True, True, 0, 0, Removal(0, 0), ()
+    pairs = _shown_once(strategy_named(options.strategy).violations(bound, 2 * n_sample), bound, n_sample)
+    sample = sample_pairs(table, rule, options.key, pairs.left, pairs.right)
+    n_conflict = int(rows_of_pairs(bound).size)
+    return rule, False, passes, n_violations, n_conflict, rows_to_remove(bound), sample
+
+
+def _shown_once(pairs: Pairs, bound: BoundJoin, n_sample: int) -> Pairs:
+    """A pair that breaks the rule both ways round is shown once."""
+    if bound.symmetric and bound.mirror:
+        seen = {(min(i, j), max(i, j)) for i, j in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)}
+        ordered = np.array(sorted(seen), np.int64).reshape(-1, 2)
+        pairs = Pairs(ordered[:, 0].copy(), ordered[:, 1].copy(), pairs.complete)
+    return Pairs(pairs.left[:n_sample], pairs.right[:n_sample], pairs.complete)
+
+
+def _listed(bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:
+    strategy = strategy_named(options.strategy)
+    pairs = strategy.violations(bound, 0) if limit == 0 else None
+    if limit is None or pairs is not None:
+        total = strategy.count(bound)
+        _require_room(total if limit is None else 0, options)
+        return pairs or strategy.violations(bound, None), total
+    _require_room(limit, options)
+    pairs = strategy.violations(bound, limit)
+    return pairs, len(pairs.left) if pairs.complete else strategy.count(bound)
+
+
+def _require_room(n_pairs: int, options: Options) -> None:
+    if options.memory is not None and n_pairs * _BYTES_A_PAIR > options.memory:
+        raise ResourceError(
+            f"listing {n_pairs:,} pairs needs about {n_pairs * _BYTES_A_PAIR >> 20:,} MiB, more than the "
+            f"{options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead of pairs"
+        )
+
+
+def _require_memory(table: Table, joins: Sequence[Join], options: Options) -> None:
+    """Refuse before the work what would not fit into the memory allowed."""
+    if options.memory is None:
+        return
+    encoded = {encoding for join in joins for encoding in encodings(join)}
+    at_once = sorted((plan_of(join).bytes_a_row for join in joins), reverse=True)[: options.threads]
+    needed = table.n_rows * (9 * len(encoded) + sum(at_once)) + int(table.arrow.nbytes)
+    if needed > options.memory:
+        raise ResourceError(
+            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more "
+            f"than the {options.memory >> 20:,} MiB allowed; allow more memory, use fewer threads, or use the Spark engine"
+        )
+
+
+def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:
+    wanted = [encoding for join in joins for encoding in encodings(join)]
+    table.prepare(wanted, options.threads)
+
+
+def _each(
+    table: Table,
+    rules: Sequence[Rule],
+    options: Options,
+    work: Callable[[Rule, Join], Answer],
+    *,
+    prepare: bool = True,
+) -> list[Answer]:
+    """Do the work for each rule, on threads, after each has been found to fit the table."""
+    for rule in rules:
+        table.require(rule)
+    joins = [join_of(rule) for rule in rules]
+    _require_memory(table, joins, options)
+    if prepare:
+        _prepare(table, joins, options)
+    if len(rules) <= 1 or options.threads == 1:
+        return [work(rule, join) for rule, join in zip(rules, joins, strict=True)]
+    with ThreadPoolExecutor(min(options.threads, len(rules))) as pool:
+        return list(pool.map(work, rules, joins))
+
+
+def split_rows(table: Table, rules: Sequence[Rule], options: Options) -> tuple[Int64Array, Int64Array]:
+    """Rows in no conflict, and rows in conflict with any rule."""
+    bad = np.zeros(table.n_rows, np.bool_)
+    for rows in conflict_rows(table, rules, options):
+        bad[rows] = True
+    return np.flatnonzero(~bad), np.flatnonzero(bad)
+
+
+def clusters_table(found: Sequence[Cluster]) -> pa.Table:
+    """Clusters as a table of two list columns."""
+    return pa.table(
+        {
+            "left": pa.array([cluster.left for cluster in found], pa.list_(pa.int64())),
+            "right": pa.array([cluster.right for cluster in found], pa.list_(pa.int64())),
+        }
+    )
