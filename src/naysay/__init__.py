@@ -39,7 +39,26 @@ _HOMES = {
     "render": "naysay.rule",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+__all__ = [
+    "__version__",
+    "CountOverflow",
+    "NaysayError",
+    "ResourceError",
+    "Rule",
+    "RuleError",
+    "StateError",
+    "TableError",
+    "UsageError",
+    "check",
+    "clusters",
+    "count",
+    "parse",
+    "parse_rules",
+    "render",
+    "split",
+    "verify",
+    "violations",
+]
 
 
 def __getattr__(name: str) -> Any:

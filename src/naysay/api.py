@@ -1,4 +1,4 @@
-"""The verbs that a person calls, on any frame: in memory they run in-process, on a Spark DataFrame they run on Spark."""
+"""The verbs that a person calls: in-process on a frame in memory, on Spark on a Spark DataFrame."""
 
 from __future__ import annotations
 

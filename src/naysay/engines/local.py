@@ -230,8 +230,8 @@ def _require_memory(table: Table, joins: Sequence[Join], options: Options) -> No
     needed = table.n_rows * (9 * len(encoded) + sum(at_once)) + int(table.arrow.nbytes)
     if needed > options.memory:
         raise ResourceError(
-            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more "
-            f"than the {options.memory >> 20:,} MiB allowed; allow more memory, use fewer threads, or use the Spark engine"
+            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more than "
+            f"the {options.memory >> 20:,} MiB allowed; allow more memory, use fewer threads, or use the Spark engine"
         )
 
 
