@@ -31,10 +31,20 @@ class RuleError(NaysayError):
         place = f"{self.source or 'rule'}:{self.line}:{self.column}"
         lines = [f"{place}: {self.message}"]
         if self.text:
-            lines += [f"    {self.text}", "    " + " " * (self.column - 1) + "^"]
+            shown, caret = _window(self.text, self.column - 1)
+            lines += [f"    {shown}", "    " + " " * caret + "^"]
         if self.hint:
             lines.append(self.hint)
         return "\n".join(lines)
+
+
+def _window(text: str, caret: int, width: int = 110) -> tuple[str, int]:
+    """The part of a line around a place, one printable character for each, and the place within the part."""
+    start = max(0, caret - width * 2 // 3) if len(text) > width else 0
+    part = text[start : start + width]
+    shown = "".join(character if character.isprintable() else " " for character in part)
+    before, after = "…" if start else "", "…" if start + width < len(text) else ""
+    return before + shown + after, caret - start + len(before)
 
 
 class TableError(NaysayError):

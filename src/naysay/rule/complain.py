@@ -297,7 +297,8 @@ def no_arrow(scanner: Scanner, names: Sequence[str]) -> NoReturn:
     if rest.startswith(("=>", "⇒", "-->", "–>", "—>", "=>>", "-", "–", "—")):
         scanner.fail(position, f"{shortened(rest.split(None, 1)[0], 4)!r} is not an arrow", f"Write {listed} -> C.")
     if rest[0] in "=!<>≠≤≥⩽⩾":
-        scanner.fail(position, "a comparison outside not(...)", f"Name the rows: not(t.{last} {_comparison(rest)} ...).")
+        hint = f"Name the rows: not(t.{last} {_comparison(rest)} ...)."
+        scanner.fail(position, "a comparison stands outside not(...)", hint)
     if rest[0] == ".":
         scanner.fail(position, f"'.' after {last!r}", f'A name with a dot is quoted: "{last}.…".')
     if _WORD.match(rest):

@@ -82,7 +82,9 @@ def _time(scanner: Scanner, text: str, position: int) -> datetime.time:
     if found is not None and _ZONE.fullmatch(text, found.end()):
         hint = "A moment with a zone is timestamp '2024-01-31 13:45:00+01:00'."
         scanner.fail(position, "a time of day has no zone", hint)
-    scanner.fail(position, f"{shortened(text)!r} is not a time of day", "Write time '13:45:00' or time '13:45:00.5'.")
+    raise scanner.error(
+        position, f"{shortened(text)!r} is not a time of day", "Write time '13:45:00' or time '13:45:00.5'."
+    )
 
 
 def _timestamp(scanner: Scanner, text: str, position: int) -> datetime.datetime:
@@ -117,7 +119,7 @@ def _date_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.
 def _time_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.time:
     fraction = (found.group(4) or "").rstrip("0")
     if len(fraction) > 6:
-        scanner.fail(position, f"{shortened(found.group())} is finer than a microsecond", "No constant is finer than that.")
+        scanner.fail(position, f"{shortened(found.group())} is finer than a microsecond", "No constant may be finer.")
     try:
         return datetime.time(
             int(found.group(1)), int(found.group(2)), int(found.group(3) or 0), int(fraction.ljust(6, "0"))

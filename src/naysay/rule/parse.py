@@ -12,7 +12,8 @@ from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, shortened
 
 Reader = Callable[[Scanner], tuple[Predicate, ...]]
 
-_NAME = re.compile(rf"(?:(\w(?:[\w ./+-]*\w)?)|({QUOTED}))\s*:(?!=)")
+BARE_NAME = r"\w(?:[\w ./+-]*\w)?"
+_NAME = re.compile(rf"(?:({BARE_NAME})|({QUOTED}))\s*:(?!=)")
 _QUANTIFIER = re.compile(
     rf"(?:∀|forall\b)\s*({ROW_NAME}(?:\s*,\s*{ROW_NAME})*)\s*(?:(?:∈|in\b)\s*\w+\s*)?[,:.]?(?=\s*(?:not\b|¬|!|~))",
     re.IGNORECASE,
@@ -50,6 +51,8 @@ def read_rule(scanner: Scanner) -> Rule:
 
 
 def _read_name(scanner: Scanner) -> str:
+    if scanner.peek(_QUANTIFIER):
+        return ""
     position = scanner.skip()
     found = scanner.match(_NAME)
     if found is None:

@@ -1,0 +1,190 @@
+"""Files of rules: one rule a line, YAML, or another system's rules; read, and written back."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from naysay.errors import RuleError, UsageError
+from naysay.rule import foreign
+from naysay.rule.literal import write_quoted
+from naysay.rule.model import Rule, Severity
+from naysay.rule.parse import BARE_NAME, read_rule
+from naysay.rule.render import render
+from naysay.rule.scan import Scanner
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_YAML_BEGINS = re.compile(r"-(?:\s|$)|---|%YAML|\{|\[(?!\s*DC\s*:)|(?:\w[\w ./+-]*|'[^']*'|\"[^\"]*\")\s*:\s*(?:#.*)?$")
+_BARE_NAME = re.compile(BARE_NAME)
+
+
+class Format(Enum):
+    """How a file holds its rules. LINES takes a line of HoloClean or Metanome as it takes one of ours."""
+
+    LINES = "lines"
+    YAML = "yaml"
+    COLUMNS = "columns"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFile:
+    """What was read: the rules, the line on which each begins, and an error for each place that is no rule."""
+
+    rules: tuple[Rule, ...]
+    lines: tuple[int, ...]
+    errors: tuple[RuleError, ...]
+    format: Format
+
+
+def load_rules(
+    path: str | os.PathLike[str], columns: Sequence[str] | None = None, format: Format | None = None
+) -> list[Rule]:
+    """Read a file of rules. Raises RuleError at the first bad one, UsageError where there is no such file."""
+    return _rules_of(read_rules_file(path, columns=columns, format=format))
+
+
+def parse_rules(
+    text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | None = None
+) -> list[Rule]:
+    """Read the text of a file of rules. Raises RuleError at the first bad one.
+
+    Without a `format` the text shows which it is: YAML begins with a list or a key without a value; a column file of
+    Rapidash has `Column operator Column` on each line and compares some column with itself; all else is lines.
+
+    >>> [rule.name for rule in parse_rules("zip: ZipCode -> City  # one rule a line\\nphone: key(AreaCode, Phone)")]
+    ['zip', 'phone']
+    """
+    return _rules_of(read_rules(text, source=source, columns=columns, format=format))
+
+
+def read_rules_file(
+    path: str | os.PathLike[str], *, columns: Sequence[str] | None = None, format: Format | None = None
+) -> RulesFile:
+    """Read a file of rules with all its errors. Raises UsageError where there is no such file."""
+    source = os.fspath(path)
+    try:
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise UsageError(f"{source} has more than {MAX_FILE_BYTES >> 20} MiB; is it a file of rules?")
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the rules in {source}: {error.strerror or error}") from None
+    if format is None and Path(path).suffix.lower() in (".yaml", ".yml", ".json"):
+        format = Format.YAML
+    try:
+        text = _decode(data, source)
+    except RuleError as error:
+        return RulesFile((), (), (error,), format or Format.LINES)
+    return read_rules(text, source=source, columns=columns, format=format)
+
+
+def read_rules(
+    text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | None = None
+) -> RulesFile:
+    """Read the text of a file of rules with all its errors, going on after a bad rule."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    format = format or detect_format(text)
+    if format is Format.YAML:
+        # Most files are lines, and they need not pay for the import of yaml.
+        from naysay.rule.yamlfile import read_yaml
+
+        found = read_yaml(text, source=source, columns=columns)
+    elif format is Format.COLUMNS:
+        found = _read_columns(text, source, columns)
+    else:
+        found = _read_lines(text, source, columns)
+    rules, lines, errors = found
+    return RulesFile(tuple(rules), tuple(lines), tuple(errors), format)
+
+
+def detect_format(text: str) -> Format:
+    """The format of a text, as far as its first line (for a column file, each of its lines) shows it."""
+    first = next(foreign.content_lines(text), "")
+    if _YAML_BEGINS.match(first):
+        return Format.YAML
+    return Format.COLUMNS if foreign.is_column_file(text) else Format.LINES
+
+
+def render_file(rules: Sequence[Rule], *, short: bool = False) -> str:
+    """Write rules as a file that `parse_rules` reads back: lines, or YAML where a rule says more than its name.
+
+    >>> from naysay.rule import parse
+    >>> print(render_file([parse("zip: ZipCode -> City")], short=True), end="")
+    zip: ZipCode -> City
+    """
+    if any(_says_more(rule) for rule in rules):
+        from naysay.rule.yamlfile import write_yaml
+
+        return write_yaml(rules, short=short)
+    return "".join(_render_line(rule, short) + "\n" for rule in rules)
+
+
+def _says_more(rule: Rule) -> bool:
+    return bool(
+        rule.severity is not Severity.ERROR
+        or rule.max_violations is not None
+        or rule.max_fraction is not None
+        or rule.description
+    )
+
+
+def _render_line(rule: Rule, short: bool) -> str:
+    text = render(rule, short=short)
+    if not rule.name:
+        return text
+    plain = _BARE_NAME.fullmatch(rule.name) and not rule.name.lower().startswith("forall")
+    return f"{rule.name if plain else write_quoted(rule.name)}: {text}"
+
+
+def _rules_of(found: RulesFile) -> list[Rule]:
+    if found.errors:
+        raise found.errors[0]
+    return list(found.rules)
+
+
+def _read_lines(
+    text: str, source: str, columns: Sequence[str] | None
+) -> tuple[list[Rule], list[int], list[RuleError]]:
+    rules: list[Rule] = []
+    lines: list[int] = []
+    errors: list[RuleError] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.lstrip()
+        if not stripped or stripped[0] == "#":
+            continue
+        try:
+            rules.append(read_rule(Scanner(line, source=source, line=number, columns=columns)))
+            lines.append(number)
+        except RuleError as error:
+            errors.append(error)
+    return rules, lines, errors
+
+
+def _read_columns(
+    text: str, source: str, columns: Sequence[str] | None
+) -> tuple[list[Rule], list[int], list[RuleError]]:
+    try:
+        predicates = foreign.read_column_file(Scanner(text, source=source, columns=columns))
+    except RuleError as error:
+        return [], [], [error]
+    return [Rule(predicates)], [1], []
+
+
+def _decode(data: bytes, source: str) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise RuleError("the file is UTF-16", source=source, hint="Save it as UTF-8.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        start = before.rfind(b"\n") + 1
+        raise RuleError(
+            f"byte 0x{data[error.start]:02x} is not UTF-8",
+            source=source,
+            line=before.count(b"\n") + 1,
+            column=len(before[start:].decode("utf-8", "replace")) + 1,
+            hint="Save the file as UTF-8.",
+        ) from None
