@@ -52,7 +52,7 @@ class Wide:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text as one Arrow array, large_string."""
+    """Text as one Arrow array, string or large_string."""
 
     array: pa.Array
 
@@ -117,7 +117,7 @@ def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
 def _plain(column: pa.ChunkedArray) -> Plain:
     type_ = column.type
     if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
-        return Text(combine(pc.cast(column, pa.large_string())))
+        return Text(_one_text(column))
     if types.is_floating(type_):
         return Floats(_numpy(pc.cast(column, pa.float64()), np.float64), valid_of(column))
     if types.is_decimal(type_):
@@ -125,6 +125,15 @@ def _plain(column: pa.ChunkedArray) -> Plain:
     if types.is_uint64(type_):
         return _unsigned(column)
     return Integers(*_integers(column), valid_of(column))
+
+
+def _one_text(column: pa.ChunkedArray) -> pa.Array:
+    """One array of all chunks, with offsets of 32 bits where they came so and suffice."""
+    if types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if column.num_chunks > 1 and types.is_string(column.type) and column.nbytes > 1 << 30:
+        column = column.cast(pa.large_string())
+    return combine(column)
 
 
 def _integers(column: pa.ChunkedArray) -> tuple[Int64Array, int]:

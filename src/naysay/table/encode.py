@@ -10,18 +10,20 @@ import numpy as np
 from naysay.table.codes import BoolArray, Codes, Int64Array
 from naysay.table.column import Indexed, Text
 from naysay.table.numbers import encode_numbers
-from naysay.table.text import encode_text
+from naysay.table.text import Spread, encode_text
 
 
-def encode(columns: Sequence[Indexed], *, ordered: bool) -> tuple[Codes, ...]:
-    """Codes of columns that compare with each other, in one space.
+def encode(
+    columns: Sequence[Indexed], *, ordered: bool, n_pieces: int = 1, spread: Spread = map
+) -> tuple[Codes, ...]:
+    """Codes of columns that compare with each other, in one space; the same whatever `n_pieces` and `spread` are.
 
-    A column of nulls alone may stand beside columns of any kind.
+    A column of nulls alone may stand beside columns of any kind. See `encode_text` for pieces.
     """
     plains = [column.plain for column in columns]
     texts = [plain for plain in plains if isinstance(plain, Text)]
     numbers = [plain for plain in plains if not isinstance(plain, Text)]
-    of_text = iter(encode_text(texts, ordered=ordered) if texts else ())
+    of_text = iter(encode_text(texts, ordered=ordered, n_pieces=n_pieces, spread=spread) if texts else ())
     of_numbers = iter(encode_numbers(numbers) if numbers else ())
     codes = [next(of_text if isinstance(plain, Text) else of_numbers) for plain in plains]
     n_values = max(code.n_values for code in codes)

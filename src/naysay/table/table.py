@@ -19,6 +19,7 @@ from naysay.table.encode import densify, encode
 from naysay.table.filter import compare_codes, compare_constant
 from naysay.table.frame import to_arrow
 from naysay.table.kind import Kind, kind_of
+from naysay.table.text import Spread
 
 Made = TypeVar("Made")
 
@@ -65,10 +66,7 @@ class Table:
 
     def joint(self, names: Sequence[str], *, ordered: bool) -> tuple[Codes, ...]:
         """The codes of columns that compare with each other, in one code space."""
-        names = tuple(names)
-        # Only text is cheaper without order; the rest has one encoding.
-        ordered = ordered or not any(self.kind(name) is Kind.TEXT for name in names)
-        return self._cache.get(("joint", names, ordered), lambda: self._encode(names, ordered))
+        return self._joint(tuple(names), ordered, 1, map)
 
     def ranks(self, names: Sequence[str], *, ordered: bool = True) -> tuple[Codes, ...]:
         """As `joint`, but dense: each code in [0, n_values) stands at some valid row of some column.
@@ -88,14 +86,19 @@ class Table:
         return compare_constant(self._column(predicate.left.name), predicate.op, predicate.right.value, nulls)
 
     def prepare(self, columns: Sequence[tuple[tuple[str, ...], bool]], n_threads: int) -> None:
-        """Encode several groups of columns, each `(names, ordered)` as for `joint`, on threads."""
+        """Encode several groups of columns, each `(names, ordered)` as for `joint`, on threads.
+
+        Where there are fewer groups than would keep the threads busy, long text columns are cut into pieces.
+        """
         wanted = list(dict.fromkeys(columns))
-        if n_threads <= 1 or len(wanted) <= 1:
+        if n_threads <= 1 or not wanted:
             for names, ordered in wanted:
                 self.joint(names, ordered=ordered)
             return
-        with ThreadPoolExecutor(min(n_threads, len(wanted))) as pool:
-            list(pool.map(lambda group: self.joint(group[0], ordered=group[1]), wanted))
+        n_pieces = n_threads if len(wanted) < 2 * n_threads else 1
+        # Groups wait for their pieces, and pieces for nobody: with threads of their own neither can block the other.
+        with ThreadPoolExecutor(n_threads) as of_pieces, ThreadPoolExecutor(min(n_threads, len(wanted))) as of_groups:
+            list(of_groups.map(lambda group: self._joint(group[0], group[1], n_pieces, of_pieces.map), wanted))
 
     def prefix(self, n_rows: int) -> Table:
         """The first rows, without a copy, with codes of their own."""
@@ -116,12 +119,19 @@ class Table:
 
         return self._cache.get(("column", (name,), False), read)
 
-    def _encode(self, names: tuple[str, ...], ordered: bool) -> tuple[Codes, ...]:
-        distinct = list(dict.fromkeys(names))
-        fit.check_joint(self.arrow.schema, distinct)
-        codes = encode([self._column(name) for name in distinct], ordered=ordered)
-        of_name = dict(zip(distinct, codes, strict=True))
-        return tuple(of_name[name] for name in names)
+    def _joint(self, names: tuple[str, ...], ordered: bool, n_pieces: int, spread: Spread) -> tuple[Codes, ...]:
+        # Only text is cheaper without order; the rest has one encoding.
+        ordered = ordered or not any(self.kind(name) is Kind.TEXT for name in names)
+
+        def make() -> tuple[Codes, ...]:
+            distinct = list(dict.fromkeys(names))
+            fit.check_joint(self.arrow.schema, distinct)
+            columns = [self._column(name) for name in distinct]
+            codes = encode(columns, ordered=ordered, n_pieces=n_pieces, spread=spread)
+            of_name = dict(zip(distinct, codes, strict=True))
+            return tuple(of_name[name] for name in names)
+
+        return self._cache.get(("joint", names, ordered), make)
 
 
 class _Cache:
