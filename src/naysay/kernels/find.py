@@ -35,32 +35,27 @@ def find_differing(
 
 @kernel
 def find_two(
-    left: tuple[Int64Array, Int64Array, Int64Array],
-    left_sorted: Int64Array,
-    right: tuple[Int64Array, Int64Array, Int64Array],
-    right_sorted: Int64Array,
+    left: tuple[Int64Array, Int64Array, Int64Array], right: tuple[Int64Array, Int64Array, Int64Array]
 ) -> int:
-    """A left row with a right row of the same key, left.x < right.x and left.y < right.y.
+    """A left point with a right point of the same key, left.x < right.x and left.y < right.y.
 
-    A side is (key, x, y), sorted by (key, x). Sweeps down x with the greatest y so far. O(n).
+    A side is (key, x, y), ascending by (key, x). Sweeps down x with the greatest y so far. O(n).
     """
     left_key, left_x, left_y = left
     right_key, right_x, right_y = right
-    j = right_sorted.size - 1
+    j = right_key.size - 1
     last_key = np.int64(-1)
     greatest = np.int64(0)
     some = False
-    for back in range(left_sorted.size):
-        i = left_sorted[left_sorted.size - 1 - back]
+    for i in range(left_key.size - 1, -1, -1):
         key = left_key[i]
         if key != last_key:
-            while j >= 0 and right_key[right_sorted[j]] > key:
+            while j >= 0 and right_key[j] > key:
                 j -= 1
             last_key = key
             some = False
-        while j >= 0 and right_key[right_sorted[j]] == key and right_x[right_sorted[j]] > left_x[i]:
-            y = right_y[right_sorted[j]]
-            greatest = max(greatest, y) if some else y
+        while j >= 0 and right_key[j] == key and right_x[j] > left_x[i]:
+            greatest = max(greatest, right_y[j]) if some else right_y[j]
             some = True
             j -= 1
         if some and greatest > left_y[i]:

@@ -1,7 +1,8 @@
 """For each left row, how many right rows stand in all of a join's orders to it, within the same key.
 
-All kernels add to `out[place of the left row]` `sign` times that number, so that inclusion and exclusion over
-disequalities is a sequence of calls. "Sorted" means ascending by (key, first order), as places into the side's arrays.
+The kernels named add_... add `sign` times that number to `out[place of the left row]`, so that inclusion and exclusion
+over disequalities is a sequence of calls. "Sorted" means ascending by (key, first order), as places into the side's
+arrays.
 """
 
 from __future__ import annotations
@@ -55,54 +56,90 @@ def add_partners_one(
 
 
 @kernel
-def add_partners_two(
-    left: tuple[Int64Array, Int64Array, Int64Array],
-    left_sorted: Int64Array,
-    right: tuple[Int64Array, Int64Array, Int64Array],
-    right_sorted: Int64Array,
-    n_ranks: int,
-    sign: int,
-    out: Int64Array,
-) -> None:
-    """Count right rows with the same key, left.x < right.x and left.y < right.y. O(n log n).
+def collapse_two(
+    key: Int64Array, x: Int64Array, y: Int64Array, places: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Bring rows into the order of `places`, rows that follow each other with the same (key, x, y) as one point.
 
-    A side is (key, x, y) with y a rank in [0, n_ranks), comparable within a key; both sides are sorted by (key, x).
-    Sweeps down x with a Fenwick tree over y, emptied after each key.
+    Gives key, x, y of each point, and where its run starts in `places`, with the end behind the last. O(n).
+    """
+    n_rows = places.size
+    point_key = np.empty(n_rows, np.int64)
+    point_x = np.empty(n_rows, np.int64)
+    point_y = np.empty(n_rows, np.int64)
+    starts = np.empty(n_rows + 1, np.int64)
+    n_points = 0
+    for at in range(n_rows):
+        place = places[at]
+        last = n_points - 1
+        if at == 0 or y[place] != point_y[last] or x[place] != point_x[last] or key[place] != point_key[last]:
+            point_key[n_points] = key[place]
+            point_x[n_points] = x[place]
+            point_y[n_points] = y[place]
+            starts[n_points] = at
+            n_points += 1
+    starts[n_points] = n_rows
+    return (
+        point_key[:n_points].copy(),
+        point_x[:n_points].copy(),
+        point_y[:n_points].copy(),
+        starts[: n_points + 1].copy(),
+    )
+
+
+@kernel
+def partners_two(
+    left: tuple[Int64Array, Int64Array, Int64Array],
+    right: tuple[Int64Array, Int64Array, Int64Array],
+    right_starts: Int64Array,
+    n_ranks: int,
+) -> Int64Array:
+    """For each left point the right rows with the same key, left.x < right.x and left.y < right.y. O(n log n).
+
+    A side is (key, x, y) by point, ascending by (key, x), with y a rank in [0, n_ranks), comparable within a key; a
+    right point stands for right_starts[j + 1] - right_starts[j] rows. Sweeps down x with a Fenwick tree over y,
+    emptied after each key.
     """
     left_key, left_x, left_y = left
     right_key, right_x, right_y = right
-    tree = np.zeros(n_ranks + 1, np.int32)
-    i = left_sorted.size - 1
-    j = right_sorted.size - 1
+    out = np.zeros(left_key.size, np.int64)
+    tree = np.zeros(n_ranks + 1, np.int64)
+    i = left_key.size - 1
+    j = right_key.size - 1
     while i >= 0:
-        key = left_key[left_sorted[i]]
-        while j >= 0 and right_key[right_sorted[j]] > key:
+        key = left_key[i]
+        while j >= 0 and right_key[j] > key:
             j -= 1
         first = j
-        inserted = 0
-        while i >= 0 and left_key[left_sorted[i]] == key:
-            place = left_sorted[i]
-            x = left_x[place]
-            while j >= 0 and right_key[right_sorted[j]] == key and right_x[right_sorted[j]] > x:
-                node = n_ranks - right_y[right_sorted[j]]
+        while i >= 0 and left_key[i] == key:
+            while j >= 0 and right_key[j] == key and right_x[j] > left_x[i]:
+                weight = right_starts[j + 1] - right_starts[j]
+                node = n_ranks - right_y[j]
                 while node <= n_ranks:
-                    tree[node] += np.int32(1)
+                    tree[node] += weight
                     node += node & -node
-                inserted += 1
                 j -= 1
             # Ranks are stored from the top: ranks above y are the nodes 1 .. n_ranks - 1 - y.
-            node = n_ranks - 1 - left_y[place]
-            total = 0
+            node = n_ranks - 1 - left_y[i]
             while node > 0:
-                total += tree[node]
+                out[i] += tree[node]
                 node -= node & -node
-            out[place] += sign * total
             i -= 1
-        for back in range(inserted):
-            node = n_ranks - right_y[right_sorted[first - back]]
+        for inserted in range(j + 1, first + 1):
+            node = n_ranks - right_y[inserted]
             while node <= n_ranks and tree[node] != 0:
-                tree[node] = np.int32(0)
+                tree[node] = 0
                 node += node & -node
+    return out
+
+
+@kernel
+def add_to_rows(counts: Int64Array, starts: Int64Array, places: Int64Array, sign: int, out: Int64Array) -> None:
+    """Give each row the count of the point that it was collapsed into. O(n)."""
+    for point in range(counts.size):
+        if counts[point] != 0:
+            for at in range(starts[point], starts[point + 1]):
+                out[places[at]] += sign * counts[point]
 
 
 @kernel

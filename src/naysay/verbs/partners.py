@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,9 @@ from naysay.kernels.partners import (
     add_partners_equal,
     add_partners_many,
     add_partners_one,
-    add_partners_two,
+    add_to_rows,
+    collapse_two,
+    partners_two,
     ranks_within,
 )
 from naysay.kernels.sort import sorted_places
@@ -77,54 +80,67 @@ def self_partners(bound: BoundJoin) -> BoolArray:
     return met
 
 
+Points = tuple[Int64Array, Int64Array, Int64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Collapsed:
+    """One side of a join with two orders as points (key, x, y), ascending by (key, x).
+
+    `places` are the rows in that order; point i stands for places[starts[i]:starts[i + 1]].
+    """
+
+    points: Points
+    starts: Int64Array
+    places: Int64Array
+
+
+def collapse_sides(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array) -> tuple[Collapsed, Collapsed]:
+    """Sort both sides by key and first order, rows alike as one point; once, where the sides are the same arrays."""
+    left = _collapse(left_key, *bound.left.order)
+    same = left_key is right_key and all(x is y for x, y in zip(bound.left.order, bound.right.order, strict=True))
+    return left, left if same else _collapse(right_key, *bound.right.order)
+
+
+def _collapse(key: Int64Array, x: Int64Array, y: Int64Array) -> Collapsed:
+    places = sorted_places(key, x)
+    *points, starts = collapse_two(key, x, y, places)
+    return Collapsed((points[0], points[1], points[2]), starts, places)
+
+
 def _add_partners(
     bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array
 ) -> None:
+    """Add `sign` times the partners under the given key to each left row, by the number of orders."""
     left, right = bound.left, bound.right
     if not left.order:
         left_key, right_key, n_keys = small_keys(left_key, right_key, n_keys)
         add_partners_equal(left_key, right_key, n_keys, sign, out)
-        return
-    left_sorted, right_sorted = sort_sides(left_key, left.order[0], right_key, right.order[0])
-    if len(left.order) == 1:
-        add_partners_one(
-            left_key, left.order[0], left_sorted, right_key, right.order[0], right_sorted, sign, out
-        )
     elif len(left.order) == 2:
-        left_ranks, right_ranks, n_ranks = _ranks(left_key, left.order[1], right_key, right.order[1])
-        add_partners_two(
-            (left_key, left.order[0], left_ranks),
-            left_sorted,
-            (right_key, right.order[0], right_ranks),
-            right_sorted,
-            n_ranks,
-            sign,
-            out,
-        )
+        left_side, right_side = collapse_sides(bound, left_key, right_key)
+        add_to_rows(_partners_two(left_side, right_side), left_side.starts, left_side.places, sign, out)
     else:
-        left_orders, right_orders = np.stack(left.order), np.stack(right.order)
-        add_partners_many(
-            left_key, left_orders, left_sorted, right_key, right_orders, right_sorted, sign, out
-        )
+        left_sorted = sorted_places(left_key, left.order[0])
+        same = left_key is right_key and left.order[0] is right.order[0]
+        right_sorted = left_sorted if same else sorted_places(right_key, right.order[0])
+        if len(left.order) == 1:
+            add_partners_one(
+                left_key, left.order[0], left_sorted, right_key, right.order[0], right_sorted, sign, out
+            )
+        else:
+            add_partners_many(
+                left_key, np.stack(left.order), left_sorted, right_key, np.stack(right.order), right_sorted, sign, out
+            )
 
 
-def sort_sides(
-    left_key: Int64Array, left_codes: Int64Array, right_key: Int64Array, right_codes: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Sort both sides by (key, code); once, where they are the same arrays."""
-    left_sorted = sorted_places(left_key, left_codes)
-    if left_key is right_key and left_codes is right_codes:
-        return left_sorted, left_sorted
-    return left_sorted, sorted_places(right_key, right_codes)
-
-
-def _ranks(
-    left_key: Int64Array, left_codes: Int64Array, right_key: Int64Array, right_codes: Int64Array
-) -> tuple[Int64Array, Int64Array, int]:
-    if left_key is right_key and left_codes is right_codes:
+def _partners_two(left: Collapsed, right: Collapsed) -> Int64Array:
+    left_key, left_x, left_y = left.points
+    right_key, right_x, right_y = right.points
+    if left is right:
         none = left_key[:0]
-        places = sorted_places(left_key, left_codes)
-        ranks, _, n_ranks = ranks_within(left_key, none, places, left_codes, none)
-        return ranks, ranks, n_ranks
-    places = sorted_places(np.concatenate((left_key, right_key)), np.concatenate((left_codes, right_codes)))
-    return ranks_within(left_key, right_key, places, left_codes, right_codes)
+        left_ranks, _, n_ranks = ranks_within(left_key, none, sorted_places(left_key, left_y), left_y, none)
+        right_ranks = left_ranks
+    else:
+        places = sorted_places(np.concatenate((left_key, right_key)), np.concatenate((left_y, right_y)))
+        left_ranks, right_ranks, n_ranks = ranks_within(left_key, right_key, places, left_y, right_y)
+    return partners_two((left_key, left_x, left_ranks), (right_key, right_x, right_ranks), right.starts, n_ranks)

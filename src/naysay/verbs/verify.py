@@ -6,9 +6,9 @@ import numpy as np
 
 from naysay.kernels.find import find_differing, find_repeated, find_two
 from naysay.kernels.group import table_bits
-from naysay.plan.bind import BoundJoin, Side
+from naysay.plan.bind import BoundJoin
 from naysay.table.codes import Int64Array
-from naysay.verbs.partners import partners, small_keys, sort_sides
+from naysay.verbs.partners import collapse_sides, partners, small_keys
 
 
 def verify(bound: BoundJoin) -> tuple[int, int] | None:
@@ -45,13 +45,10 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
         return _found(find_differing(left_key, left.differs[0], right_key, right.differs[0], n_keys))
     if shape == (2, 0):
-        left_sorted, right_sorted = sort_sides(left.key, left.order[0], right.key, right.order[0])
-        return _found(find_two(_points(left), left_sorted, _points(right), right_sorted))
+        left_side, right_side = collapse_sides(bound, left.key, right.key)
+        point = find_two(left_side.points, right_side.points)
+        return None if point < 0 else int(left_side.places[left_side.starts[point]])
     return _first(partners(bound))
-
-
-def _points(side: Side) -> tuple[Int64Array, Int64Array, Int64Array]:
-    return side.key, side.order[0], side.order[1]
 
 
 def _found(place: int) -> int | None:
