@@ -1,0 +1,243 @@
+"""Rapidash's strategies against a double loop over places, on random joins of every small shape."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from naysay.errors import CountOverflow, ResourceError
+from naysay.plan.bind import BoundJoin, Side
+from naysay.verbs import rapidash
+from naysay.verbs.rapidash import Rapidash, RapidashKdTree, RapidashRangeTree
+from naysay.verbs.rapidash_forest import Tree
+
+BOTH = [RapidashRangeTree(), RapidashKdTree()]
+
+
+def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_differs: int) -> BoundJoin:
+    """A join of one of the kinds that binding makes: a mirror with some orders doubled, filtered sides, or blocks."""
+    n_keys = int(random.choice([1, 2, 4, 1 << 40]))
+    n_values = int(random.choice([2, 4, 12]))
+    kind = random.choice(["mirror", "filtered", "apart"])
+    left_rows = np.sort(random.choice(2 * n_rows + 1, n_rows, replace=False)).astype(np.int64)
+    right_rows = left_rows
+    if kind == "filtered":
+        right_rows = np.sort(random.choice(2 * n_rows + 1, int(random.integers(0, n_rows + 1)), replace=False))
+    elif kind == "apart":
+        right_rows = 2 * n_rows + 1 + np.arange(random.integers(0, n_rows + 1))
+
+    def side(rows: np.ndarray) -> Side:
+        keys = random.integers(0, min(n_keys, 4), rows.size) * max(1, n_keys // 4)
+        return Side(
+            rows.astype(np.int64),
+            keys.astype(np.int64),
+            tuple(random.integers(-n_values, n_values, rows.size) for _ in range(n_orders)),
+            tuple(random.integers(0, n_values, rows.size) for _ in range(n_differs)),
+        )
+
+    left = side(left_rows)
+    right = side(right_rows)
+    if kind == "mirror":
+        doubled = random.integers(0, 2, n_orders)
+        orders = list(zip(left.order, doubled, strict=True))
+        right = replace(left, order=tuple(2 * codes + 1 if twice else codes for codes, twice in orders))
+        left = replace(left, order=tuple(2 * codes if twice else codes for codes, twice in orders))
+    reflexive = kind == "filtered" or (kind == "mirror" and n_differs == 0 and all(doubled))
+    return BoundJoin(left, right, n_keys, (n_values,) * n_differs, reflexive, kind == "mirror", symmetric=False)
+
+
+def brute_force(bound: BoundJoin) -> set[tuple[int, int]]:
+    left, right = bound.left, bound.right
+    return {
+        (int(left.rows[i]), int(right.rows[j]))
+        for i in range(left.n_rows)
+        for j in range(right.n_rows)
+        if left.rows[i] != right.rows[j]
+        and left.key[i] == right.key[j]
+        and all(a[i] < b[j] for a, b in zip(left.order, right.order, strict=True))
+        and all(a[i] != b[j] for a, b in zip(left.differs, right.differs, strict=True))
+    }
+
+
+def brute_force_of_arrays(bound: BoundJoin) -> set[tuple[int, int]]:
+    """The same for more rows than a double loop could bear: a matrix of all pairs."""
+    left, right = bound.left, bound.right
+    holds = (left.rows[:, None] != right.rows) & (left.key[:, None] == right.key)
+    for a, b in zip(left.order, right.order, strict=True):
+        holds &= a[:, None] < b
+    for a, b in zip(left.differs, right.differs, strict=True):
+        holds &= a[:, None] != b
+    i, j = np.nonzero(holds)
+    return set(zip(left.rows[i].tolist(), right.rows[j].tolist(), strict=True))
+
+
+def check_all_verbs(strategy: Rapidash, bound: BoundJoin) -> None:
+    expected = brute_force(bound)
+    witness = strategy.verify(bound)
+    assert witness in expected if expected else witness is None
+    assert strategy.count(bound) == len(expected)
+    for limit in (None, 0, 1, len(expected) - 1, len(expected), len(expected) + 5):
+        if limit is not None and limit < 0:
+            continue
+        pairs = strategy.violations(bound, limit)
+        listed = list(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True))
+        assert len(set(listed)) == len(listed)
+        assert set(listed) <= expected
+        assert len(listed) == (len(expected) if limit is None else min(limit, len(expected)))
+        assert pairs.complete == (len(listed) == len(expected))
+
+
+def check_random_joins(seed: int, n_joins: int, most_rows: int, most_parts: int) -> None:
+    random = np.random.default_rng(seed)
+    for _ in range(n_joins):
+        n_rows = int(random.integers(0, most_rows + 1))
+        n_orders, n_differs = random.integers(0, most_parts + 1, 2)
+        bound = random_join(random, n_rows, int(n_orders), int(n_differs))
+        for strategy in BOTH:
+            check_all_verbs(strategy, bound)
+
+
+def test_random_joins_of_common_shapes() -> None:
+    check_random_joins(seed=1, n_joins=1500, most_rows=14, most_parts=2)
+
+
+def test_random_joins_of_every_shape() -> None:
+    check_random_joins(seed=2, n_joins=400, most_rows=8, most_parts=6)
+
+
+def test_longer_joins() -> None:
+    check_random_joins(seed=3, n_joins=60, most_rows=70, most_parts=3)
+
+
+@given(seed=st.integers(0, 2**32), n_rows=st.integers(0, 12), n_orders=st.integers(0, 4), n_differs=st.integers(0, 3))
+def test_any_join(seed: int, n_rows: int, n_orders: int, n_differs: int) -> None:
+    bound = random_join(np.random.default_rng(seed), n_rows, n_orders, n_differs)
+    for strategy in BOTH:
+        check_all_verbs(strategy, bound)
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_stages_carry_rows_over(strategy: Rapidash, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tiny stages the trees are rebuilt often; pairs across stages must still be found."""
+    monkeypatch.setattr(rapidash, "_FIRST_STAGE", 2)
+    monkeypatch.setattr(rapidash, "_GROWTH", 2)
+    random = np.random.default_rng(4)
+    for _ in range(300):
+        bound = random_join(random, int(random.integers(1, 25)), int(random.integers(0, 4)), int(random.integers(0, 3)))
+        expected = brute_force(bound)
+        witness = strategy.verify(bound)
+        assert witness in expected if expected else witness is None
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+@pytest.mark.parametrize("shape", [(2, 0), (3, 0), (1, 1), (0, 2)])
+def test_few_violations_among_many_rows(strategy: Rapidash, shape: tuple[int, int]) -> None:
+    """Groups of a thousand rows that obey the rule, until two rows far apart are changed."""
+    n_orders, n_differs = shape
+    random = np.random.default_rng(5)
+    values = random.permutation(3000)
+    # Orders that contradict each other, or a disequality of one value for all.
+    order = tuple((values, -values, values)[at].copy() for at in range(n_orders))
+    differs = tuple(np.zeros(3000, np.int64) for _ in range(n_differs))
+    side = Side(np.arange(3000), random.integers(0, 3, 3000), order, differs)
+    bound = BoundJoin(side, side, 3, (2,) * n_differs, reflexive=False, mirror=True, symmetric=False)
+    assert strategy.verify(bound) is None
+    assert strategy.count(bound) == 0
+    first, last = np.flatnonzero(side.key == 0)[[2, -1]]
+    for codes in order:
+        codes[first], codes[last] = codes.min() + 3, codes.max() - 3
+    for codes in differs:
+        codes[last] = 1
+    expected = brute_force_of_arrays(bound)
+    assert 0 < len(expected) < 3000
+    assert strategy.verify(bound) in expected
+    assert strategy.count(bound) == len(expected)
+    pairs = strategy.violations(bound, None)
+    assert sorted(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)) == sorted(expected)
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+@pytest.mark.parametrize("shape", [(1, 0), (2, 0), (3, 0), (4, 0), (2, 1), (0, 2)])
+def test_random_joins_of_hundreds_of_rows(strategy: Rapidash, shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(9)
+    for _ in range(4):
+        bound = random_join(random, int(random.integers(200, 700)), *shape)
+        expected = brute_force_of_arrays(bound)
+        assert strategy.count(bound) == len(expected)
+        pairs = strategy.violations(bound, None)
+        assert sorted(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)) == sorted(expected)
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_extreme_codes(strategy: Rapidash) -> None:
+    """Codes as far apart as doubling and negation make them."""
+    big = (1 << 62) - 1
+    values = np.array([-big, big, 0, big, -big], np.int64)
+    side = Side(np.arange(5), np.zeros(5, np.int64), (values, values[::-1].copy(), values), ())
+    check_all_verbs(strategy, BoundJoin(side, side, 1, (), reflexive=False, mirror=True, symmetric=False))
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_many_violations_come_in_chunks(strategy: Rapidash) -> None:
+    values = np.arange(300)
+    for order in ((values,), (values, values), (values, values, values)):
+        side = Side(np.arange(300), np.zeros(300, np.int64), order, ())
+        bound = BoundJoin(side, side, 1, (), reflexive=False, mirror=True, symmetric=False)
+        pairs = strategy.violations(bound, None)
+        assert pairs.complete
+        assert set(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)) == {
+            (i, j) for j in range(300) for i in range(j)
+        }
+        assert strategy.violations(bound, 5000).left.size == 5000
+
+
+def test_range_tree_refuses_what_would_not_fit() -> None:
+    random = np.random.default_rng(6)
+    values = np.arange(2500)
+    order = tuple(random.permutation(values) for _ in range(13))
+    side = Side(np.arange(2500), np.zeros(2500, np.int64), order, ())
+    bound = BoundJoin(side, side, 1, (), reflexive=False, mirror=True, symmetric=False)
+    with pytest.raises(ResourceError, match="GiB"):
+        RapidashRangeTree().count(bound)
+    assert RapidashKdTree().count(bound) >= 0
+    with pytest.raises(ResourceError):
+        Rapidash(Tree.KD, memory=1000).count(bound)
+
+
+def test_unlimited_list_is_refused_by_memory() -> None:
+    side = Side(np.arange(300), np.zeros(300, np.int64), (), ())
+    bound = BoundJoin(side, side, 1, (), reflexive=True, mirror=True, symmetric=True)
+    with pytest.raises(ResourceError, match="limit"):
+        Rapidash(Tree.RANGE, memory=1000).violations(bound, None)
+    assert Rapidash(Tree.RANGE, memory=1000).violations(bound, 10).left.size == 10
+
+
+def test_too_many_pairs_to_count() -> None:
+    rows = np.broadcast_to(np.int64(0), (1 << 33,))
+    side = Side(rows, rows, (), ())
+    with pytest.raises(CountOverflow):
+        RapidashKdTree().count(BoundJoin(side, side, 1, (), reflexive=True, mirror=True, symmetric=True))
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="already without the compiler")
+def test_without_the_compiler() -> None:
+    script = "from test_rapidash import check_random_joins; check_random_joins(7, 60, 7, 3)"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.path.dirname(__file__)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=120)
+
+
+def test_each_kernel_compiles_once() -> None:
+    from naysay.kernels import kd_tree, range_search, range_tree, running_extremes
+
+    check_random_joins(seed=8, n_joins=40, most_rows=8, most_parts=3)
+    for module in (kd_tree, range_search, range_tree, running_extremes):
+        for name, function in vars(module).items():
+            if hasattr(function, "signatures") and function.__module__ == module.__name__:
+                assert len(function.signatures) <= 1, name
