@@ -1,0 +1,230 @@
+"""The predicate space: which values of two rows a discovered rule may compare, and how.
+
+As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != alone,
+everything with an order by all six operators; two different columns compare only where they hold the same kind of
+thing and enough of the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from naysay.errors import UsageError
+from naysay.rule.model import Column, Op, Predicate, Row
+from naysay.table import Kind, Table
+from naysay.table.codes import Int64Array
+from naysay.table.column import read_column
+from naysay.table.encode import densify, encode
+
+EQUALITY = (Op.EQ, Op.NE)
+ALL = tuple(Op)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two values that the space compares: `t.A` with `s.B` of a pair, or `t.A` with `t.B` of one row."""
+
+    left: Column
+    right: Column
+    ordered: bool
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        return ALL if self.ordered else EQUALITY
+
+    @property
+    def within_row(self) -> bool:
+        return self.left.row is self.right.row
+
+    @property
+    def across(self) -> bool:
+        """Whether it compares two different columns."""
+        return self.left.name != self.right.name
+
+    def mirrored(self) -> Comparison:
+        """The comparison that says of (s, t) what this says of (t, s), with its operators flipped."""
+        return Comparison(self.right.swapped(), self.left.swapped(), self.ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Everything a rule may be built from: at most one condition on each comparison."""
+
+    comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it compares, each once."""
+        return tuple(dict.fromkeys(column.name for pair in self.comparisons for column in (pair.left, pair.right)))
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        return tuple(Predicate(pair.left, op, pair.right) for pair in self.comparisons for op in pair.ops)
+
+    @property
+    def n_predicates(self) -> int:
+        return sum(len(pair.ops) for pair in self.comparisons)
+
+
+class Shared(Enum):
+    """How the values that two columns share are measured.
+
+    DISTINCT: common distinct values as a fraction of the distinct values of the column that has more.
+    OCCURRENCES: as Hydra, FastADC and IncDC do: over the distinct values of the earlier column, the sum of the
+    smaller over the sum of the larger number of occurrences in the two columns.
+    """
+
+    DISTINCT = "distinct"
+    OCCURRENCES = "occurrences"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the space holds beside each column compared with itself.
+
+    `cross` compares different columns where they share at least (OCCURRENCES: more than) `share` of their values;
+    `both_ways` takes t.A with s.B and t.B with s.A, else only the earlier column on the left. `average_factor` keeps
+    order comparisons between different columns to numbers whose averages lie within that factor.
+    `within_row` adds comparisons of two columns of one row. `order_text` orders text and booleans too.
+    """
+
+    cross: bool = True
+    share: float = 0.30
+    shared: Shared = Shared.DISTINCT
+    both_ways: bool = True
+    average_factor: float | None = None
+    within_row: bool = False
+    order_text: bool = False
+
+
+# The predicate spaces of the published programs, so that their answers can be reproduced.
+SCOPES = {
+    "naysay": Scope(),
+    "incdc": Scope(shared=Shared.OCCURRENCES, both_ways=False, average_factor=10.0),
+    "hydra": Scope(share=0.15, shared=Shared.OCCURRENCES, both_ways=False, average_factor=10.0),
+}
+
+
+def scope_of(space: str | Scope, cross: bool) -> Scope:
+    """A scope by name; `cross=False` takes the comparisons of different columns out of any."""
+    if isinstance(space, str):
+        if space not in SCOPES:
+            raise UsageError(f"no predicate space is called {space!r}; there are {', '.join(SCOPES)}")
+        space = SCOPES[space]
+    return space if cross else replace(space, cross=False, within_row=False)
+
+
+def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope = SCOPES["naysay"]) -> Space:
+    """The predicate space of a table, or of the named columns of it."""
+    names, notes = _columns_of(table, columns)
+    same = [
+        Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), _has_order(table.kind(name), scope))
+        for name in names
+    ]
+    across = _across(table, names, scope) if scope.cross or scope.within_row else []
+    return Space((*same, *across), notes)
+
+
+def _columns_of(table: Table, columns: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
+    if columns is not None:
+        names = list(dict.fromkeys(columns))
+        for name in names:
+            table.codes(name, ordered=False)
+        if not names:
+            raise UsageError("columns is empty: name at least one column, or leave it out to take all of them")
+        return names, ()
+    names = [name for name in table.names if table.kind(name) is not Kind.OTHER]
+    skipped = [name for name in table.names if name not in names]
+    if not names:
+        raise UsageError("the table has no column that rules can compare")
+    notes = tuple(f"column {name!r} left out: rules cannot compare its type" for name in skipped)
+    return names, notes
+
+
+def _has_order(kind: Kind, scope: Scope) -> bool:
+    return kind.has_order or (scope.order_text and kind in (Kind.TEXT, Kind.BOOL))
+
+
+def _across(table: Table, names: Sequence[str], scope: Scope) -> list[Comparison]:
+    values = {name: _value_counts(table, name) for name in names}
+    found = []
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            if not _alike(table.kind(first), table.kind(second)):
+                continue
+            if not _share_enough(values[first], values[second], scope):
+                continue
+            ordered = _has_order(table.kind(first), scope) and _averages_allow(table, first, second, scope)
+            found += _comparisons(first, second, ordered, scope)
+    return found
+
+
+def _comparisons(first: str, second: str, ordered: bool, scope: Scope) -> list[Comparison]:
+    found = []
+    if scope.cross:
+        found.append(Comparison(Column(Row.LEFT, first), Column(Row.RIGHT, second), ordered))
+        if scope.both_ways:
+            found.append(found[0].mirrored())
+    if scope.within_row:
+        pair = Comparison(Column(Row.LEFT, first), Column(Row.LEFT, second), ordered)
+        found += [pair, pair.mirrored()]
+    return found
+
+
+def _alike(first: Kind, second: Kind) -> bool:
+    """Whether two columns are of the same type, as far as that makes their comparison worth a thought."""
+    return first is second and first not in (Kind.NULL, Kind.OTHER)
+
+
+_Counts = tuple[pa.ChunkedArray, Int64Array]
+
+
+def _value_counts(table: Table, name: str) -> _Counts:
+    """The distinct values of a column that are not null, and how often each occurs."""
+    column = table.arrow.column(table.names.index(name))
+    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
+        column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], column.type.value_type)
+    counts = pc.value_counts(column.drop_null())
+    return pa.chunked_array([counts.field("values")]), counts.field("counts").to_numpy(zero_copy_only=False)
+
+
+def _decoded(chunk: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(chunk.type):
+        return chunk.dictionary_decode()
+    return pc.run_end_decode(chunk)
+
+
+def _share_enough(first: _Counts, second: _Counts, scope: Scope) -> bool:
+    n_first, n_second = len(first[0]), len(second[0])
+    if not n_first or not n_second:
+        return False
+    if scope.shared is Shared.DISTINCT and min(n_first, n_second) < scope.share * max(n_first, n_second):
+        return False
+    codes = encode([read_column(first[0]), read_column(second[0])], ordered=False)
+    if scope.shared is Shared.DISTINCT:
+        n_common = len(np.intersect1d(codes[0].values, codes[1].values))
+        return n_common >= scope.share * max(len(np.unique(codes[0].values)), len(np.unique(codes[1].values)))
+    n_values = max(code.n_values for code in densify(codes))
+    own, other = (
+        np.bincount(code.values, weights=counts, minlength=n_values)
+        for code, (_, counts) in zip(densify(codes), (first, second), strict=True)
+    )
+    own, other = own[own > 0], other[own > 0]
+    return float(np.minimum(own, other).sum()) > scope.share * float(np.maximum(own, other).sum())
+
+
+def _averages_allow(table: Table, first: str, second: str, scope: Scope) -> bool:
+    if scope.average_factor is None:
+        return True
+    if not (table.kind(first).is_number and table.kind(second).is_number):
+        return False
+    means = [float(pc.mean(table.arrow.column(table.names.index(name))).as_py() or 0.0) for name in (first, second)]
+    low, high = sorted(abs(mean) for mean in means)
+    return means[0] * means[1] > 0 and low * scope.average_factor > high
