@@ -1,9 +1,14 @@
 """Rules: what they are, and how text becomes a rule."""
 
+from naysay.rule.canonical import canonical, is_symmetric
+from naysay.rule.describe import RuleKind, describe, kind
+from naysay.rule.explain import explain_pair
 from naysay.rule.files import Format, RulesFile, load_rules, parse_rules, read_rules, read_rules_file, render_file
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, Severity, Value
+from naysay.rule.nearest import nearest_name
 from naysay.rule.parse import parse
-from naysay.rule.render import render
+from naysay.rule.render import render, render_predicate
+from naysay.rule.simplify import Simplified, implies, simplify
 
 __all__ = [
     "Column",
@@ -14,14 +19,25 @@ __all__ = [
     "Predicate",
     "Row",
     "Rule",
+    "RuleKind",
     "RulesFile",
     "Severity",
+    "Simplified",
     "Value",
+    "canonical",
+    "describe",
+    "explain_pair",
+    "implies",
+    "is_symmetric",
+    "kind",
     "load_rules",
+    "nearest_name",
     "parse",
     "parse_rules",
     "read_rules",
     "read_rules_file",
     "render",
     "render_file",
+    "render_predicate",
+    "simplify",
 ]

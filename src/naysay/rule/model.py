@@ -6,7 +6,6 @@ The text of a rule may call its rows anything; here they are always LEFT and RIG
 from __future__ import annotations
 
 import datetime
-import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -96,19 +95,26 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value in a rule. All NaN are one, so that equal rules are equal; a zone is kept as its offset from UTC."""
+    """A value in a rule. NaN equals NaN, and true is not 1, as in a column; a zone is kept as its offset from UTC."""
 
     value: Value
 
     def __post_init__(self) -> None:
         value = self.value
-        if isinstance(value, float):
-            if value != value:
-                object.__setattr__(self, "value", math.nan)
-        elif isinstance(value, datetime.datetime):
+        if isinstance(value, datetime.datetime):
             offset = value.utcoffset()
             if offset is not None and type(value.tzinfo) is not datetime.timezone:
                 object.__setattr__(self, "value", value.replace(tzinfo=datetime.timezone(offset), fold=0))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[bool, Value | None]:
+        return isinstance(self.value, bool), self.value if self.value == self.value else None
 
 
 @dataclass(frozen=True, slots=True)
