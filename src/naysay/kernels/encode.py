@@ -1,4 +1,4 @@
-"""Values to codes: integers that keep equality and order."""
+"""Numbers to codes: integers that keep equality and order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from numpy.typing import NDArray
 
 from naysay.kernels.compile import kernel
 
+Int64Array = NDArray[np.int64]
+
 _INFINITY = np.int64(0x7FF0000000000000)
+_EXACT = 9007199254740992.0
 
 
 @kernel
-def float_keys(bits: NDArray[np.int64], keys: NDArray[np.int64]) -> None:
+def float_keys(bits: Int64Array, keys: Int64Array) -> None:
     """Turn the bits of float64 values into integers in the same order: -0.0 is 0.0, and all NaN are one, the greatest.
 
-    `keys` may be `bits`. Keys lie in [-2**63 + 2**52 + 1, 2**63 - 2**52 + 1]. O(n).
+    Zero is 0, infinity 0x7FF << 52, NaN the number after it; negative values mirror positive ones. O(n).
     """
     for i in range(len(bits)):
         size = bits[i] & np.int64(0x7FFFFFFFFFFFFFFF)
@@ -27,10 +30,46 @@ def float_keys(bits: NDArray[np.int64], keys: NDArray[np.int64]) -> None:
 
 
 @kernel
-def close_gaps(keys: NDArray[np.int64], low: NDArray[np.int64], shift: NDArray[np.int64]) -> None:
+def finite_spans(keys: Int64Array, valid: NDArray[np.bool_], spans: Int64Array) -> None:
+    """Widen spans = [least negative, greatest negative, least positive, greatest positive] by finite float keys.
+
+    `valid` is empty where no row is null. O(n).
+    """
+    for i in range(len(keys)):
+        if valid.size and not valid[i]:
+            continue
+        key = keys[i]
+        if -_INFINITY < key < 0:
+            spans[0] = min(spans[0], key)
+            spans[1] = max(spans[1], key)
+        elif 0 < key < _INFINITY:
+            spans[2] = min(spans[2], key)
+            spans[3] = max(spans[3], key)
+
+
+@kernel
+def close_gaps(keys: Int64Array, low: Int64Array, shift: Int64Array) -> None:
     """Subtract from each key the shift of its segment: the last one whose `low` is at most the key. In place, O(n)."""
     for i in range(len(keys)):
         k = len(low) - 1
         while k > 0 and keys[i] < low[k]:
             k -= 1
         keys[i] -= shift[k]
+
+
+@kernel
+def short_decimals(values: NDArray[np.float64], valid: NDArray[np.bool_], factor: float, out: Int64Array) -> int:
+    """Write the integers v with v / factor == value, up to the first value that has none within 2**53; give its row.
+
+    Division by one factor rounds monotonically, so that the integers keep order and equality. `valid` is empty where no
+    row is null; null rows get 0. O(n).
+    """
+    for i in range(len(values)):
+        out[i] = 0
+        if valid.size and not valid[i]:
+            continue
+        scaled = np.rint(values[i] * factor)
+        if not abs(scaled) <= _EXACT or scaled / factor != values[i]:
+            return i
+        out[i] = np.int64(scaled)
+    return len(values)

@@ -8,7 +8,7 @@ compare in one way (see `numbers.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from pyarrow import types
 
 from naysay.table.codes import BoolArray, Int64Array
 
-Scalar = TypeVar("Scalar", np.int64, np.uint64, np.float64)
 Float64Array = NDArray[np.float64]
 
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -27,7 +26,7 @@ _MS_PER_DAY = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Values times 10**-scale. What stands where a value is null means nothing, here and below."""
+    """Values times 10**-scale. What stands where a value is null means nothing, here and below; arrays may be views."""
 
     values: Int64Array
     scale: int
@@ -55,10 +54,7 @@ class Text:
     """Text as one Arrow array, string or large_string."""
 
     array: pa.Array
-
-    @property
-    def valid(self) -> BoolArray | None:
-        return valid_of(self.array)
+    valid: BoolArray | None
 
 
 Numbers = Integers | Floats | Wide
@@ -116,15 +112,35 @@ def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
 
 def _plain(column: pa.ChunkedArray) -> Plain:
     type_ = column.type
+    valid = valid_of(column)
     if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
-        return Text(_one_text(column))
+        return Text(_one_text(column), valid)
+    if types.is_null(type_):
+        return Integers(np.zeros(len(column), dtype=np.int64), 0, np.zeros(len(column), dtype=np.bool_))
     if types.is_floating(type_):
-        return Floats(_numpy(pc.cast(column, pa.float64()), np.float64), valid_of(column))
+        return Floats(_raw(column, f"f{type_.bit_width // 8}").astype(np.float64, copy=False), valid)
     if types.is_decimal(type_):
-        return _decimals(column)
+        return _decimals(column, valid)
     if types.is_uint64(type_):
-        return _unsigned(column)
-    return Integers(*_integers(column), valid_of(column))
+        return _unsigned(_raw(column, "u8"), valid)
+    if types.is_boolean(type_):
+        return Integers(_raw(pc.cast(column, pa.uint8()), "u1").astype(np.int64), 0, valid)
+    sign = "u" if types.is_unsigned_integer(type_) else "i"
+    values = _raw(column, f"{sign}{type_.bit_width // 8}").astype(np.int64, copy=False)
+    if types.is_date64(type_):
+        return Integers(values // _MS_PER_DAY, 0, valid)
+    scale = 0 if types.is_integer(type_) or types.is_date(type_) else _UNIT_SCALE[type_.unit]
+    return Integers(values, scale, valid)
+
+
+def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
+    """The values as stored, whatever stands where they are null; no copy where there is one chunk."""
+    size = np.dtype(dtype).itemsize
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    parts = [np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * size) for chunk in chunks]
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
 def _one_text(column: pa.ChunkedArray) -> pa.Array:
@@ -136,25 +152,9 @@ def _one_text(column: pa.ChunkedArray) -> pa.Array:
     return combine(column)
 
 
-def _integers(column: pa.ChunkedArray) -> tuple[Int64Array, int]:
-    type_ = column.type
-    if types.is_null(type_):
-        return np.zeros(len(column), dtype=np.int64), 0
-    if types.is_boolean(type_):
-        return _numpy(pc.cast(column, pa.int8()), np.int64), 0
-    if types.is_integer(type_):
-        return _numpy(column, np.int64), 0
-    if types.is_date64(type_):
-        return _numpy(column.cast(pa.int64()), np.int64) // _MS_PER_DAY, 0
-    if type_.bit_width == 32:
-        column = column.cast(pa.int32())
-    values = _numpy(column.cast(pa.int64()), np.int64)
-    return values, 0 if types.is_date(type_) else _UNIT_SCALE[type_.unit]
-
-
-def _unsigned(column: pa.ChunkedArray) -> Numbers:
-    values = _numpy(column, np.uint64)
-    valid = valid_of(column)
+def _unsigned(values: NDArray[np.uint64], valid: BoolArray | None) -> Numbers:
+    if valid is not None:
+        values = np.where(valid, values, np.uint64(0))
     if not len(values) or values.max() < 2**63:
         return Integers(values.view(np.int64), 0, valid)
     limbs = np.zeros((len(values), 4), dtype=np.int64)
@@ -163,27 +163,19 @@ def _unsigned(column: pa.ChunkedArray) -> Numbers:
     return Wide(limbs, 0, 20, valid)
 
 
-def _decimals(column: pa.ChunkedArray) -> Numbers:
+def _decimals(column: pa.ChunkedArray, valid: BoolArray | None) -> Numbers:
     type_ = column.type
-    valid = valid_of(column)
-    is_256 = types.is_decimal256(type_)
-    if not is_256 and not types.is_decimal128(type_):
-        column = column.cast(pa.decimal128(type_.precision, type_.scale))
-    words = 4 if is_256 else 2
-    array = combine(column)
-    raw = np.frombuffer(array.buffers()[1] or b"", dtype="<i8", count=words * (len(array) + array.offset))
-    raw = raw.reshape(-1, words)[array.offset :]
-    low = np.array(raw[:, 0])
+    if type_.bit_width <= 64:
+        return Integers(_raw(column, f"i{type_.bit_width // 8}").astype(np.int64, copy=False), type_.scale, valid)
+    n_words = type_.bit_width // 64
+    words = _raw(column, f"V{8 * n_words}").view("<i8").reshape(-1, n_words)
     if valid is not None:
-        low[~valid] = 0
-    sign = low >> 63
-    narrow = raw[:, 1:] == sign[:, None]
-    if bool(np.all(narrow if valid is None else narrow[valid])):
+        words = np.where(valid[:, None], words, 0)
+    low = np.ascontiguousarray(words[:, 0])
+    if all(np.array_equal(words[:, k], low >> 63) for k in range(1, n_words)):
         return Integers(low, type_.scale, valid)
-    limbs = raw.copy().view("<u4").astype(np.int64)
+    limbs = np.ascontiguousarray(words).view("<u4").astype(np.int64)
     limbs[:, -1] = limbs[:, -1].astype(np.uint32).view(np.int32)
-    if valid is not None:
-        limbs[~valid] = 0
     return Wide(limbs, type_.scale, type_.precision, valid)
 
 
@@ -194,15 +186,3 @@ def combine(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 0:
         return pa.array([], column.type)
     return pa.concat_arrays(column.chunks)
-
-
-def _numpy(column: pa.ChunkedArray, dtype: type[Scalar]) -> NDArray[Scalar]:
-    """A fresh array of the values, zero where they are null."""
-    out: NDArray[Scalar] = np.empty(len(column), dtype=dtype)
-    start = 0
-    for chunk in column.chunks:
-        if chunk.null_count:
-            chunk = pc.fill_null(chunk, 0)
-        out[start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
-        start += len(chunk)
-    return out

@@ -10,6 +10,7 @@ import numpy as np
 from naysay.table.codes import BoolArray, Codes, Int64Array
 from naysay.table.column import Indexed, Text
 from naysay.table.numbers import encode_numbers
+from naysay.table.ranks import rank_together
 from naysay.table.text import Spread, encode_text
 
 
@@ -31,19 +32,29 @@ def encode(
 
 
 def densify(codes: Sequence[Codes]) -> tuple[Codes, ...]:
-    """The same codes renumbered so that each of [0, n_values) stands at some valid row (n_values is 1 if none does)."""
-    present = distinct_codes([code.values if code.valid is None else code.values[code.valid] for code in codes])
-    made = []
+    """The same codes renumbered so that each of [0, n_values) stands at some valid row (n_values is 1 if none does).
+
+    O(n + n_values) where the codes have a small range, else a radix sort.
+    """
+    valid = [code.valid for code in codes]
+    n_rows = sum(len(code.values) for code in codes)
+    if max(code.n_values for code in codes) > 4 * n_rows + (1 << 16):
+        dense, n_values = rank_together([code.values for code in codes], valid)
+    else:
+        dense, n_values = _renumber(codes)
+    return tuple(replace(code, values=values, n_values=n_values) for code, values in zip(codes, dense, strict=True))
+
+
+def _renumber(codes: Sequence[Codes]) -> tuple[list[Int64Array], int]:
+    present = np.zeros(max(code.n_values for code in codes), dtype=np.bool_)
     for code in codes:
-        values = np.searchsorted(present, code.values).astype(np.int64, copy=False)
+        present[code.values if code.valid is None else code.values[code.valid]] = True
+    number = np.cumsum(present) - 1
+    dense = [number[code.values] for code in codes]
+    for values, code in zip(dense, codes, strict=True):
         if code.valid is not None:
             values[~code.valid] = 0
-        made.append(replace(code, values=values, n_values=max(1, len(present))))
-    return tuple(made)
-
-
-def distinct_codes(parts: Sequence[Int64Array]) -> Int64Array:
-    return np.unique(np.concatenate(parts))
+    return dense, max(1, int(number[-1]) + 1)
 
 
 def _spread(codes: Codes, column: Indexed) -> Codes:
