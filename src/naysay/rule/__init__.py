@@ -1,13 +1,14 @@
 """Rules: what they are, and how text becomes a rule."""
 
 from naysay.rule.canonical import canonical, is_symmetric
-from naysay.rule.describe import RuleKind, describe, kind
+from naysay.rule.describe import describe
 from naysay.rule.explain import explain_pair
 from naysay.rule.files import Format, RulesFile, load_rules, parse_rules, read_rules, read_rules_file, render_file
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, Severity, Value
 from naysay.rule.nearest import nearest_name
 from naysay.rule.parse import parse
 from naysay.rule.render import render, render_predicate
+from naysay.rule.shape import RuleKind, kind
 from naysay.rule.simplify import Simplified, implies, simplify
 
 __all__ = [

@@ -5,21 +5,10 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
-from enum import Enum
 
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Value
 from naysay.rule.scan import shortened
-
-
-class RuleKind(Enum):
-    """The well-known kinds of rule. ORDER is equalities and two columns whose orders must not contradict each other."""
-
-    KEY = "key"
-    DEPENDENCY = "dependency"
-    ORDER = "order"
-    ONE_ROW = "one row"
-    OTHER = "other"
-
+from naysay.rule.shape import RuleKind, is_pair, kind, spans, split_same
 
 _MOMENT = re.compile(r"(?:^|[^a-z])(?:start|begin|from|end|until|time|timestamp)(?:$|[^a-z])|(?:date|day)(?:$|[^a-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -33,28 +22,6 @@ _THAN = {
 }
 _THAN_MOMENT = {Op.LT: "before", Op.LE: "before or at", Op.GT: "after", Op.GE: "after or at"}
 _HIGHER = {Op.LT: "lower", Op.LE: "lower or equal", Op.GT: "higher", Op.GE: "higher or equal"}
-
-
-def kind(rule: Rule) -> RuleKind:
-    """Which of the well-known kinds a rule is.
-
-    >>> from naysay.rule import parse
-    >>> kind(parse("not(t.A == s.A and t.B != s.B)"))
-    <RuleKind.DEPENDENCY: 'dependency'>
-    """
-    if rule.is_one_row:
-        return RuleKind.ONE_ROW
-    same, rest = split_same(rule)
-    if not rest:
-        return RuleKind.KEY
-    if not all(is_pair(predicate) for predicate in rest):
-        return RuleKind.OTHER
-    ops = [predicate.op for predicate in rest]
-    if same and ops == [Op.NE]:
-        return RuleKind.DEPENDENCY
-    if len(ops) == 2 and all(op.is_order for op in ops) and rest[0].left.name != rest[1].left.name:
-        return RuleKind.ORDER
-    return RuleKind.OTHER
 
 
 def describe(rule: Rule) -> str:
@@ -82,32 +49,6 @@ def describe(rule: Rule) -> str:
     return f"for two rows with the same {listed(same)}, {never}" if same else never
 
 
-def split_same(rule: Rule) -> tuple[list[str], list[Predicate]]:
-    """The columns on which the two rows must agree, and the other predicates, each turned left before right."""
-    same: dict[str, None] = {}
-    rest: dict[Predicate, None] = {}
-    for predicate in rule.predicates:
-        predicate = facing(predicate)
-        if is_pair(predicate) and predicate.op is Op.EQ:
-            same[predicate.left.name] = None
-        else:
-            rest[predicate] = None
-    return list(same), list(rest)
-
-
-def facing(predicate: Predicate) -> Predicate:
-    """The predicate with the left row's column first, where it compares the two rows."""
-    right = predicate.right
-    turned = isinstance(right, Column) and right.row is Row.LEFT and predicate.left.row is Row.RIGHT
-    return predicate.flipped() if turned else predicate
-
-
-def is_pair(predicate: Predicate) -> bool:
-    """It compares one column of both rows."""
-    right = predicate.right
-    return isinstance(right, Column) and right.row is not predicate.left.row and right.name == predicate.left.name
-
-
 def listed(words: Sequence[str], joint: str = "and") -> str:
     """`A`, `A and B`, `A, B and C`."""
     return f"{', '.join(words[:-1])} {joint} {words[-1]}" if len(words) > 1 else words[0]
@@ -129,14 +70,6 @@ def worded(value: Value | None) -> str:
 def stands(op: Op, left: Column, right: Column | Constant) -> str:
     """How the left operand stands to the right one, with a verb: `equals`, `differs from`, `is greater than`."""
     return {Op.EQ: "equals", Op.NE: "differs from"}.get(op) or f"is {relation(op, left, right)}"
-
-
-def spans(rest: Sequence[Predicate]) -> tuple[str, str, bool] | None:
-    """Start, end and whether touching counts, for `t.Start < s.End and t.End > s.Start`; None of anything else."""
-    if len(rest) != 2 or rest[1] != facing(rest[0].swapped()) or not rest[0].op.is_order or is_pair(rest[0]):
-        return None
-    low, high = rest if rest[0].op in (Op.LT, Op.LE) else (rest[1], rest[0])
-    return low.left.name, high.left.name, low.op is Op.LE
 
 
 def relation(op: Op, left: Column, right: Column | Constant) -> str:

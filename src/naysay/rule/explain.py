@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from naysay.rule.describe import RuleKind, is_pair, kind, listed, relation, spans, split_same, stands, worded
+from naysay.rule.describe import listed, relation, stands, worded
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
+from naysay.rule.shape import RuleKind, is_pair, kind, spans, split_same
 
 Values = Mapping[str, Any]
 _NONE: Values = {}

@@ -74,6 +74,13 @@ def read_rules_file(
         raise UsageError(f"cannot read the rules in {source}: {error.strerror or error}") from None
     if format is None and Path(path).suffix.lower() in (".yaml", ".yml", ".json"):
         format = Format.YAML
+    return read_rules_bytes(data, source=source, columns=columns, format=format)
+
+
+def read_rules_bytes(
+    data: bytes, *, source: str = "", columns: Sequence[str] | None = None, format: Format | None = None
+) -> RulesFile:
+    """Read the bytes of a file of rules, which are UTF-8, with all its errors."""
     try:
         text = _decode(data, source)
     except RuleError as error:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 
 from naysay.errors import RuleError
-from naysay.rule import shorthand
 from naysay.rule.literal import write_constant, write_quoted
-from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
+from naysay.rule.model import Column, Constant, Op, Predicate, Rule
+from naysay.rule.shape import RuleKind, kind, spans, split_same
 
 _BARE = re.compile(r"[^\W\d]\w*")
 _KEYWORDS = frozenset(["not", "by", "forall"])
 
 
 def render(rule: Rule, *, short: bool = False) -> str:
-    """Write the predicates of a rule as `not(...)`; where `short`, as a shorthand if one means exactly the same.
+    """Write the predicates of a rule as `not(...)`; where `short`, as a shorthand if one means the same.
 
-    The name, severity and tolerance are not part of it: see `render_file`.
+    A shorthand puts the predicates into an order of its own; without it, `parse` gives back the very same rule.
+    Name, severity, tolerance and description are not written here: see `render_file`.
 
     >>> from naysay.rule import parse
     >>> render(parse("ZipCode -> City"))
@@ -26,8 +27,8 @@ def render(rule: Rule, *, short: bool = False) -> str:
     """
     if not rule.predicates:
         raise RuleError("a rule without predicates cannot be written")
-    if short:
-        text = _shorthand(rule.predicates)
+    if short and not rule.is_one_row:
+        text = _shorthand(rule)
         if text:
             return text
     return f"not({' and '.join(render_predicate(predicate) for predicate in rule.predicates)})"
@@ -46,43 +47,23 @@ def render_operand(operand: Column | Constant) -> str:
     return f"{operand.row.value}[{write_quoted(operand.name)}]"
 
 
-def _shorthand(predicates: tuple[Predicate, ...]) -> str:
-    """The shorthand that stands for exactly these predicates, or an empty text."""
-    n_equal = 0
-    while n_equal < len(predicates) and _is_pair(predicates[n_equal], Op.EQ):
-        n_equal += 1
-    columns = [predicate.left.name for predicate in predicates[:n_equal]]
-    if len(set(columns)) < n_equal:
-        return ""
-    rest = predicates[n_equal:]
+def _shorthand(rule: Rule) -> str:
+    """The shorthand that means the same, or an empty text."""
+    same, rest = split_same(rule)
     if not rest:
-        return f"key({_names(columns)})"
-    return _dependency(columns, rest) or _two_by(columns, rest)
-
-
-def _dependency(columns: list[str], rest: tuple[Predicate, ...]) -> str:
-    if len(rest) != 1 or not columns or not _is_pair(rest[0], Op.NE) or rest[0].left.name in columns:
+        return f"key({_names(same)})"
+    found = spans(rest)
+    if kind(rule) is RuleKind.DEPENDENCY and rest[0].left.name not in same:
+        return f"{_names(same)} -> {_names([rest[0].left.name])}"
+    if kind(rule) is RuleKind.ORDER and {predicate.op for predicate in rest} == {Op.GT, Op.LT}:
+        first, second = rest if rest[0].op is Op.GT else reversed(rest)
+        what, columns = "ordered", [first.left.name, second.left.name]
+    elif found is not None and not found[2]:
+        what, columns = "no_overlap", [found[0], found[1]]
+    else:
         return ""
-    return f"{_names(columns)} -> {_names([rest[0].left.name])}"
-
-
-def _two_by(columns: list[str], rest: tuple[Predicate, ...]) -> str:
-    if len(rest) != 2 or not all(isinstance(predicate.right, Column) for predicate in rest):
-        return ""
-    first, second = (predicate.left.name for predicate in rest)
-    end = rest[0].right.name if isinstance(rest[0].right, Column) else ""
-    for what, one, two, expected in (
-        ("ordered", first, second, shorthand.ordered(first, second)),
-        ("no_overlap", first, end, shorthand.no_overlap(first, end)),
-    ):
-        if rest == expected and one != two and one not in columns and two not in columns:
-            by = f" by {_names(columns)}" if columns else ""
-            return f"{what}({_names([one, two])}{by})"
-    return ""
-
-
-def _is_pair(predicate: Predicate, op: Op) -> bool:
-    return predicate == shorthand.pair(predicate.left.name, op) and predicate.left.row is Row.LEFT
+    by = f" by {_names(same)}" if same else ""
+    return f"{what}({_names(columns)}{by})" if not set(columns) & set(same) else ""
 
 
 def _names(columns: list[str]) -> str:
