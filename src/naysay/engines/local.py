@@ -21,6 +21,7 @@ from naysay.table import Table
 from naysay.table.codes import Int64Array
 from naysay.verbs.clusters import clusters
 from naysay.verbs.identify import check_key, pairs_table, sample_pairs
+from naysay.verbs.overview import busiest_rows, facts, slices
 from naysay.verbs.result import (
     Cluster,
     Removal,
@@ -31,6 +32,7 @@ from naysay.verbs.result import (
     Violations,
     within_tolerance,
 )
+from naysay.verbs.sample import CANDIDATES, varied
 from naysay.verbs.strategies import strategy_named
 from naysay.verbs.strategy import Pairs
 
@@ -140,15 +142,19 @@ def check(
     """Check all rules, sharing the encoded columns, on all threads."""
     check_key(table, options.key)
     start = time.perf_counter()
+    in_conflict: dict[int, Int64Array] = {}
 
     def check_one(rule: Rule, join: Join) -> RuleResult:
         started = time.perf_counter()
-        result = _quick(table, rule, options) if quick else _full(table, rule, join, n_sample, options)
+        result, rows = _quick(table, rule, options) if quick else _full(table, rule, join, n_sample, options)
+        in_conflict[id(rule)] = rows
         if progress is not None:
             progress(rule)
-        return RuleResult(*result, plan_of(join).name, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return RuleResult(*result, plan_of(join).name, seconds, slices(rows, table.n_rows))
 
     results = _each(table, rules, options, check_one, prepare=not quick)
+    n_conflict, busiest = busiest_rows(table, options.key, [in_conflict[id(rule)] for rule in rules])
     return Report(
         engine="local",
         source=source,
@@ -157,20 +163,30 @@ def check(
         results=tuple(results),
         seconds=time.perf_counter() - start,
         identity=", ".join(options.key) if options.key else "row number, from 0",
+        nulls=options.nulls,
+        rows_in_conflict=None if quick and not all(result.holds for result in results) else n_conflict,
+        busiest=busiest,
+        schema=facts(table),
     )
 
 
 _Found = tuple[Rule, bool, bool, "int | None", "int | None", "Removal | None", tuple[SamplePair, ...]]
 
 
-def _quick(table: Table, rule: Rule, options: Options) -> _Found:
+_NO_ROWS = np.empty(0, np.int64)
+
+
+def _quick(table: Table, rule: Rule, options: Options) -> tuple[_Found, Int64Array]:
     verdict = verify(table, rule, options)
     if verdict.witness is None:
-        return rule, True, True, 0, 0, Removal(0, 0), ()
-    return rule, False, False, None, None, None, (verdict.witness,)
+        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_ROWS
+    return (rule, False, False, None, None, None, (verdict.witness,)), _NO_ROWS
 
 
-def _full(table: Table, rule: Rule, join: Join, n_sample: int, options: Options) -> _Found:
+def _full(
+    table: Table, rule: Rule, join: Join, n_sample: int, options: Options
+) -> tuple[_Found, Int64Array]:
+    """What there is to know about a rule, and the rows in conflict."""
     from naysay.verbs.removal import rows_to_remove
     from naysay.verbs.violations import conflict_rows as rows_of_pairs
 
@@ -178,27 +194,18 @@ def _full(table: Table, rule: Rule, join: Join, n_sample: int, options: Options)
         rows = singles(table, join, options.nulls)
         sample = sample_pairs(table, rule, options.key, rows[:n_sample], None)
         n_rows = int(rows.size)
-        return rule, n_rows == 0, within_tolerance(rule, n_rows, table.n_rows), n_rows, n_rows, Removal(
-            n_rows, n_rows
-        ), sample
+        passes = within_tolerance(rule, n_rows, table.n_rows)
+        return (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample), rows
     bound = bind(table, join, options.nulls)
     n_violations = strategy_named(options.strategy).count(bound)
     passes = within_tolerance(rule, n_violations, table.n_rows)
     if n_violations == 0:
-        return rule, True, True, 0, 0, Removal(0, 0), ()
-    pairs = _shown_once(strategy_named(options.strategy).violations(bound, 2 * n_sample), bound, n_sample)
-    sample = sample_pairs(table, rule, options.key, pairs.left, pairs.right)
-    n_conflict = int(rows_of_pairs(bound).size)
-    return rule, False, passes, n_violations, n_conflict, rows_to_remove(bound), sample
-
-
-def _shown_once(pairs: Pairs, bound: BoundJoin, n_sample: int) -> Pairs:
-    """A pair that breaks the rule both ways round is shown once."""
-    if bound.symmetric and bound.mirror:
-        seen = {(min(i, j), max(i, j)) for i, j in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)}
-        ordered = np.array(sorted(seen), np.int64).reshape(-1, 2)
-        pairs = Pairs(ordered[:, 0].copy(), ordered[:, 1].copy(), pairs.complete)
-    return Pairs(pairs.left[:n_sample], pairs.right[:n_sample], pairs.complete)
+        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_ROWS
+    found = strategy_named(options.strategy).violations(bound, max(CANDIDATES, 2 * n_sample) if n_sample else 0)
+    left, right = varied(found.left, found.right, n_sample, symmetric=bound.symmetric and bound.mirror)
+    sample = sample_pairs(table, rule, options.key, left, right)
+    rows = rows_of_pairs(bound)
+    return (rule, False, passes, n_violations, int(rows.size), rows_to_remove(bound), sample), rows
 
 
 def _listed(bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from naysay.rule.model import Rule, Severity
+from naysay.rule.model import Nulls, Rule, Severity
 from naysay.table.codes import Int64Array
 
 
@@ -59,11 +59,34 @@ class RuleResult:
     sample: tuple[SamplePair, ...]
     strategy: str
     seconds: float
+    # How many of the rows in conflict lie in each of so many equal slices of the table, first rows first.
+    where: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowConflicts:
+    """A row by its identity, as in a SamplePair, and the places in `Report.results` of the rules that it breaks."""
+
+    identity: Mapping[str, Any]
+    rules: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """A column of the table: its type in words of the engine, and how many of its values are null."""
+
+    name: str
+    type: str
+    n_nulls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check of many rules found out about a table."""
+    """What a check of many rules found out about a table.
+
+    `rows_in_conflict` counts rows that break any of the rules, `busiest` are those that break the most; both are
+    left out where the engine does not know them.
+    """
 
     engine: str
     source: str
@@ -72,6 +95,10 @@ class Report:
     results: tuple[RuleResult, ...]
     seconds: float
     identity: str
+    nulls: Nulls = Nulls.SQL
+    rows_in_conflict: int | None = None
+    busiest: tuple[RowConflicts, ...] = ()
+    schema: tuple[ColumnFacts, ...] = ()
 
     @property
     def passes(self) -> bool:

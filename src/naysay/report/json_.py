@@ -1,0 +1,182 @@
+"""A report as JSON, and back. The schema is docs/schema/check.schema.json: it grows and never breaks."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from naysay.errors import UsageError
+from naysay.report.version import installed_version
+from naysay.rule import Nulls, Rule, Severity, parse, render
+from naysay.verbs.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
+
+SCHEMA_VERSION = 1
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as plain values, ready for json.dumps."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "naysay": installed_version(),
+        "engine": report.engine,
+        "source": report.source,
+        "rows": report.n_rows,
+        "columns": list(report.columns),
+        "identity": report.identity,
+        "nulls": report.nulls.value,
+        "seconds": round(report.seconds, 6),
+        "passes": report.passes,
+        "rows_in_conflict": report.rows_in_conflict,
+        "rules": [_rule(result) for result in report.results],
+        "busiest_rows": [{"row": _plain(row.identity), "rules": list(row.rules)} for row in report.busiest],
+        "table": [{"name": column.name, "type": column.type, "nulls": column.n_nulls} for column in report.schema],
+    }
+
+
+def dumps(report: Report) -> str:
+    """The report as the text of a JSON document, ASCII only, without trailing newline."""
+    return json.dumps(to_json(report), indent=2, allow_nan=False)
+
+
+def _rule(result: RuleResult) -> dict[str, Any]:
+    removal = result.rows_to_remove
+    return {
+        "name": result.rule.name,
+        "rule": render(result.rule),
+        "description": result.rule.description,
+        "severity": result.rule.severity.value,
+        "max_violations": result.rule.max_violations,
+        "max_fraction": result.rule.max_fraction,
+        "holds": result.holds,
+        "passes": result.passes,
+        "violations": result.violations,
+        "rows_in_conflict": result.rows_in_conflict,
+        "rows_to_remove": None if removal is None else removal.most,
+        "rows_to_remove_at_least": None if removal is None else removal.least,
+        "strategy": result.strategy,
+        "seconds": round(result.seconds, 6),
+        "where": list(result.where),
+        "sample": [_pair(pair) for pair in result.sample],
+    }
+
+
+def _pair(pair: SamplePair) -> dict[str, Any]:
+    return {
+        "left": _plain(pair.left),
+        "right": _plain(pair.right),
+        "left_values": _plain(pair.left_values),
+        "right_values": _plain(pair.right_values),
+        "reason": pair.reason,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value of the data in JSON's own types; what JSON has no type for becomes text, never a rounded number."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat is not None else str(value)
+
+
+def from_json(document: Any) -> Report:
+    """The report that `to_json` wrote; UsageError where the document is something else.
+
+    Values of the data come back as JSON holds them: dates and decimals as text.
+    """
+    version = document.get("schema") if isinstance(document, dict) else None
+    if not isinstance(version, int) or "rules" not in document:
+        raise UsageError("this is not a report of naysay check: write one with --format json or --out")
+    if version > SCHEMA_VERSION:
+        raise UsageError(f"this report was written by a newer naysay ({document.get('naysay')}); upgrade to read it")
+    try:
+        return _report(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"this report of naysay check is damaged: {type(error).__name__} {error}") from error
+
+
+def _report(document: Mapping[str, Any]) -> Report:
+    results = tuple(_result(entry) for entry in document["rules"])
+    return Report(
+        engine=str(document["engine"]),
+        source=str(document["source"]),
+        n_rows=int(document["rows"]),
+        columns=tuple(str(name) for name in document["columns"]),
+        results=results,
+        seconds=float(document["seconds"]),
+        identity=str(document["identity"]),
+        nulls=Nulls(document["nulls"]),
+        rows_in_conflict=_maybe_int(document["rows_in_conflict"]),
+        busiest=tuple(
+            RowConflicts(_mapping(row["row"]), tuple(_place(place, results) for place in row["rules"]))
+            for row in document["busiest_rows"]
+        ),
+        schema=tuple(
+            ColumnFacts(str(column["name"]), str(column["type"]), _maybe_int(column["nulls"]))
+            for column in document["table"]
+        ),
+    )
+
+
+def _result(entry: Mapping[str, Any]) -> RuleResult:
+    most, least = _maybe_int(entry["rows_to_remove"]), _maybe_int(entry["rows_to_remove_at_least"])
+    fraction = entry["max_fraction"]
+    rule = Rule(
+        predicates=parse(entry["rule"]).predicates,
+        name=str(entry["name"]),
+        severity=Severity(entry["severity"]),
+        max_violations=_maybe_int(entry["max_violations"]),
+        max_fraction=None if fraction is None else float(fraction),
+        description=str(entry["description"]),
+    )
+    return RuleResult(
+        rule=rule,
+        holds=bool(entry["holds"]),
+        passes=bool(entry["passes"]),
+        violations=_maybe_int(entry["violations"]),
+        rows_in_conflict=_maybe_int(entry["rows_in_conflict"]),
+        rows_to_remove=None if most is None or least is None else Removal(least, most),
+        sample=tuple(_sample(pair) for pair in entry["sample"]),
+        strategy=str(entry["strategy"]),
+        seconds=float(entry["seconds"]),
+        where=tuple(int(count) for count in entry["where"]),
+    )
+
+
+def _sample(pair: Mapping[str, Any]) -> SamplePair:
+    right, right_values = pair["right"], pair["right_values"]
+    return SamplePair(
+        left=_mapping(pair["left"]),
+        right=None if right is None else _mapping(right),
+        left_values=_mapping(pair["left_values"]),
+        right_values=None if right_values is None else _mapping(right_values),
+        reason=str(pair["reason"]),
+    )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("a row is a mapping from names to values")
+    return value
+
+
+def _maybe_int(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _place(place: Any, results: tuple[RuleResult, ...]) -> int:
+    if not 0 <= int(place) < len(results):
+        raise ValueError(f"there is no rule {place}")
+    return int(place)

@@ -1,0 +1,175 @@
+"""What every form of report says about a result: the outcome, the sentence, the two rows side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from naysay.report.words import counted, printable, share, shown, title
+from naysay.rule.model import Column, Op, Row, Rule, Severity
+from naysay.verbs.result import Report, RuleResult, SamplePair
+
+SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
+
+
+class Outcome(Enum):
+    """What became of a rule, worst first: the order in which people are told."""
+
+    BROKEN = "broken"
+    WARNED = "warning"
+    TOLERATED = "tolerated"
+    HOLDS = "holds"
+
+
+def outcome(result: RuleResult) -> Outcome:
+    if result.holds:
+        return Outcome.HOLDS
+    if result.passes:
+        return Outcome.TOLERATED
+    return Outcome.BROKEN if result.rule.severity is Severity.ERROR else Outcome.WARNED
+
+
+def worst_first(report: Report) -> list[tuple[int, RuleResult]]:
+    """The results with their places in the report, those that matter most first."""
+    order = list(Outcome)
+    return sorted(enumerate(report.results), key=lambda entry: order.index(outcome(entry[1])))
+
+
+def outcomes(report: Report) -> Counter[Outcome]:
+    return Counter(outcome(result) for result in report.results)
+
+
+def headline(report: Report) -> str:
+    """The answer in one sentence."""
+    n_rules, found = len(report), outcomes(report)
+    if not n_rules:
+        return "There are no rules to check."
+    n_not = n_rules - found[Outcome.HOLDS]
+    if not n_not:
+        return "The rule holds." if n_rules == 1 else f"All {n_rules:,} rules hold."
+    details = [
+        f"{found[Outcome.WARNED]:,} of them only a warning" if found[Outcome.WARNED] else "",
+        f"{found[Outcome.TOLERATED]:,} within tolerance" if found[Outcome.TOLERATED] else "",
+    ]
+    said = "; ".join(detail for detail in details if detail)
+    if n_rules == 1:
+        return "The rule is broken" + (f" ({said.removeprefix('1 of them ').removeprefix('1 ')})." if said else ".")
+    return f"{n_not:,} of {n_rules:,} rules {'is' if n_not == 1 else 'are'} broken" + (f" ({said})." if said else ".")
+
+
+def sentence(result: RuleResult, n_rows: int) -> str:
+    """What was found about one rule."""
+    if result.holds:
+        return "It holds."
+    if result.violations is None:
+        return "It is broken; a quick check stops at the first violation."
+    if result.rule.is_one_row:
+        text = f"Broken by {counted(result.violations, 'row')} of {n_rows:,} ({share(result.violations, n_rows)})."
+        return text + _tolerance(result)
+    text = f"{counted(result.violations, 'violation')}"
+    if result.rows_in_conflict is not None:
+        text += f" among {result.rows_in_conflict:,} of {counted(n_rows, 'row')}"
+        text += f" ({share(result.rows_in_conflict, n_rows)})"
+    return f"{text}.{_removal(result)}{_tolerance(result)}"
+
+
+def _removal(result: RuleResult) -> str:
+    removal = result.rows_to_remove
+    if removal is None:
+        return ""
+    if removal.is_exact:
+        return f" Remove {counted(removal.least, 'row')} and it holds."
+    return f" Remove between {removal.least:,} and {counted(removal.most, 'row')} and it holds."
+
+
+def _tolerance(result: RuleResult) -> str:
+    rule = result.rule
+    if rule.max_violations is None and rule.max_fraction is None:
+        return ""
+    allowed = [
+        f"{rule.max_violations:,}" if rule.max_violations is not None else "",
+        f"{100 * rule.max_fraction:g}% of all {'rows' if rule.is_one_row else 'pairs'}"
+        if rule.max_fraction is not None
+        else "",
+    ]
+    limit = " or ".join(part for part in allowed if part)
+    return f" {'Within' if result.passes else 'Beyond'} its tolerance of {limit}."
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One compared column of a pair: its value in each row, the relation between them, and whether it is to blame.
+
+    A value is None where the rule does not look at the column in that row; `sign` is empty where the rule compares
+    the column with another.
+    """
+
+    column: str
+    left: str | None
+    right: str | None
+    sign: str
+    marked: bool
+
+
+def lines(rule: Rule, pair: SamplePair) -> list[Line]:
+    """The compared columns of both rows, side by side, those that agree first."""
+    signs = dict(_signs(rule))
+    only_equal = all(sign == "=" for sign in signs.values()) and len(signs) == len(rule.column_names)
+    found = []
+    for name in rule.column_names:
+        sign = signs.get(name, "")
+        found.append(
+            Line(
+                column=printable(name),
+                left=_shown(pair.left_values, name),
+                right=_shown(pair.right_values, name),
+                sign=sign if pair.right_values is not None else "",
+                marked=only_equal or sign != "=",
+            )
+        )
+    return sorted(found, key=lambda line: line.marked)
+
+
+def _signs(rule: Rule) -> Iterator[tuple[str, str]]:
+    """For each column that the rule compares with itself between the two rows, how. An equality yields to others."""
+    for predicate in sorted(rule.predicates, key=lambda predicate: predicate.op is not Op.EQ):
+        right = predicate.right
+        if isinstance(right, Column) and right.row is not predicate.left.row and right.name == predicate.left.name:
+            op = predicate.op if predicate.left.row is Row.LEFT else predicate.op.flipped
+            yield right.name, SIGNS[op]
+
+
+def _shown(values: Mapping[str, Any] | None, name: str) -> str | None:
+    return shown(values[name]) if values is not None and name in values else None
+
+
+def named(identity: Mapping[str, Any]) -> str:
+    """A row by its identity, in a few words: `row 3`, `id 17`, `state AL, year 2020`."""
+    return ", ".join(f"{printable(name)} {shown(value)}" for name, value in identity.items())
+
+
+def involved_columns(report: Report) -> list[tuple[str, int, int]]:
+    """The columns of broken rules, each with the number of rules and of violations, those most involved first."""
+    rules: Counter[str] = Counter()
+    violations: Counter[str] = Counter()
+    for result in report.results:
+        if not result.holds:
+            for name in result.rule.column_names:
+                rules[name] += 1
+                violations[name] += result.violations or 0
+    return sorted(
+        ((printable(name), rules[name], violations[name]) for name in rules),
+        key=lambda entry: (-entry[1], -entry[2], entry[0]),
+    )
+
+
+def source_name(report: Report) -> str:
+    return printable(report.source) or "the table"
+
+
+def rule_names(report: Report) -> list[str]:
+    """What each rule is called, in the order of the report."""
+    return [title(result.rule) for result in report.results]

@@ -1,0 +1,150 @@
+"""Numbers and values as people read them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import unicodedata
+from decimal import Decimal
+from typing import Any
+
+from naysay.rule.model import Rule
+from naysay.rule.render import render
+
+# Marks and overrides that change how the text around them is shown, although they count as printable.
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def title(rule: Rule) -> str:
+    """What a rule is called: its name, or its text."""
+    return printable(rule.name) if rule.name else rule_text(rule)
+
+
+def rule_text(rule: Rule) -> str:
+    return printable(render(rule, short=True))
+
+
+def printable(text: str) -> str:
+    r"""A text with everything unseen written as an escape, so that a value can neither hide nor steer a terminal.
+
+    >>> print(printable("red\x1b[31m alert"))
+    red\x1b[31m alert
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and unicodedata.category(character) not in _UNSEEN:
+        return character
+    if character in (" ", "\u00a0", "\u3000"):
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: Any) -> str:
+    """A value of the data as one line: text as it stands, quoted only where it would not be seen."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        text = printable(value)
+        return text if value and value == value.strip() and value != "null" else f"'{text}'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return "0x" + value.hex()
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    return printable(str(value))
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def windows(left: str, right: str, width: int) -> tuple[str, str]:
+    """Two long texts, each cut to a width around the first place where they differ.
+
+    >>> windows("a" * 40 + "bcd", "a" * 40 + "xyz", 12)
+    ('…aaabcd', '…aaaxyz')
+    """
+    if max(len(left), len(right)) <= width:
+        return left, right
+    place = common_prefix(left, right)
+    start = 0 if place < width * 2 // 3 else place - width // 4
+    return _window(left, start, width), _window(right, start, width)
+
+
+def _window(text: str, start: int, width: int) -> str:
+    cut = "…" + text[start:] if start else text
+    return shortened(cut, width)
+
+
+def common_prefix(left: str, right: str) -> int:
+    """How many characters two texts begin with in common."""
+    length = min(len(left), len(right))
+    return next((i for i in range(length) if left[i] != right[i]), length)
+
+
+def common_suffix(left: str, right: str, after: int) -> int:
+    """How many characters two texts end with in common, not counting their first `after` ones."""
+    length = min(len(left), len(right)) - after
+    return next((i for i in range(length) if left[-1 - i] != right[-1 - i]), length)
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "row"), counted(1204, "row")
+    ('1 row', '1,204 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def share(part: int, whole: int) -> str:
+    """
+    >>> share(83, 1000), share(1, 100000), share(1000, 1000)
+    ('8.3%', 'under 0.1%', '100%')
+    """
+    if part == whole or not part:
+        return "100%" if part else "0%"
+    percent = 100 * part / whole
+    if percent < 0.1:
+        return "under 0.1%"
+    return "over 99.9%" if percent > 99.9 else f"{percent:.1f}%"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.0004), duration(0.21), duration(75), duration(7500)
+    ('under 1 ms', '0.21 s', '1 min 15 s', '2 h 5 min')
+    """
+    if seconds < 0.001:
+        return "under 1 ms"
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def size(n_bytes: int) -> str:
+    """
+    >>> size(900), size(5_000_000), size(3 << 30)
+    ('900 bytes', '4.8 MiB', '3.0 GiB')
+    """
+    amount = float(n_bytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} TiB"
