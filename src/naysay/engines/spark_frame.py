@@ -1,0 +1,131 @@
+"""The door for Spark: a DataFrame whose columns are known by position, so that names never meet a parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyarrow import types as arrow_types
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from naysay.errors import TableError, UsageError
+from naysay.rule.model import Column, Predicate, Rule
+from naysay.table import fit
+from naysay.table.kind import Kind, kind_of
+
+_UNSUPPORTED = pa.binary()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A Spark DataFrame with columns c0, c1, ..., and the names and types that they stand for."""
+
+    data: DataFrame
+    names: tuple[str, ...]
+    types: tuple[T.DataType, ...]
+
+    @classmethod
+    def of(cls, data: DataFrame) -> Frame:
+        if data.isStreaming:
+            raise UsageError("this DataFrame is a stream; use naysay.watch_stream for streams, or read it as a batch")
+        fields = data.schema.fields
+        positions = [position(place) for place in range(len(fields))]
+        return cls(
+            data.toDF(*positions), tuple(field.name for field in fields), tuple(field.dataType for field in fields)
+        )
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema as kernels will see it, for the checks that every engine shares."""
+        return pa.schema(
+            [
+                pa.field(name, arrow_type(type_) or _UNSUPPORTED)
+                for name, type_ in zip(self.names, self.types, strict=True)
+            ]
+        )
+
+    def require(self, rule: Rule) -> None:
+        """Raise RuleError or TableError where the rule does not fit the table."""
+        for name in rule.column_names:
+            type_ = self.types[fit.place(self.arrow_schema, name)]
+            if isinstance(type_, T.StringType) and not type_.isUTF8BinaryCollation():
+                raise TableError(
+                    f"column {name!r} has the collation {type_.collation}, and rules compare text by its bytes; "
+                    "cast it to string collate UTF8_BINARY, after lower() or trim() where you mean that"
+                )
+            if arrow_type(type_) is None:
+                raise TableError(
+                    f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
+                    "cast it to text or a number, or take out the part that you mean"
+                )
+        fit.check_rule(self.arrow_schema, rule)
+
+    def by_position(self, rule: Rule) -> Rule:
+        """The same rule about c0, c1, ..."""
+        return replace(rule, predicates=tuple(self._predicate(predicate) for predicate in rule.predicates))
+
+    def place(self, name: str) -> int:
+        return fit.place(self.arrow_schema, name)
+
+    def name_of(self, position_name: str) -> str:
+        return self.names[int(position_name[1:])]
+
+    def type_of(self, position_name: str) -> T.DataType:
+        return self.types[int(position_name[1:])]
+
+    def kind_of(self, position_name: str) -> Kind:
+        return kind_of(arrow_type(self.type_of(position_name)) or _UNSUPPORTED)
+
+    def _predicate(self, predicate: Predicate) -> Predicate:
+        right = predicate.right
+        return Predicate(
+            self._column(predicate.left), predicate.op, self._column(right) if isinstance(right, Column) else right
+        )
+
+    def _column(self, column: Column) -> Column:
+        return Column(column.row, position(self.place(column.name)))
+
+
+def position(place: int) -> str:
+    """The name of a column inside naysay's plans."""
+    return f"c{place}"
+
+
+def arrow_type(type_: T.DataType) -> pa.DataType | None:
+    """The Arrow type in which Spark hands such a column to kernels; None for types that rules cannot compare."""
+    if isinstance(type_, T.DecimalType):
+        return pa.decimal128(type_.precision, type_.scale)
+    return next((arrow for spark, arrow in _ARROW_TYPES if isinstance(type_, spark)), None)
+
+
+def spark_type(type_: pa.DataType) -> T.DataType:
+    """The Spark type of a comparable Arrow type; the inverse of `arrow_type`."""
+    if arrow_types.is_decimal(type_):
+        return T.DecimalType(type_.precision, type_.scale)
+    if arrow_types.is_timestamp(type_):
+        return T.TimestampNTZType() if type_.tz is None else T.TimestampType()
+    if arrow_types.is_time(type_):
+        return T.TimeType(6)
+    return next(spark() for spark, arrow in _ARROW_TYPES if arrow == type_)
+
+
+_ARROW_TYPES: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
+    (T.LongType, pa.int64()),
+    (T.IntegerType, pa.int32()),
+    (T.ShortType, pa.int16()),
+    (T.ByteType, pa.int8()),
+    (T.DoubleType, pa.float64()),
+    (T.FloatType, pa.float32()),
+    (T.StringType, pa.string()),
+    (T.CharType, pa.string()),
+    (T.VarcharType, pa.string()),
+    (T.BooleanType, pa.bool_()),
+    (T.DateType, pa.date32()),
+    (T.TimestampType, pa.timestamp("us", "UTC")),
+    (T.TimestampNTZType, pa.timestamp("us")),
+    (T.TimeType, pa.time64("ns")),
+    (T.DayTimeIntervalType, pa.duration("us")),
+    (T.NullType, pa.null()),
+)

@@ -1,0 +1,71 @@
+"""Predicates as Spark Columns against the oracle: every operator, every pair of types that compare, every edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import naive
+import pyarrow as pa
+import pytest
+from samples import CONSTANTS, PLAIN_FAMILIES, SORTS, array_of
+from tables import to_spark
+
+from naysay.engines.spark_expressions import Meaning
+from naysay.engines.spark_frame import Frame
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
+
+TIMES = tuple(sort for sort in SORTS if str(sort.type) == "time64[us]")
+FAMILIES = {**PLAIN_FAMILIES, "time": TIMES}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("nulls", Nulls)
+def test_columns_beside_columns(spark: Any, family: str, nulls: Nulls) -> None:
+    sorts = FAMILIES[family]
+    for left_sort in sorts:
+        predicates, table = [], {}
+        pools = [[*dict.fromkeys(sort.pool), None] for sort in (left_sort, *sorts)]
+        pairs = [(left, right) for left in pools[0] for right in max(pools, key=len)]
+        table["left"] = array_of(left_sort, [left for left, _ in pairs])
+        for place, (sort, pool) in enumerate(zip(sorts, pools[1:], strict=True)):
+            values = [pool[k % len(pool)] for _ in pools[0] for k in range(len(pairs) // len(pools[0]))]
+            table[f"right {place}"] = array_of(sort, values)
+            predicates += [_predicate("left", op, Column(Row.LEFT, f"right {place}")) for op in Op]
+        _compare(spark, pa.table(table), predicates, nulls)
+
+
+@pytest.mark.parametrize("nulls", Nulls)
+def test_columns_beside_constants(spark: Any, nulls: Nulls) -> None:
+    table, predicates = {}, []
+    n_rows = 1 + max(len(sort.pool) for sorts in FAMILIES.values() for sort in sorts)
+    for family, sorts in FAMILIES.items():
+        for place, sort in enumerate(sorts):
+            name = f"{family}.`{place}`"
+            table[name] = array_of(sort, [(*sort.pool, None)[k % (len(sort.pool) + 1)] for k in range(n_rows)])
+            # All operators are made of two truths, less and equal: two of them a constant show both.
+            for turn, value in enumerate(CONSTANTS[family]):
+                ops = (Op.LT, Op.EQ) if turn % 2 else (Op.LE, Op.NE) if turn % 3 else (Op.GE, Op.GT)
+                predicates += [_predicate(name, op, Constant(value)) for op in ops]
+    _compare(spark, pa.table(table), predicates, nulls)
+
+
+def _predicate(name: str, op: Op, right: Column | Constant) -> Predicate:
+    return Predicate(Column(Row.LEFT, name), op, right)
+
+
+def _compare(spark: Any, table: pa.Table, predicates: list[Predicate], nulls: Nulls) -> None:
+    from cases import rows_of
+    from naysay.rule.model import Rule
+
+    frame = Frame.of(to_spark(spark, table))
+    meaning = Meaning(frame, nulls)
+    positional = [frame.by_position(Rule((predicate,))).predicates[0] for predicate in predicates]
+    truths = frame.data.select(
+        *(meaning.holds(predicate).alias(f"p{place}") for place, predicate in enumerate(positional))
+    ).toArrow()
+    rows = rows_of(table)
+    for predicate, column in zip(predicates, truths.columns, strict=True):
+        expected = [naive.holds(predicate, row, row, nulls) for row in rows]
+        found = column.to_pylist()
+        wrong = [row for row, truth, other in zip(rows, expected, found, strict=True) if truth is not other]
+        assert not wrong, (predicate, nulls, wrong[0])
