@@ -1,8 +1,7 @@
 """For each left row, how many right rows stand in all of a join's orders to it, within the same key.
 
 The kernels named add_... add `sign` times that number to `out[place of the left row]`, so that inclusion and exclusion
-over disequalities is a sequence of calls. "Sorted" means ascending by (key, first order), as places into the side's
-arrays.
+over disequalities is a sequence of calls.
 """
 
 from __future__ import annotations
@@ -29,30 +28,25 @@ def add_partners_equal(left_key: Int64Array, right_key: Int64Array, n_keys: int,
 
 
 @kernel
-def add_partners_one(
-    left_key: Int64Array,
-    left_x: Int64Array,
-    left_sorted: Int64Array,
-    right_key: Int64Array,
-    right_x: Int64Array,
-    right_sorted: Int64Array,
-    sign: int,
-    out: Int64Array,
-) -> None:
-    """Count right rows with the same key and left.x < right.x. O(n) once both sides are sorted by (key, x)."""
-    n_right = right_sorted.size
+def partners_one(
+    left_key: Int64Array, left_x: Int64Array, right_key: Int64Array, right_x: Int64Array, right_starts: Int64Array
+) -> Int64Array:
+    """For each left point the right rows with the same key and left.x < right.x. O(n).
+
+    Points ascend by (key, x); right point j stands for right_starts[j + 1] - right_starts[j] rows.
+    """
+    out = np.empty(left_key.size, np.int64)
+    n_right = right_key.size
     above = 0
     end = 0
-    for i in left_sorted:
+    for i in range(left_key.size):
         key = left_key[i]
-        while end < n_right and right_key[right_sorted[end]] <= key:
+        while end < n_right and right_key[end] <= key:
             end += 1
-        while above < n_right:
-            j = right_sorted[above]
-            if right_key[j] > key or (right_key[j] == key and right_x[j] > left_x[i]):
-                break
+        while above < end and (right_key[above] < key or right_x[above] <= left_x[i]):
             above += 1
-        out[i] += sign * max(end - above, 0)
+        out[i] = right_starts[end] - right_starts[above]
+    return out
 
 
 @kernel
@@ -176,47 +170,36 @@ def ranks_within(
 
 
 @kernel
-def add_partners_many(
-    left_key: Int64Array,
-    left_orders: Int64Array,
-    left_sorted: Int64Array,
-    right_key: Int64Array,
-    right_orders: Int64Array,
-    right_sorted: Int64Array,
-    sign: int,
-    out: Int64Array,
-) -> None:
-    """Count right rows with the same key and left < right in every order. O(n log^(k-1) n) for k orders.
+def partners_many(
+    left_key: Int64Array, left_orders: Int64Array, right_key: Int64Array, right_orders: Int64Array
+) -> Int64Array:
+    """For each left row the right rows with the same key and left < right in every order. O(n log^(k-1) n).
 
-    Orders are arrays [k, n]; both sides are sorted by (key, orders[0]). Divide and conquer over one order after the
-    other (Bentley, Multidimensional divide-and-conquer, 1980), down to a merge in the first.
+    Orders are arrays [k, n]; both sides ascend by (key, orders[0]). Divide and conquer over one order after the other
+    (Bentley, Multidimensional divide-and-conquer, 1980), down to a merge in the first.
     """
-    n_left = left_sorted.size
-    n_right = right_sorted.size
+    n_left = left_key.size
+    n_right = right_key.size
+    out = np.zeros(n_left, np.int64)
     i = 0
     j = 0
     while i < n_left:
-        key = left_key[left_sorted[i]]
+        key = left_key[i]
         left_end = i
-        while left_end < n_left and left_key[left_sorted[left_end]] == key:
+        while left_end < n_left and left_key[left_end] == key:
             left_end += 1
-        while j < n_right and right_key[right_sorted[j]] < key:
+        while j < n_right and right_key[j] < key:
             j += 1
         right_end = j
-        while right_end < n_right and right_key[right_sorted[right_end]] == key:
+        while right_end < n_right and right_key[right_end] == key:
             right_end += 1
         if right_end > j:
             _divide(
-                left_orders,
-                left_sorted[i:left_end].copy(),
-                right_orders,
-                right_sorted[j:right_end].copy(),
-                left_orders.shape[0],
-                sign,
-                out,
+                left_orders, np.arange(i, left_end), right_orders, np.arange(j, right_end), left_orders.shape[0], out
             )
         i = left_end
         j = right_end
+    return out
 
 
 @kernel
@@ -226,7 +209,6 @@ def _divide(
     right_orders: Int64Array,
     right: Int64Array,
     n_orders: int,
-    sign: int,
     out: Int64Array,
 ) -> None:
     """Count over the first n_orders orders; the others are known to hold. Places ascend in orders[0]."""
@@ -234,10 +216,10 @@ def _divide(
         if left.size == 0 or right.size == 0:
             return
         if left.size * right.size <= _BRUTE_PAIRS:
-            _compare_all(left_orders, left, right_orders, right, n_orders, sign, out)
+            _compare_all(left_orders, left, right_orders, right, n_orders, out)
             return
         if n_orders == 1:
-            _merge(left_orders[0], left, right_orders[0], right, sign, out)
+            _merge(left_orders[0], left, right_orders[0], right, out)
             return
         last = n_orders - 1
         left_low, left_high = _bounds(left_orders[last], left)
@@ -250,8 +232,8 @@ def _divide(
         pivot = _pivot(left_orders[last], left, right_orders[last], right, min(left_low, right_low))
         left_below, left_above = _split(left_orders[last], left, pivot)
         right_below, right_above = _split(right_orders[last], right, pivot)
-        _divide(left_orders, left_below, right_orders, right_above, last, sign, out)
-        _divide(left_orders, left_below, right_orders, right_below, n_orders, sign, out)
+        _divide(left_orders, left_below, right_orders, right_above, last, out)
+        _divide(left_orders, left_below, right_orders, right_below, n_orders, out)
         left = left_above
         right = right_above
 
@@ -263,7 +245,6 @@ def _compare_all(
     right_orders: Int64Array,
     right: Int64Array,
     n_orders: int,
-    sign: int,
     out: Int64Array,
 ) -> None:
     for i in left:
@@ -273,18 +254,18 @@ def _compare_all(
             for order in range(n_orders):
                 holds &= left_orders[order, i] < right_orders[order, j]
             total += holds
-        out[i] += sign * total
+        out[i] += total
 
 
 @kernel
 def _merge(
-    left_codes: Int64Array, left: Int64Array, right_codes: Int64Array, right: Int64Array, sign: int, out: Int64Array
+    left_codes: Int64Array, left: Int64Array, right_codes: Int64Array, right: Int64Array, out: Int64Array
 ) -> None:
     above = 0
     for i in left:
         while above < right.size and right_codes[right[above]] <= left_codes[i]:
             above += 1
-        out[i] += sign * (right.size - above)
+        out[i] += right.size - above
 
 
 @kernel

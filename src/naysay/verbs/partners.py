@@ -11,10 +11,10 @@ import numpy as np
 from naysay.kernels.group import dense_groups
 from naysay.kernels.partners import (
     add_partners_equal,
-    add_partners_many,
-    add_partners_one,
     add_to_rows,
     collapse_two,
+    partners_many,
+    partners_one,
     partners_two,
     ranks_within,
 )
@@ -80,67 +80,70 @@ def self_partners(bound: BoundJoin) -> BoolArray:
     return met
 
 
-Points = tuple[Int64Array, Int64Array, Int64Array]
-
-
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """One side of a join with two orders as points (key, x, y), ascending by (key, x).
+    """One side of a join in the order of its key and first order, rows alike and neighbours as one point.
 
-    `places` are the rows in that order; point i stands for places[starts[i]:starts[i + 1]].
+    `places` are the rows in that order; point i stands for places[starts[i]:starts[i + 1]] and has the code key[i] and
+    x[i], y[i] in the first and the second order (y is x where there is no second).
     """
 
-    points: Points
+    key: Int64Array
+    x: Int64Array
+    y: Int64Array
     starts: Int64Array
     places: Int64Array
 
 
 def collapse_sides(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array) -> tuple[Collapsed, Collapsed]:
-    """Sort both sides by key and first order, rows alike as one point; once, where the sides are the same arrays."""
-    left = _collapse(left_key, *bound.left.order)
-    same = left_key is right_key and all(x is y for x, y in zip(bound.left.order, bound.right.order, strict=True))
-    return left, left if same else _collapse(right_key, *bound.right.order)
+    """Sort and collapse both sides of a join with one or two orders; once, where they are the same arrays."""
+    left = _collapse(left_key, bound.left.order)
+    if left_key is right_key and _same(bound.left.order, bound.right.order):
+        return left, left
+    return left, _collapse(right_key, bound.right.order)
 
 
-def _collapse(key: Int64Array, x: Int64Array, y: Int64Array) -> Collapsed:
-    places = sorted_places(key, x)
-    *points, starts = collapse_two(key, x, y, places)
-    return Collapsed((points[0], points[1], points[2]), starts, places)
+def _collapse(key: Int64Array, order: tuple[Int64Array, ...]) -> Collapsed:
+    places = sorted_places(key, order[0])
+    return Collapsed(*collapse_two(key, order[0], order[-1], places), places)
+
+
+def _same(left: tuple[Int64Array, ...], right: tuple[Int64Array, ...]) -> bool:
+    return all(left_codes is right_codes for left_codes, right_codes in zip(left, right, strict=True))
 
 
 def _add_partners(
     bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array
 ) -> None:
     """Add `sign` times the partners under the given key to each left row, by the number of orders."""
-    left, right = bound.left, bound.right
-    if not left.order:
+    n_orders = len(bound.left.order)
+    if n_orders == 0:
         left_key, right_key, n_keys = small_keys(left_key, right_key, n_keys)
         add_partners_equal(left_key, right_key, n_keys, sign, out)
-    elif len(left.order) == 2:
-        left_side, right_side = collapse_sides(bound, left_key, right_key)
-        add_to_rows(_partners_two(left_side, right_side), left_side.starts, left_side.places, sign, out)
-    else:
-        left_sorted = sorted_places(left_key, left.order[0])
-        same = left_key is right_key and left.order[0] is right.order[0]
-        right_sorted = left_sorted if same else sorted_places(right_key, right.order[0])
-        if len(left.order) == 1:
-            add_partners_one(
-                left_key, left.order[0], left_sorted, right_key, right.order[0], right_sorted, sign, out
-            )
+    elif n_orders <= 2:
+        left, right = collapse_sides(bound, left_key, right_key)
+        if n_orders == 1:
+            counts = partners_one(left.key, left.x, right.key, right.x, right.starts)
         else:
-            add_partners_many(
-                left_key, np.stack(left.order), left_sorted, right_key, np.stack(right.order), right_sorted, sign, out
-            )
+            counts = _partners_two(left, right)
+        add_to_rows(counts, left.starts, left.places, sign, out)
+    else:
+        left_places = sorted_places(left_key, bound.left.order[0])
+        same = left_key is right_key and bound.left.order[0] is bound.right.order[0]
+        right_places = left_places if same else sorted_places(right_key, bound.right.order[0])
+        left_orders = np.stack([codes[left_places] for codes in bound.left.order])
+        right_orders = np.stack([codes[right_places] for codes in bound.right.order])
+        out[left_places] += sign * partners_many(
+            left_key[left_places], left_orders, right_key[right_places], right_orders
+        )
 
 
 def _partners_two(left: Collapsed, right: Collapsed) -> Int64Array:
-    left_key, left_x, left_y = left.points
-    right_key, right_x, right_y = right.points
     if left is right:
-        none = left_key[:0]
-        left_ranks, _, n_ranks = ranks_within(left_key, none, sorted_places(left_key, left_y), left_y, none)
+        none = left.key[:0]
+        left_ranks, _, n_ranks = ranks_within(left.key, none, sorted_places(left.key, left.y), left.y, none)
         right_ranks = left_ranks
     else:
-        places = sorted_places(np.concatenate((left_key, right_key)), np.concatenate((left_y, right_y)))
-        left_ranks, right_ranks, n_ranks = ranks_within(left_key, right_key, places, left_y, right_y)
-    return partners_two((left_key, left_x, left_ranks), (right_key, right_x, right_ranks), right.starts, n_ranks)
+        places = sorted_places(np.concatenate((left.key, right.key)), np.concatenate((left.y, right.y)))
+        left_ranks, right_ranks, n_ranks = ranks_within(left.key, right.key, places, left.y, right.y)
+    return partners_two((left.key, left.x, left_ranks), (right.key, right.x, right_ranks), right.starts, n_ranks)

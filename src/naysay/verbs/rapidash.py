@@ -18,6 +18,7 @@ from naysay.errors import CountOverflow, ResourceError
 from naysay.kernels.group import dense_groups
 from naysay.kernels.range_search import ABOVE, BELOW, INSERT, Queries, interleave
 from naysay.kernels.running_extremes import find_ordered_pair
+from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, Side
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.verbs.rapidash_forest import Forest, Ranked, Tree, all_pairs, count_pairs, first_pair, grow
@@ -103,7 +104,7 @@ class Rapidash:
         queries = points.queries(groups, columns, len(side.order))
         acts = np.array((ABOVE, BELOW, INSERT) if side.order else (ABOVE, INSERT), np.int64)
         fresh = (4 * np.arange(n_done, side.n_rows)[:, None] + acts).ravel()
-        tape = np.concatenate((4 * np.arange(n_done) + INSERT, fresh))
+        tape = _in_batches(np.concatenate((4 * np.arange(n_done) + INSERT, fresh)), groups)
         pair = first_pair(grow(self.tree, points, self.memory), queries, tape)
         if pair is None:
             return None
@@ -119,10 +120,10 @@ class Rapidash:
         columns = tuple(np.concatenate(both) for both in zip(left.order, right.order, strict=True)) + tuple(
             np.concatenate(both) for both in zip(left.differs, right.differs, strict=True)
         )
-        points = Ranked.of(np.concatenate((2 * left_groups, 2 * right_groups + 1)), 2 * n_groups, columns)
-        other_groups = np.concatenate((2 * left_groups + 1, 2 * right_groups))
-        queries = points.queries(other_groups, columns, len(left.order))
-        tape = _two_sided_tape(left_time, right_time, done)
+        groups = np.concatenate((2 * left_groups, 2 * right_groups + 1))
+        points = Ranked.of(groups, 2 * n_groups, columns)
+        queries = points.queries(groups ^ 1, columns, len(left.order))
+        tape = _in_batches(_two_sided_tape(left_time, right_time, done), groups >> 1)
         pair = first_pair(grow(self.tree, points, self.memory), queries, tape)
         if pair is None:
             return None
@@ -259,6 +260,19 @@ def _stages(left_time: Int64Array, right_time: Int64Array) -> Iterator[int]:
         yield min(int(time[size]) for time in (left_time, right_time) if time.size > size)
         size *= _GROWTH
     yield max(int(left_time[-1]), int(right_time[-1])) + 1
+
+
+def _in_batches(tape: Int64Array, groups: Int64Array) -> Int64Array:
+    """Cut a tape into batches that double, and go through each group by group, for the sake of the caches.
+
+    Groups do not meet, and inside a group the order stays.
+    """
+    batch = np.zeros(tape.size, np.int64)
+    end = _FIRST_STAGE
+    while end < tape.size:
+        batch[end:] += 1
+        end *= 2
+    return tape[sorted_places(batch, groups[tape >> 2])]
 
 
 def _head(side: Side, n_rows: int) -> Side:

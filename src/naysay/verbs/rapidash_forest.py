@@ -64,7 +64,11 @@ class Ranked:
         below = np.empty((groups.size, len(columns)), np.int64)
         upto = np.empty_like(below)
         for at, values in enumerate(columns):
-            rank_queries(self.columns[at][self.orders[at]], self.starts, groups, values, at, below, upto)
+            order = self.orders[at]
+            ascending = self.columns[at][order]
+            if values is not self.columns[at] or groups is not self.groups:
+                order = sorted_places(groups, values)
+            rank_queries(ascending, self.starts, order, groups, values, at, below, upto)
         return Queries(groups, below, upto, n_orders)
 
 
