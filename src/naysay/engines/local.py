@@ -15,6 +15,7 @@ import pyarrow as pa
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, bind, encodings, singles
 from naysay.plan.join import Join, join_of
+from naysay.plan.memo import Memo, NoMemo
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Nulls, Rule
 from naysay.table import Table
@@ -84,11 +85,12 @@ def verify(table: Table, rule: Rule, options: Options) -> Verdict:
 def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
     """Count the violations of each rule."""
     strategy = strategy_named(options.strategy)
+    memo = _memo(rules)
 
     def count_one(rule: Rule, join: Join) -> int:
         if join.one_row:
             return int(singles(table, join, options.nulls).size)
-        return strategy.count(bind(table, join, options.nulls))
+        return strategy.count(bind(table, join, options.nulls, memo))
 
     return _each(table, rules, options, count_one)
 
@@ -121,10 +123,12 @@ def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list
     """For each rule the rows that take part in a violation, ascending."""
     from naysay.verbs.violations import conflict_rows as rows_of_pairs
 
+    memo = _memo(rules)
+
     def rows_of(rule: Rule, join: Join) -> Int64Array:
         if join.one_row:
             return singles(table, join, options.nulls)
-        return rows_of_pairs(bind(table, join, options.nulls))
+        return rows_of_pairs(bind(table, join, options.nulls, memo))
 
     return _each(table, rules, options, rows_of)
 
@@ -142,11 +146,12 @@ def check(
     """Check all rules, sharing the encoded columns, on all threads."""
     check_key(table, options.key)
     start = time.perf_counter()
+    memo = _memo(rules)
     in_conflict: dict[int, Int64Array] = {}
 
     def check_one(rule: Rule, join: Join) -> RuleResult:
         started = time.perf_counter()
-        result, rows = _quick(table, rule, options) if quick else _full(table, rule, join, n_sample, options)
+        result, rows = _quick(table, rule, options) if quick else _full(table, rule, join, memo, n_sample, options)
         in_conflict[id(rule)] = rows
         if progress is not None:
             progress(rule)
@@ -184,7 +189,7 @@ def _quick(table: Table, rule: Rule, options: Options) -> tuple[_Found, Int64Arr
 
 
 def _full(
-    table: Table, rule: Rule, join: Join, n_sample: int, options: Options
+    table: Table, rule: Rule, join: Join, memo: Memo, n_sample: int, options: Options
 ) -> tuple[_Found, Int64Array]:
     """What there is to know about a rule, and the rows in conflict."""
     from naysay.verbs.removal import rows_to_remove
@@ -196,7 +201,7 @@ def _full(
         n_rows = int(rows.size)
         passes = within_tolerance(rule, n_rows, table.n_rows)
         return (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample), rows
-    bound = bind(table, join, options.nulls)
+    bound = bind(table, join, options.nulls, memo)
     n_violations = strategy_named(options.strategy).count(bound)
     passes = within_tolerance(rule, n_violations, table.n_rows)
     if n_violations == 0:
@@ -237,9 +242,13 @@ def _require_memory(table: Table, joins: Sequence[Join], options: Options) -> No
     needed = table.n_rows * (9 * len(encoded) + sum(at_once)) + int(table.arrow.nbytes)
     if needed > options.memory:
         raise ResourceError(
-            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more than "
-            f"the {options.memory >> 20:,} MiB allowed; allow more memory, use fewer threads, or use the Spark engine"
+            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more "
+            f"than the {options.memory >> 20:,} MiB allowed; allow more memory or fewer threads, or use the Spark engine"
         )
+
+
+def _memo(rules: Sequence[Rule]) -> Memo:
+    return Memo() if len(rules) > 1 else NoMemo()
 
 
 def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:

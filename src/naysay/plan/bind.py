@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from naysay.plan.join import Join, Match, Order
+from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
 from naysay.table.codes import MAX_CODES, BoolArray, Codes, Int64Array
@@ -54,6 +57,7 @@ class BoundJoin:
     reflexive: bool
     mirror: bool
     symmetric: bool
+    memo: Memo = field(default_factory=NoMemo, compare=False, repr=False)
 
     def swapped(self) -> BoundJoin:
         """The same pairs seen from the other side."""
@@ -65,19 +69,18 @@ def _negated(side: Side) -> Side:
     return replace(side, order=tuple(-codes for codes in side.order))
 
 
-def bind(table: Table, join: Join, nulls: Nulls) -> BoundJoin:
-    """Bind a two-row join to a table joined with itself."""
+def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> BoundJoin:
+    """Bind a two-row join to a table joined with itself; joins bound with one memo share what they can."""
+    memo = memo or NoMemo()
     matches = [_encode(table, match, ordered=False) for match in join.key + join.differs]
     orders = [_encode(table, order, ordered=True) for order in join.order]
     must_have_value = orders if nulls is Nulls.EQUAL else orders + matches
     left_rows = _rows(table, join.left_filter, [left for left, _ in must_have_value], nulls)
     right_rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
-    matched = [_matched(left, right, nulls) for left, right in matches]
-    ordered = [_ordered(left, right, order) for (left, right), order in zip(orders, join.order, strict=True)]
+    matched = [_matched(left, right, nulls, memo) for left, right in matches]
+    ordered = [_ordered(left, right, order, memo) for (left, right), order in zip(orders, join.order, strict=True)]
     keys, differs = matched[: len(join.key)], matched[len(join.key) :]
-    left_key, right_key, n_keys = combine(
-        [left for left, _, _ in keys], [right for _, right, _ in keys], [n for _, _, n in keys], table.n_rows
-    )
+    left_key, right_key, n_keys = combine(keys, table.n_rows, memo)
     left = Side(
         _numbers(left_rows, table.n_rows),
         _pick(left_key, left_rows),
@@ -99,9 +102,8 @@ def bind(table: Table, join: Join, nulls: Nulls) -> BoundJoin:
             tuple(_pick(codes, right_rows) for _, codes in ordered),
             tuple(_pick(codes, right_rows) for _, codes, _ in differs),
         )
-    return BoundJoin(
-        left, right, n_keys, tuple(n for _, _, n in differs), not join.irreflexive, mirror, join.symmetric
-    )
+    n_differs = tuple(n for _, _, n in differs)
+    return BoundJoin(left, right, n_keys, n_differs, not join.irreflexive, mirror, join.symmetric, memo)
 
 
 def encodings(join: Join) -> list[tuple[tuple[str, ...], bool]]:
@@ -139,46 +141,60 @@ def _rows(table: Table, filters: tuple[Predicate, ...], columns: list[Codes], nu
     return None if mask is None or bool(mask.all()) else np.flatnonzero(mask)
 
 
-def _matched(left: Codes, right: Codes, nulls: Nulls) -> tuple[Int64Array, Int64Array, int]:
+Matched = tuple[Int64Array, Int64Array, int]
+
+
+def _matched(left: Codes, right: Codes, nulls: Nulls, memo: Memo) -> Matched:
     """Codes of an equality or difference: left, right, and their range. A null is one more value, or no row has one."""
     n_values = max(left.n_values, right.n_values, 1)
     if nulls is Nulls.SQL or (left.valid is None and right.valid is None):
         return left.values, right.values, n_values
-    left_values = _null_as(left, n_values)
-    return left_values, left_values if left is right else _null_as(right, n_values), n_values + 1
+    left_values = _null_as(left, n_values, memo)
+    return left_values, left_values if left is right else _null_as(right, n_values, memo), n_values + 1
 
 
-def _null_as(codes: Codes, code: int) -> Int64Array:
-    return codes.values if codes.valid is None else np.where(codes.valid, codes.values, code)
+def _null_as(codes: Codes, code: int, memo: Memo) -> Int64Array:
+    values, valid = codes.values, codes.valid
+    if valid is None:
+        return values
+    return memo.get(("null as", code), (values,), lambda: np.where(valid, values, code))
 
 
-def _ordered(left: Codes, right: Codes, order: Order) -> tuple[Int64Array, Int64Array]:
-    """Codes such that the order holds exactly where left < right."""
+def _ordered(left: Codes, right: Codes, order: Order, memo: Memo) -> tuple[Int64Array, Int64Array]:
+    """Codes such that the order holds exactly where left < right; the same array where that is all it needs."""
     sign = -1 if order.descending else 1
     if order.strict:
-        left_values = left.values if sign == 1 else -left.values
-        return left_values, left_values if left is right else sign * right.values
-    return 2 * sign * left.values, 2 * sign * right.values + 1
+        left_values = _scaled(left.values, sign, 0, memo)
+        return left_values, left_values if left is right else _scaled(right.values, sign, 0, memo)
+    return _scaled(left.values, 2 * sign, 0, memo), _scaled(right.values, 2 * sign, 1, memo)
 
 
-def combine(
-    lefts: list[Int64Array], rights: list[Int64Array], ranges: list[int], n_rows: int
-) -> tuple[Int64Array, Int64Array, int]:
+def _scaled(values: Int64Array, factor: int, offset: int, memo: Memo) -> Int64Array:
+    if (factor, offset) == (1, 0):
+        return values
+    return memo.get(("scaled", factor, offset), (values,), lambda: factor * values + offset)
+
+
+def combine(parts: Sequence[Matched], n_rows: int, memo: Memo) -> Matched:
     """Make one code of several: equal on both sides exactly where each of them is. No parts: all rows are equal."""
-    if not lefts:
+    if not parts:
         zeros = np.zeros(n_rows, np.int64)
         return zeros, zeros, 1
-    left, right, n_codes = lefts[0], rights[0], ranges[0]
-    for next_left, next_right, n_next in zip(lefts[1:], rights[1:], ranges[1:], strict=True):
-        if n_codes * n_next > MAX_CODES:
-            left, right, n_codes = _densify(left, right)
-        if n_codes * n_next > MAX_CODES:
-            next_left, next_right, n_next = _densify(next_left, next_right)
-        same = left is right and next_left is next_right
-        left = left * n_next + next_left
-        right = left if same else right * n_next + next_right
-        n_codes *= n_next
-    return left, right, n_codes
+    combined = parts[0]
+    for part in parts[1:]:
+        arrays = (combined[0], combined[1], part[0], part[1])
+        combined = memo.get(("combine", combined[2], part[2]), arrays, partial(_combine_two, combined, part))
+    return combined
+
+
+def _combine_two(first: Matched, second: Matched) -> Matched:
+    if first[2] * second[2] > MAX_CODES:
+        first = _densify(first[0], first[1])
+    if first[2] * second[2] > MAX_CODES:
+        second = _densify(second[0], second[1])
+    left = first[0] * second[2] + second[0]
+    same = first[0] is first[1] and second[0] is second[1]
+    return left, left if same else first[1] * second[2] + second[1], first[2] * second[2]
 
 
 def _densify(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64Array, int]:

@@ -20,6 +20,7 @@ from naysay.kernels.partners import (
 )
 from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, combine
+from naysay.plan.memo import Memo
 from naysay.table.codes import BoolArray, Int64Array
 
 
@@ -44,13 +45,9 @@ def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Arra
     n_differs = len(left.differs)
     for size in range(n_differs + 1):
         for subset in combinations(range(n_differs), size):
-            left_key, right_key, n_keys = combine(
-                [left.key, *(left.differs[which] for which in subset)],
-                [right.key, *(right.differs[which] for which in subset)],
-                [bound.n_keys, *(bound.n_differs[which] for which in subset)],
-                left.n_rows,
-            )
-            yield (-1) ** size, left_key, right_key, n_keys
+            differs = [(left.differs[which], right.differs[which], bound.n_differs[which]) for which in subset]
+            key = (left.key, right.key, bound.n_keys)
+            yield (-1) ** size, *combine([key, *differs], left.n_rows, bound.memo)
 
 
 def small_keys(left: Int64Array, right: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array, int]:
@@ -97,15 +94,20 @@ class Collapsed:
 
 def collapse_sides(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array) -> tuple[Collapsed, Collapsed]:
     """Sort and collapse both sides of a join with one or two orders; once, where they are the same arrays."""
-    left = _collapse(left_key, bound.left.order)
+    left = _collapse(left_key, bound.left.order, bound.memo)
     if left_key is right_key and _same(bound.left.order, bound.right.order):
         return left, left
-    return left, _collapse(right_key, bound.right.order)
+    return left, _collapse(right_key, bound.right.order, bound.memo)
 
 
-def _collapse(key: Int64Array, order: tuple[Int64Array, ...]) -> Collapsed:
-    places = sorted_places(key, order[0])
+def _collapse(key: Int64Array, order: tuple[Int64Array, ...], memo: Memo) -> Collapsed:
+    places = sorted_once(key, order[0], memo)
     return Collapsed(*collapse_two(key, order[0], order[-1], places), places)
+
+
+def sorted_once(key: Int64Array, codes: Int64Array, memo: Memo) -> Int64Array:
+    """Sort by (key, codes), unless another rule of the same check has."""
+    return memo.get("sorted", (key, codes), lambda: sorted_places(key, codes))
 
 
 def _same(left: tuple[Int64Array, ...], right: tuple[Int64Array, ...]) -> bool:
@@ -128,9 +130,9 @@ def _add_partners(
             counts = _partners_two(left, right)
         add_to_rows(counts, left.starts, left.places, sign, out)
     else:
-        left_places = sorted_places(left_key, bound.left.order[0])
+        left_places = sorted_once(left_key, bound.left.order[0], bound.memo)
         same = left_key is right_key and bound.left.order[0] is bound.right.order[0]
-        right_places = left_places if same else sorted_places(right_key, bound.right.order[0])
+        right_places = left_places if same else sorted_once(right_key, bound.right.order[0], bound.memo)
         left_orders = np.stack([codes[left_places] for codes in bound.left.order])
         right_orders = np.stack([codes[right_places] for codes in bound.right.order])
         out[left_places] += sign * partners_many(
