@@ -42,7 +42,8 @@ def turn(predicate: Predicate) -> Predicate:
     if isinstance(right, Constant):
         plain = _plain(right.value)
         return predicate if plain is right.value else Predicate(predicate.left, predicate.op, Constant(plain))
-    return predicate.flipped() if _column_key(right) < _column_key(predicate.left) else predicate
+    flipped = predicate.flipped()
+    return flipped if _facing_key(flipped) < _facing_key(predicate) else predicate
 
 
 def _plain(value: Value) -> Value:
@@ -53,6 +54,10 @@ def _plain(value: Value) -> Value:
         nearest = float(value)
         return int(nearest) if nearest.is_integer() else nearest
     return value
+
+
+def _facing_key(predicate: Predicate) -> tuple[bool, str, int]:
+    return *_column_key(predicate.left), _OPS[predicate.op]
 
 
 def _column_key(column: Column) -> tuple[bool, str]:

@@ -279,4 +279,16 @@ def write_yaml(rules: Sequence[Rule], *, short: bool) -> str:
         if rule.description:
             entry["description"] = rule.description
         entries.append(entry)
-    return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=2**31 - 1, default_flow_style=False)
+    return yaml.dump(entries, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text with invisible characters in double quotes, where all of them are escaped."""
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    visible = all(character.isprintable() or character == "\n" for character in text)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if visible else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
