@@ -3,9 +3,9 @@
     python benchmarks/detect.py [--rows 1000000] [--dirty 0.0] [--only c1,c2] [--limit 20] [--json FILE]
 
 Columns, in milliseconds: naysay from Arrow in memory to the exact count (encoding included, 2 threads) and with the
-data encoded; verify with the data encoded; DuckDB's best hand-written query and its obvious self-join; Polars join_where;
-Desbordante's verifier (which only verifies); the papers' strategies in our kernels, data encoded. Whatever exceeds
---limit seconds is given up, in a process of its own. Peers work on their own native tables, loading not counted.
+data encoded; verify with the data encoded; DuckDB's best hand-written query and its obvious self-join; Polars
+join_where; Desbordante's verifier (which only verifies); the papers' strategies in our kernels, data encoded. Whatever
+exceeds --limit seconds is given up, in a process of its own. Peers work on native tables, loading not counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from workloads import WORKLOADS, Workload, load
 
 import naysay
 from naysay.plan.bind import BoundJoin, bind
@@ -29,6 +28,7 @@ from naysay.rule import Rule, parse
 from naysay.rule.model import Column, Nulls, Row
 from naysay.table import from_frame
 from naysay.verbs.strategies import strategy_named
+from workloads import WORKLOADS, Workload, load
 
 PAPERS = ("rapidash-range-tree", "rapidash-kd-tree", "facet")
 
@@ -160,7 +160,7 @@ def _polars(arrow: pa.Table, rule: Rule) -> float:
     def column(operand: Column) -> Any:
         return pl.col(operand.name if operand.row is Row.LEFT else f"s_{operand.name}")
 
-    conditions = [predicate.op.compare(column(predicate.left), column(predicate.right)) for predicate in rule.predicates]
+    conditions = [p.op.compare(column(p.left), column(p.right)) for p in rule.predicates]
     return stopwatch(lambda: frame.join_where(right, *conditions).select(pl.len()).collect())
 
 

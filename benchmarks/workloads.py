@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from tax import tax_table
 
 DATA = Path(__file__).parent / "data"
@@ -50,7 +51,8 @@ WORKLOADS = (
     Workload("c8", "lineitem", "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and "
              "t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)"),
     Workload("worst", "lineitem", "not(t.l_tax != s.l_tax and t.l_extendedprice != s.l_extendedprice)",
-             "select (select count(*) * count(*) from r) - (select sum(c * c) from (select count(*) c from r group by l_tax))"
+             "select (select count(*) * count(*) from r)"
+             " - (select sum(c * c) from (select count(*) c from r group by l_tax))"
              " - (select sum(c * c) from (select count(*) c from r group by l_extendedprice))"
              " + (select sum(c * c) from (select count(*) c from r group by l_tax, l_extendedprice))"),
     Workload("D1.1", "wide", "not(t.A == s.A and t.B == s.B and t.C != s.C and t.D != s.D)"),
@@ -90,8 +92,9 @@ def wide_table(rows: int, seed: int = 11) -> pa.Table:
     size = rng.integers(0, 10_000, rows)
     noise = rng.integers(0, 50, rows)
     columns = {
-        "A": group % 5_000, "B": group // 7, "C": size // 3 + noise, "D": 20_000 - size, "E": 15_000 - size // 2 + noise,
-        "F": size // 5, "G": size * 2, "H": 9_000 - size // 4, "I": group % 97, "J": group % 1_000, "K": group,
+        "A": group % 5_000, "B": group // 7, "C": size // 3 + noise, "D": 20_000 - size,
+        "E": 15_000 - size // 2 + noise, "F": size // 5, "G": size * 2,
+        "H": 9_000 - size // 4, "I": group % 97, "J": group % 1_000, "K": group,
         "M": size, "N": size % 13, "L": noise,
     }  # fmt: skip
     return pa.table({name: values.astype(np.int64) for name, values in columns.items()})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-import differential
 import pytest
 
+import differential
 from naysay.verbs.strategies import NAMES
 
 # Cases in all; the long run is `scripts/soak answers`.

@@ -106,7 +106,9 @@ class Table:
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """The given rows, in the given order, as an Arrow table."""
-        return self.arrow.take(pa.array(rows, type=pa.int64()))
+        places = pa.array(rows, type=pa.int64())
+        columns = [_joinable(column).take(places) for column in self.arrow.columns]
+        return pa.Table.from_arrays(columns, names=list(self.names))
 
     def select(self, names: Sequence[str]) -> Table:
         """The named columns as a table of their own."""
@@ -132,6 +134,13 @@ class Table:
             return tuple(of_name[name] for name in names)
 
         return self._cache.get(("joint", names, ordered), make)
+
+
+def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Arrow cannot bring together dictionaries that hold a null: such a column goes without its dictionary."""
+    if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+        return column.cast(column.type.value_type)
+    return column
 
 
 class _Cache:

@@ -1,0 +1,118 @@
+"""Laws that hold of every table and rule, without an oracle."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import naysay
+from naysay.plan.bind import BoundJoin, bind
+from naysay.plan.join import join_of
+from naysay.table import from_frame
+from naysay.verbs.count import count
+from strategies import Case, random_case
+
+N_CASES = 150
+
+
+def cases(first_seed: int) -> list[Case]:
+    return [random_case(random.Random(first_seed + i)) for i in range(N_CASES)]
+
+
+def count_of(case: Case) -> int:
+    return naysay.count(case.table, case.rule, nulls=case.nulls)
+
+
+def test_verify_is_count_is_zero_and_all_violations_are_counted() -> None:
+    for case in cases(1_000):
+        total = count_of(case)
+        found = naysay.violations(case.table, case.rule, limit=None, nulls=case.nulls)
+        assert bool(naysay.verify(case.table, case.rule, nulls=case.nulls)) == (total == 0)
+        assert (len(found), found.total, found.complete) == (total, total, True)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    for seed, case in enumerate(cases(2_000)):
+        order = np.random.default_rng(seed).permutation(case.table.num_rows)
+        shuffled = pa.table([_taken(column, order) for column in case.table.columns], names=case.table.column_names)
+        assert count_of(replace(case, table=shuffled)) == count_of(case)
+
+
+def test_the_twin_counts_the_same() -> None:
+    for case in cases(3_000):
+        if not case.rule.is_one_row:
+            assert count_of(replace(case, rule=case.rule.swapped())) == count_of(case)
+
+
+def test_a_further_predicate_never_adds_violations() -> None:
+    for case in cases(4_000):
+        fewer = replace(case.rule, predicates=case.rule.predicates[:-1])
+        if fewer.predicates and fewer.is_one_row == case.rule.is_one_row:
+            assert count_of(replace(case, rule=fewer)) >= count_of(case)
+
+
+def test_any_split_into_blocks_adds_up() -> None:
+    for seed, case in enumerate(cases(5_000)):
+        join = join_of(case.rule)
+        if join.one_row:
+            continue
+        bound = bind(from_frame(case.table), join, case.nulls)
+        rng = np.random.default_rng(seed)
+        lefts = _blocks(bound.left.n_rows, rng)
+        rights = _blocks(bound.right.n_rows, rng)
+        total = sum(count(_block(bound, left, right)) for left in lefts for right in rights)
+        assert total == count(bound)
+
+
+def test_clusters_stand_for_the_very_pairs() -> None:
+    for case in cases(6_000):
+        if case.rule.is_one_row:
+            continue
+        found = naysay.violations(case.table, case.rule, limit=None, nulls=case.nulls).table
+        listed = set(zip(found["left"].to_pylist(), found["right"].to_pylist(), strict=True))
+        short = naysay.clusters(case.table, case.rule, limit=None, nulls=case.nulls).to_pylist()
+        spelled = [(i, j) for cluster in short for i in cluster["left"] for j in cluster["right"] if i != j]
+        assert len(spelled) == len(set(spelled))
+        assert set(spelled) == listed
+
+
+def test_split_parts_the_rows_by_conflict() -> None:
+    for case in cases(7_000):
+        good, bad = naysay.split(case.table, case.rule, nulls=case.nulls)
+        assert good.num_rows + bad.num_rows == case.table.num_rows
+        assert count_of(replace(case, table=good)) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_rules_at_once_are_as_one_by_one(threads: int) -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        from strategies import random_rule, random_table
+
+        table = random_table(rng)
+        rules = [rule for rule in (random_rule(rng, table) for _ in range(6)) if rule is not None]
+        together = naysay.check(table, rules, threads=threads)
+        assert [result.violations for result in together] == [naysay.count(table, rule) for rule in rules]
+        for result in together:
+            assert (result.violations == 0) == result.holds == (result.rows_in_conflict == 0)
+            assert len(result.sample) > 0 or result.holds
+
+
+def _taken(column: pa.ChunkedArray, order: np.ndarray) -> pa.Array:
+    return pa.array([column[int(i)].as_py() for i in order], column.type) if _is_plain(column) else column.take(order)
+
+
+def _is_plain(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_dictionary(column.type)
+
+
+def _blocks(n_rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return np.split(np.arange(n_rows), np.sort(rng.integers(0, n_rows + 1, 2)))
+
+
+def _block(bound: BoundJoin, left: np.ndarray, right: np.ndarray) -> BoundJoin:
+    return replace(bound, left=bound.left.take(left), right=bound.right.take(right), mirror=False)
