@@ -1,0 +1,466 @@
+"""FACET against a matrix of all pairs: the strategy on random joins, each operator alone, the planner, the tries."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from naysay.errors import CountOverflow, ResourceError, UsageError
+from naysay.kernels.hyperloglog import estimate, sketch
+from naysay.plan.bind import BoundJoin, Side, bind
+from naysay.plan.join import join_of
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
+from naysay.table import from_frame
+from naysay.verbs.facet import (
+    Comparison,
+    Facet,
+    Organisation,
+    Refinable,
+    check_many,
+    parts_of_bound,
+    parts_of_joins,
+    planner,
+    refinement,
+)
+from naysay.verbs.facet.planner import Cardinalities, GreedyHLL
+from naysay.verbs.facet.refinement import ClusterPairs, Operator, Runs, Stage, Work, refine
+from naysay.verbs.facet.tries import build_tries
+
+without_compiler = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_differs: int) -> BoundJoin:
+    """A self join with some orders doubled, two filtered sides of one table, or two blocks without a common row."""
+    n_keys = int(random.choice([1, 2, 5, 1 << 50]))
+    n_values = int(random.choice([2, 5, 40]))
+    kind = str(random.choice(["mirror", "filtered", "apart"]))
+
+    def side(rows: np.ndarray) -> Side:
+        return Side(
+            rows.astype(np.int64),
+            random.integers(0, min(n_keys, 5), rows.size) * (n_keys // min(n_keys, 5)),
+            tuple(random.integers(-n_values, n_values, rows.size) for _ in range(n_orders)),
+            tuple(random.integers(0, n_values, rows.size) for _ in range(n_differs)),
+        )
+
+    left = side(np.sort(random.choice(2 * n_rows + 1, n_rows, replace=False)))
+    n_right = int(random.integers(0, n_rows + 2))
+    if kind == "mirror":
+        right = left
+        for k in range(n_orders):
+            if random.integers(0, 2):
+                left = replace(left, order=(*left.order[:k], 2 * left.order[k], *left.order[k + 1 :]))
+                right = replace(right, order=(*right.order[:k], 2 * right.order[k] + 1, *right.order[k + 1 :]))
+    elif kind == "filtered":
+        right = side(np.sort(random.choice(2 * n_rows + 1, min(n_right, n_rows), replace=False)))
+    else:
+        right = side(2 * n_rows + 1 + np.arange(n_right))
+    bound = BoundJoin(left, right, n_keys, (n_values,) * n_differs, True, kind == "mirror", False)
+    diagonal = matrix(bound) & (left.rows[:, None] == right.rows)
+    return replace(bound, reflexive=bool(diagonal.any()) or bool(random.integers(0, 2)))
+
+
+def matrix(bound: BoundJoin) -> np.ndarray:
+    """Which pairs of places satisfy all parts, a row with itself included."""
+    left, right = bound.left, bound.right
+    holds = left.key[:, None] == right.key
+    for a, b in zip(left.order, right.order, strict=True):
+        holds &= a[:, None] < b
+    for a, b in zip(left.differs, right.differs, strict=True):
+        holds &= a[:, None] != b
+    return holds
+
+
+def brute_force(bound: BoundJoin) -> set[tuple[int, int]]:
+    left, right = bound.left.rows, bound.right.rows
+    i, j = np.nonzero(matrix(bound) & (left[:, None] != right))
+    return set(zip(left[i].tolist(), right[j].tolist(), strict=True))
+
+
+def check_all_verbs(strategy: Facet, bound: BoundJoin) -> None:
+    expected = brute_force(bound)
+    witness = strategy.verify(bound)
+    assert witness in expected if expected else witness is None
+    assert strategy.count(bound) == len(expected)
+    for limit in {None, 0, 1, max(len(expected) - 1, 0), len(expected), len(expected) + 3}:
+        found = strategy.violations(bound, limit)
+        listed = list(zip(found.left.tolist(), found.right.tolist(), strict=True))
+        assert len(set(listed)) == len(listed)
+        assert set(listed) <= expected
+        assert len(listed) == (len(expected) if limit is None else min(limit, len(expected)))
+        assert found.complete == (len(listed) == len(expected))
+
+
+def check_random_joins(seed: int, n_joins: int, most_rows: int, most_parts: int, strategy: Facet) -> None:
+    random = np.random.default_rng(seed)
+    for _ in range(n_joins):
+        n_orders, n_differs = random.integers(0, most_parts + 1, 2)
+        bound = random_join(random, int(random.integers(0, most_rows + 1)), int(n_orders), int(n_differs))
+        check_all_verbs(strategy, bound)
+
+
+# Each way of working, forced on joins too small for the planner to choose it.
+def force(way: str, patch: pytest.MonkeyPatch) -> Facet:
+    if way == "iejoin":
+        patch.setattr(planner, "IEJOIN_FROM", 0)
+    elif way == "bins":
+        patch.setattr(planner, "BINNING_FROM", 0)
+    elif way == "moving":
+        patch.setattr(
+            refinement,
+            "_should_move",
+            lambda stage, pairs: pairs.n_clusters > 0 and not pairs.reflexive and stage.operator is not Operator.KEEP,
+        )
+    elif way == "still":
+        patch.setattr(refinement, "_should_move", lambda stage, pairs: False)
+    return Facet() if way == "as planned" else Facet(batch=5, n_bins=3)
+
+
+WAYS = ["as planned", "small batches", "iejoin", "bins", "moving", "still"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_random_joins(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_random_joins(1, 300, 12, 2, force(way, monkeypatch))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_joins_of_many_parts(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_random_joins(2, 120, 9, 6, force(way, monkeypatch))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_larger_joins(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = replace(force(way, monkeypatch), batch=500)
+    random = np.random.default_rng(3)
+    for n_orders, n_differs in itertools.product(range(4), range(3)):
+        bound = random_join(random, 300, n_orders, n_differs)
+        expected = brute_force(bound)
+        assert strategy.count(bound) == len(expected)
+        found = strategy.violations(bound, None)
+        assert set(zip(found.left.tolist(), found.right.tolist(), strict=True)) == expected
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 3), st.integers(0, 3), st.integers(1, 40))
+def test_any_join(seed: int, n_rows: int, n_orders: int, n_differs: int, batch: int) -> None:
+    bound = random_join(np.random.default_rng(seed), n_rows, n_orders, n_differs)
+    check_all_verbs(Facet(batch=batch, n_bins=2), bound)
+
+
+def random_clusters(random: np.random.Generator, n_places: int) -> ClusterPairs:
+    """Cluster pairs that no pair of places is in twice: disjoint left sets, right sets that overlap as they like."""
+    n_clusters = int(random.integers(0, 6))
+    cuts = np.sort(random.integers(0, n_places + 1, n_clusters + 1))
+    left = Runs(random.permutation(n_places), np.stack([cuts[:-1], cuts[1:]], axis=1))
+    ends = np.sort(random.integers(0, n_places + 1, (n_clusters, 2)), axis=1)
+    return ClusterPairs(left, Runs(random.permutation(n_places), np.ascontiguousarray(ends)))
+
+
+def pairs_of(clusters: ClusterPairs) -> list[tuple[int, int]]:
+    return [
+        (int(i), int(j))
+        for (a, b), (c, d) in zip(clusters.left.bounds, clusters.right.bounds, strict=True)
+        for i in clusters.left.places[a:b]
+        for j in clusters.right.places[c:d]
+        if not clusters.reflexive or i != j
+    ]
+
+
+@pytest.mark.parametrize("way", ["moving", "still"])
+@pytest.mark.parametrize("operator", [Operator.EQUAL, Operator.DIFFERS, Operator.HSM, Operator.BHSM, Operator.IEJOIN])
+@pytest.mark.parametrize("build_right", [False, True])
+def test_each_operator_alone(
+    operator: Operator, build_right: bool, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if build_right and operator is not Operator.EQUAL:
+        pytest.skip("only equality chooses its build side")
+    force(way, monkeypatch)
+    comparison = {Operator.EQUAL: Comparison.EQUAL, Operator.DIFFERS: Comparison.DIFFERS}.get(operator, Comparison.LESS)
+    random = np.random.default_rng(4)
+    for _ in range(150):
+        n_places = int(random.integers(1, 25))
+        clusters = random_clusters(random, n_places)
+        predicates = tuple(
+            Refinable(comparison, random.integers(0, 9, n_places), random.integers(0, 9, n_places), k)
+            for k in range(2 if operator is Operator.IEJOIN else 1)
+        )
+        stage = Stage(operator, predicates, build_right)
+        expected = [
+            (i, j)
+            for i, j in pairs_of(clusters)
+            if all(bool(p.holds(np.array([i]), np.array([j]))[0]) for p in predicates)
+        ]
+        refined = list(refine(stage, clusters, Work(8, 1 << 30, 3), prune=True))
+        assert sorted(pair for batch in refined for pair in pairs_of(batch)) == sorted(expected)
+        assert all((batch.left.sizes > 0).all() and (batch.right.sizes > 0).all() for batch in refined)
+        assert refinement.count(stage, clusters, Work(8, 1 << 30, 3)) == len(expected)
+
+
+def test_suffixes_grow_and_share_equal_sets() -> None:
+    """The example of the paper's section 5.3: t.Salary > t'.Salary on four employees."""
+    salary = np.array([3000, 8000, 6000, 8000])
+    predicate = Refinable(Comparison.LESS, -salary, -salary, "salary")
+    (refined,) = refine(Stage(Operator.HSM, (predicate,)), refinement.whole(4, 4, mirror=True), Work(99, 99, 0), prune=True)
+    sets = [
+        (set(refined.left.places[a:b].tolist()), set(refined.right.places[c:d].tolist()))
+        for (a, b), (c, d) in zip(refined.left.bounds, refined.right.bounds, strict=True)
+    ]
+    assert sets == [({2}, {0}), ({1, 3}, {0, 2})]
+
+
+def test_bins_of_the_paper() -> None:
+    """The example of the paper's section 5.3: t.StartDate < t'.StartDate with two bins."""
+    start = np.array([2012, 2014, 2014, 2015])
+    predicate = Refinable(Comparison.LESS, start, start, "start")
+    (refined,) = refine(Stage(Operator.BHSM, (predicate,)), refinement.whole(4, 4, mirror=True), Work(99, 99, 2), prune=True)
+    sets = [
+        (set(refined.left.places[a:b].tolist()), set(refined.right.places[c:d].tolist()))
+        for (a, b), (c, d) in zip(refined.left.bounds, refined.right.bounds, strict=True)
+    ]
+    assert sets == [({0}, {1, 2, 3}), ({1, 2}, {3})]
+
+
+def columns(*cardinalities: int, n_rows: int = 20_000) -> list[Refinable]:
+    random = np.random.default_rng(5)
+    found = []
+    for k, cardinality in enumerate(cardinalities):
+        codes = random.integers(0, cardinality, n_rows)
+        found.append(Refinable(Comparison.EQUAL, codes, codes, k))
+    return found
+
+
+def plan_of(predicates: list[Refinable]) -> list[tuple[Operator, tuple[object, ...]]]:
+    stages = GreedyHLL().plan(predicates, mirror=True)
+    return [(stage.operator, tuple(p.identity for p in stage.predicates)) for stage in stages]
+
+
+def test_classes_come_in_order_and_columns_by_cardinality() -> None:
+    equal = columns(900, 30)
+    ordered = [replace_comparison(p, Comparison.LESS) for p in columns(500, 20, 60)]
+    differs = [replace_comparison(p, Comparison.DIFFERS) for p in columns(3000, 2)]
+    assert plan_of(differs + ordered + equal) == [
+        (Operator.EQUAL, (1,)),
+        (Operator.EQUAL, (0,)),
+        (Operator.HSM, (1,)),
+        (Operator.HSM, (2,)),
+        (Operator.HSM, (0,)),
+        (Operator.DIFFERS, (1,)),
+        (Operator.DIFFERS, (0,)),
+    ]
+
+
+def replace_comparison(predicate: Refinable, comparison: Comparison) -> Refinable:
+    return replace(predicate, comparison=comparison)
+
+
+def test_greedy_takes_the_pair_of_lowest_rank_first() -> None:
+    """Columns 1 and 3 together nearly identify a row: few rows remain after them, so they come before 0 and 2."""
+    codes = np.arange(20_000)
+    wide, narrow = codes % 200, codes // 200
+    predicates = [Refinable(Comparison.EQUAL, c, c, k) for k, c in enumerate([codes % 3, wide, codes % 7, narrow])]
+    order = [identity for _, (identity,) in plan_of(predicates)]
+    assert set(order[:2]) == {1, 3}
+    assert order[0] == 3
+
+
+def test_the_plan_is_the_same_each_time() -> None:
+    predicates = columns(40, 40, 40, 3, 3000, 7)
+    assert len({tuple(plan_of(predicates)) for _ in range(5)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("cardinalities", "operators"),
+    [
+        ((100,), [Operator.HSM]),
+        ((1 << 17,), [Operator.BHSM]),
+        ((100, 1 << 17), [Operator.HSM, Operator.BHSM]),
+        ((1 << 17, 1 << 17), [Operator.IEJOIN]),
+        ((1 << 17, 1 << 17, 100), [Operator.HSM, Operator.BHSM, Operator.BHSM]),
+    ],
+)
+def test_inequalities_get_the_algorithm_of_their_cardinality(
+    cardinalities: tuple[int, ...], operators: list[Operator]
+) -> None:
+    ordered = [replace_comparison(p, Comparison.LESS) for p in columns(*cardinalities)]
+    assert [operator for operator, _ in plan_of(ordered)] == operators
+
+
+def test_iejoin_looks_at_values_together_with_the_key() -> None:
+    key, first, second = columns(200, 300, 400)
+    orders = [replace_comparison(first, Comparison.LESS), replace_comparison(second, Comparison.LESS)]
+    assert [operator for operator, _ in plan_of(orders)] == [Operator.HSM, Operator.HSM]
+    assert [operator for operator, _ in plan_of([key, *orders])] == [Operator.EQUAL, Operator.IEJOIN]
+
+
+def test_equality_builds_on_the_side_with_fewer_values() -> None:
+    few, many = (predicate.left for predicate in columns(10, 5000))
+    for left, right in ((few, many), (many, few)):
+        (stage,) = GreedyHLL().plan([Refinable(Comparison.EQUAL, left, right, 0)], mirror=True)
+        assert stage.build_right == (right is few)
+
+
+@pytest.mark.skipif(without_compiler, reason="too slow without the compiler")
+@pytest.mark.parametrize("n_distinct", [1, 10, 1000, 9000, 12_000, 100_000, 1_000_000])
+def test_sketches_err_little(n_distinct: int) -> None:
+    """Within five standard errors of 1.6 %, and within 5 % between the two regimes, whatever the codes look like."""
+    for scale, offset in ((1, 0), (1 << 40, 0), (-3, 17)):
+        codes = np.arange(n_distinct) * scale + offset
+        found = estimate(sketch(np.concatenate([codes, codes[: n_distinct // 2]]), 12))
+        assert abs(found - n_distinct) <= 0.08 * n_distinct + 0.5
+
+
+def test_an_empty_column_has_no_values() -> None:
+    assert Cardinalities().of(np.zeros(0, np.int64)) == 0.0
+
+
+@pytest.mark.skipif(without_compiler, reason="too slow without the compiler")
+def test_pairs_of_columns_are_estimated_within_a_factor_of_two() -> None:
+    random = np.random.default_rng(6)
+    n_rows = 200_000
+    for first, second in [(50, 100), (50, 100_000), (3, 1 << 30), (1000, 1000)]:
+        a, b = random.integers(0, first, n_rows), random.integers(0, second, n_rows)
+        exact = np.unique(np.stack([a, b]), axis=1).shape[1]
+        found = Cardinalities().of_pair(a, b)
+        assert exact / 2 <= found <= 2 * exact
+        assert found == Cardinalities().of_pair(a, b)
+
+
+def rule(*predicates: tuple[str, Op, str] | tuple[str, Op, int]) -> Rule:
+    """(t.name, op, s.name), or a constant for a filter on t."""
+    return Rule(
+        tuple(
+            Predicate(
+                Column(Row.LEFT, left),
+                op,
+                Column(Row.RIGHT, right) if isinstance(right, str) else Constant(right),
+            )
+            for left, op, right in predicates
+        )
+    )
+
+
+def random_rules(random: np.random.Generator, n_rules: int) -> list[Rule]:
+    found = []
+    for _ in range(n_rules):
+        chosen = []
+        for _ in range(int(random.integers(1, 5))):
+            left, right = (str(name) for name in random.choice(list("abcd"), 2))
+            op = Op(random.choice(["==", "==", "!=", "<", "<=", ">", ">="]))
+            chosen.append((left, op, left if random.integers(0, 3) else right))
+        if random.integers(0, 4) == 0:
+            chosen.append(("a", Op.GT, 1))
+        found.append(rule(*dict.fromkeys(chosen)))
+    return found
+
+
+@pytest.mark.parametrize("organisation", list(Organisation))
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_tries_count_what_single_rules_count(organisation: Organisation, nulls: Nulls) -> None:
+    random = np.random.default_rng(8)
+    for turn in range(25):
+        values = {name: [None if v == 4 else int(v) for v in random.integers(0, 5, 12)] for name in "abcd"}
+        table = from_frame(pa.table({name: pa.array(column, pa.int64()) for name, column in values.items()}))
+        rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+        rules = random_rules(random, 8)
+        parts = parts_of_joins(table, [join_of(rule) for rule in rules], nulls)
+        counts = check_many(parts, work=Facet(batch=20).work(), organisation=organisation, n_threads=1 + turn % 2)
+        assert counts == [naive.count(rows, rule, nulls) for rule in rules]
+        assert counts == [Facet().count(bind(table, join_of(rule), nulls)) for rule in rules]
+
+
+def test_tries_share_what_rules_have_in_common() -> None:
+    """Figure 1: the rules p1p3 p1p4 p2p3 p2p4 p3p4 p3p5, with ascending costs of p1 to p5."""
+    p1, p2, p3, p4, p5 = columns(2, 10, 50, 300, 5000)
+    pairs = [(p1, p3), (p1, p4), (p2, p3), (p2, p4), (p3, p4), (p3, p5)]
+    everyone = np.arange(p1.left.size)
+    rules = [replace(parts_of_bound(empty_bound()), predicates=pair, left_rows=everyone, right_rows=everyone) for pair in pairs]
+
+    def shape(organisation: Organisation) -> dict[int, set[int]]:
+        roots, _ = build_tries(rules, organisation, GreedyHLL())
+        return {node.stage.predicates[0].identity: {k[0] for k in node.children} for node in roots.values()}
+
+    assert shape(Organisation.COST) == {0: {2, 3}, 1: {2, 3}, 2: {3, 4}}
+    assert shape(Organisation.FREQUENCY) == {2: {0, 1, 3, 4}, 3: {0, 1}}
+
+
+def empty_bound() -> BoundJoin:
+    side = Side(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
+    return BoundJoin(side, side, 1, (), reflexive=True, mirror=True, symmetric=True)
+
+
+def test_a_rule_may_be_the_beginning_of_another() -> None:
+    table = from_frame(pa.table({"a": [1, 1, 2, 2, 2], "b": [1, 1, 1, 2, 3]}))
+    rules = [rule(("a", Op.EQ, "a")), rule(("a", Op.EQ, "a"), ("b", Op.NE, "b")), rule(("a", Op.EQ, "a"), ("b", Op.LE, "b"))]
+    parts = parts_of_joins(table, [join_of(rule) for rule in rules], Nulls.SQL)
+    assert check_many(parts, work=Facet().work()) == [8, 6, 5]
+    assert check_many([], work=Facet().work()) == []
+
+
+def test_one_row_rules_are_refused() -> None:
+    table = from_frame(pa.table({"a": [1]}))
+    with pytest.raises(UsageError, match="one-row"):
+        parts_of_joins(table, [join_of(rule(("a", Op.GT, 1)))], Nulls.SQL)
+
+
+def orders_of_random_rows(n_rows: int, n_orders: int) -> BoundJoin:
+    random = np.random.default_rng(9)
+    orders = tuple(random.permutation(n_rows) for _ in range(n_orders))
+    side = Side(np.arange(n_rows), np.zeros(n_rows, np.int64), orders, ())
+    return BoundJoin(side, side, 1, (), reflexive=False, mirror=True, symmetric=False)
+
+
+@pytest.mark.parametrize("n_orders", [2, 3])
+def test_too_large_intermediates_are_refused(n_orders: int) -> None:
+    bound = orders_of_random_rows(400, n_orders)
+    with pytest.raises(ResourceError, match=r"limit is 1,500: use strategy 'auto'"):
+        Facet(max_words=1500).count(bound)
+    assert Facet().count(bound) == len(brute_force(bound))
+
+
+def test_too_long_lists_are_refused() -> None:
+    bound = orders_of_random_rows(50, 1)
+    with pytest.raises(ResourceError, match="limit"):
+        Facet(max_pairs=100).violations(bound, None)
+    assert Facet(max_pairs=100).violations(bound, 200).left.size == 200
+
+
+def test_too_many_pairs_to_count() -> None:
+    rows = np.broadcast_to(np.int64(0), (1 << 33,))
+    side = Side(rows, rows, (), ())
+    with pytest.raises(CountOverflow):
+        Facet().count(BoundJoin(side, side, 1, (), reflexive=True, mirror=True, symmetric=True))
+
+
+@pytest.mark.skipif(without_compiler, reason="already without the compiler")
+def test_without_the_compiler() -> None:
+    script = """
+from test_facet import *
+with pytest.MonkeyPatch.context() as patch:
+    check_random_joins(7, 40, 7, 3, force("moving", patch))
+    check_random_joins(8, 40, 7, 3, force("iejoin", patch))
+check_random_joins(9, 40, 7, 3, Facet(batch=5))
+"""
+    folders = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__))])
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": folders}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, env=environment, timeout=120)
+
+
+@pytest.mark.skipif(without_compiler, reason="nothing is compiled")
+def test_each_kernel_compiles_once() -> None:
+    from naysay.kernels import facet, facet_bitmap, hyperloglog
+
+    check_random_joins(10, 40, 8, 3, Facet(batch=5))
+    for module in (facet, facet_bitmap, hyperloglog):
+        for name, function in vars(module).items():
+            if hasattr(function, "signatures") and function.__module__ == module.__name__:
+                assert len(function.signatures) <= 1, name
