@@ -127,8 +127,7 @@ def test_every_two_types_jointly(family: str) -> None:
     for left, right in itertools.combinations_with_replacement(FAMILIES[family], 2):
         values = [pa.array([*sort.pool, None], sort.type) for sort in (left, right)]
         n_rows = max(map(len, values))
-        arrow = pa.table(
-            {name: pa.chunked_array([part, pa.nulls(n_rows - len(part), part.type)]) for name, part in zip("ab", values, strict=True)}
-        )
+        padded = [pa.chunked_array([part, pa.nulls(n_rows - len(part), part.type)]) for part in values]
+        arrow = pa.table(padded, names=["a", "b"])
         columns = columns_of(arrow)
         assert_codes(Table(arrow).joint(("a", "b"), ordered=True), [columns["a"], columns["b"]], True)

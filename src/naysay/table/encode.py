@@ -21,6 +21,8 @@ def encode(
 
     A column of nulls alone may stand beside columns of any kind. See `encode_text` for pieces.
     """
+    if not columns:
+        return ()
     plains = [column.plain for column in columns]
     texts = [plain for plain in plains if isinstance(plain, Text)]
     numbers = [plain for plain in plains if not isinstance(plain, Text)]
@@ -36,6 +38,8 @@ def densify(codes: Sequence[Codes]) -> tuple[Codes, ...]:
 
     O(n + n_values) where the codes have a small range, else a radix sort.
     """
+    if not codes:
+        return ()
     valid = [code.valid for code in codes]
     n_rows = sum(len(code.values) for code in codes)
     if max(code.n_values for code in codes) > 4 * n_rows + (1 << 16):

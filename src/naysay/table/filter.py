@@ -100,9 +100,12 @@ def _scaled(number: Fraction | float, scale: int) -> Fraction | float:
 
 def _beside_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
     """Where values are less than the constant, and where equal; so too below."""
-    scalar = pa.scalar(value, array.type)
+    assert isinstance(value, str)
+    # As bytes: a constant may hold half a surrogate pair, which no text in a column can.
+    scalar = pa.scalar(value.encode("utf-8", "surrogatepass"), pa.large_binary())
+    stored = array.cast(pa.large_binary())
     less, equal = (
-        np.array(pc.fill_null(compare(array, scalar), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        np.array(pc.fill_null(compare(stored, scalar), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
         for compare in (pc.less, pc.equal)
     )
     return less, equal

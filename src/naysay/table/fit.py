@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import itertools
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 
 import pyarrow as pa
 
 from naysay.errors import RuleError, TableError
+from naysay.rule.literal import write_constant
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Value
+from naysay.rule.nearest import nearest_name
+from naysay.rule.render import render, render_operand, render_predicate
+from naysay.rule.scan import shortened
 from naysay.table.kind import Kind, kind_of
 
 
 def check_rule(schema: pa.Schema, rule: Rule) -> None:
-    """Raise RuleError or TableError where a predicate of the rule has no meaning on this table."""
-    for predicate in rule.predicates:
-        check_predicate(schema, predicate)
+    """Raise RuleError, with a caret under the place, or TableError where the rule has no meaning on this table."""
+    for number, predicate in enumerate(rule.predicates):
+        with _pointing_at(rule, number, right=False):
+            comparable_type(schema, predicate.left.name)
+        with _pointing_at(rule, number, right=True):
+            check_predicate(schema, predicate)
+
+
+@contextmanager
+def _pointing_at(rule: Rule, number: int, *, right: bool) -> Iterator[None]:
+    """Give a RuleError the text of the rule and the place of one operand of one predicate in it."""
+    try:
+        yield
+    except RuleError as error:
+        texts = [render_predicate(predicate) for predicate in rule.predicates]
+        before = "not(" + "".join(text + " and " for text in texts[:number])
+        if right:
+            predicate = rule.predicates[number]
+            before += f"{render_operand(predicate.left)} {predicate.op.value} "
+        text, hint = render(rule), error.hint
+        raise RuleError(error.message, text=text, column=len(before) + 1, source=rule.name, hint=hint) from None
 
 
 def check_predicate(schema: pa.Schema, predicate: Predicate) -> None:
@@ -50,19 +71,17 @@ def place(schema: pa.Schema, name: str) -> int:
         return int(places[0])
     if places:
         raise TableError(f"the table has {len(places)} columns named {name!r}; rename all but one to use it in a rule")
-    raise RuleError(f"unknown column {name!r}", hint=nearest(name, schema.names))
+    raise RuleError(f"there is no column {name!r}", hint=_name_hint(name, schema.names))
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """A hint: the most similar names, or all there are when they are few."""
-    folded = {other.casefold(): other for other in reversed(names)}
-    close = [folded[match] for match in difflib.get_close_matches(name.casefold(), list(folded), n=2, cutoff=0.6)]
-    if close:
-        return "did you mean " + " or ".join(repr(other) for other in close) + "?"
+def _name_hint(name: str, names: Sequence[str]) -> str:
+    meant = nearest_name(name, names)
+    if meant:
+        return f"Did you mean {meant!r}?"
     if not names:
-        return "the table has no columns"
+        return "The table has no columns."
     shown = ", ".join(repr(other) for other in names[:12])
-    return f"the columns are {shown}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"The columns are {shown}" + (f" and {len(names) - 12} more." if len(names) > 12 else ".")
 
 
 def comparable_type(schema: pa.Schema, name: str) -> pa.DataType:
@@ -88,7 +107,7 @@ def check_constant(kind: Kind, constant: Constant, *, name: str = "the column") 
     other = constant_kind(constant.value)
     if not kind.compares_with(other):
         hint = _constant_hint(kind, other, constant.value) or _hint(kind, other)
-        raise RuleError(f"{name} cannot be compared with the {other.value} {constant.value!s:.60}", hint=hint)
+        raise RuleError(f"{name} cannot be compared with {shortened(write_constant(constant.value))}", hint=hint)
 
 
 def constant_kind(value: Value) -> Kind:
@@ -114,33 +133,27 @@ _CONSTANT_KINDS: tuple[tuple[type, Kind], ...] = (
 def _hint(left: Kind, right: Kind) -> str:
     kinds = {left, right}
     if kinds == {Kind.TIMESTAMP, Kind.INSTANT}:
-        return "one has a time zone and the other has none: give both a zone, or neither"
-    if Kind.TEXT in kinds:
-        other = next(iter(kinds - {Kind.TEXT}))
-        return f"text and {other.value} do not compare: cast one of them, so that both have one type"
-    if Kind.BOOL in kinds:
-        return "a boolean compares with booleans alone: cast one of them"
+        return "One has a time zone and the other has none: give both a zone, or neither."
     if Kind.DATE in kinds and kinds & {Kind.TIMESTAMP, Kind.INSTANT}:
-        return "a date is no timestamp: cast one of them"
-    return f"{left.value} and {right.value} do not compare: cast one of them, so that both have one type"
+        return "A date is no timestamp: cast one of the two."
+    if Kind.BOOL in kinds:
+        return "A boolean compares with booleans alone: cast one of the two."
+    return f"A value that is {left.value} and one that is {right.value} do not compare: cast one of the two."
 
 
 def _constant_hint(kind: Kind, other: Kind, value: Value) -> str:
-    if kind is Kind.TEXT:
-        return f'write "{value}" in quotes to compare it as text'
+    if kind is Kind.TEXT and other in (Kind.INT, Kind.FLOAT, Kind.BOOL):
+        return f"As text it is '{value}', in quotes."
     if kind is Kind.DATE:
-        return "write date '2024-01-31' to compare with a date"
+        return "Write date '2024-01-31' to compare with a date."
+    if kind is Kind.TIME:
+        return "Write time '13:45:00' to compare with a time of day."
     if kind is Kind.TIMESTAMP and other is not Kind.INSTANT:
-        return "write timestamp '2024-01-31 00:00:00' to compare with a timestamp"
+        return "Write timestamp '2024-01-31 13:45:00' to compare with a timestamp."
     if kind is Kind.INSTANT:
-        return "write timestamp '2024-01-31 00:00:00+00:00', with its zone, to compare with a timestamp with zone"
+        return "Write timestamp '2024-01-31 13:45:00+00:00', with a zone, to compare with a timestamp with zone."
     if kind is Kind.BOOL:
-        return "write true or false to compare with a boolean"
+        return "Write true or false to compare with a boolean."
     if kind.is_number and other is Kind.TEXT:
-        return "write the number without quotes, or cast the column to text"
+        return "Write the number without quotes, or cast the column to text."
     return ""
-
-
-def repeated_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names that more than one column has."""
-    return tuple(name for name, times in Counter(names).items() if times > 1)
