@@ -31,7 +31,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "passes": report.passes,
         "rows_in_conflict": report.rows_in_conflict,
         "rules": [_rule(result) for result in report.results],
-        "busiest_rows": [{"row": _plain(row.identity), "rules": list(row.rules)} for row in report.busiest],
+        "busiest_rows": [{"row": plain(row.identity), "rules": list(row.rules)} for row in report.busiest],
         "table": [{"name": column.name, "type": column.type, "nulls": column.n_nulls} for column in report.schema],
     }
 
@@ -65,28 +65,28 @@ def _rule(result: RuleResult) -> dict[str, Any]:
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
     return {
-        "left": _plain(pair.left),
-        "right": _plain(pair.right),
-        "left_values": _plain(pair.left_values),
-        "right_values": _plain(pair.right_values),
+        "left": plain(pair.left),
+        "right": plain(pair.right),
+        "left_values": plain(pair.left_values),
+        "right_values": plain(pair.right_values),
         "reason": pair.reason,
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value of the data in JSON's own types; what JSON has no type for becomes text, never a rounded number."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+        return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat is not None else str(value)
 

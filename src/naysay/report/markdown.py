@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from naysay.report.view import Outcome, headline, named, outcome, sentence, source_name, worst_first
@@ -10,7 +11,7 @@ from naysay.verbs.result import Report, RuleResult
 
 _MARKS = {Outcome.BROKEN: "❌", Outcome.WARNED: "⚠️", Outcome.TOLERATED: "➖", Outcome.HOLDS: "✅"}
 # Everything that Markdown or the HTML inside it could take for its own.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&$@:-])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~<>&$])")
 _LONGEST = 120
 
 
@@ -57,7 +58,7 @@ def _code(text: str) -> str:
 
 def _pairs(result: RuleResult, report: Report) -> str:
     lines = [
-        f"<details><summary>{escaped(shortened(title(result.rule), _LONGEST))}</summary>",
+        f"<details><summary>{html.escape(shortened(title(result.rule), _LONGEST))}</summary>",
         "",
         escaped(sentence(result, report.n_rows)),
         "",

@@ -28,5 +28,5 @@ def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: boo
             seen.update(pair)
     chosen = set(fresh)
     rest = [pair for pair in pairs if pair not in chosen][: n_wanted - len(fresh)]
-    taken = np.array(sorted([*fresh, *rest]), np.int64).reshape(-1, 2)
+    taken = np.array([*fresh, *rest], np.int64).reshape(-1, 2)
     return taken[:, 0].copy(), taken[:, 1].copy()

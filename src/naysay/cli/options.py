@@ -1,0 +1,80 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from naysay.cli.failure import Session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Session).debug = True
+
+
+debug = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_set_debug,
+    help="Show the traceback of an error.",
+)
+rules = click.option(
+    "--rules",
+    "rules_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A file of rules: one a line, or YAML. May be given several times.",
+)
+rule = click.option(
+    "--rule",
+    "rule_texts",
+    multiple=True,
+    metavar="TEXT",
+    help="A rule, such as 'ZipCode -> City'. May be given several times.",
+)
+nulls = click.option(
+    "--nulls",
+    type=click.Choice(["sql", "equal"]),
+    default="sql",
+    show_default=True,
+    help="sql: a comparison with null is false. equal: null equals null, differs from values, has no order.",
+)
+key = click.option(
+    "--key",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column by which you know a row; several make a key together. Default: the row number.",
+)
+encoding = click.option(
+    "--encoding", default=None, metavar="NAME", help="The encoding of a text file.  [default: utf-8]"
+)
+color = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="auto: on a terminal, unless NO_COLOR is set.",
+)
+quiet = click.option("-q", "--quiet", is_flag=True, help="No progress, no pairs; only the verdicts.")
+
+
+def output_format(*choices: str) -> Decorator[Any]:
+    """`--format`, of which the first choice is the default."""
+    return click.option(
+        "--format",
+        "format",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="What is printed.",
+    )

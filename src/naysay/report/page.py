@@ -1,0 +1,273 @@
+"""What the HTML page shows, worked out: the templates only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from naysay.plan.join import join_of
+from naysay.plan.shape import Plan, plan_of
+from naysay.report.view import (
+    Line,
+    Outcome,
+    headline,
+    involved_columns,
+    lines,
+    named,
+    outcome,
+    outcomes,
+    rule_names,
+    sentence,
+    source_name,
+    worst_first,
+)
+from naysay.report.words import (
+    common_prefix,
+    common_suffix,
+    counted,
+    duration,
+    printable,
+    rule_text,
+    shortened,
+    shown,
+    title,
+    windows,
+)
+from naysay.rule import describe
+from naysay.verbs.result import Report, RuleResult, SamplePair
+
+_LONGEST_VALUE = 90
+_LONGEST_TITLE = 200
+_CHART_WIDTH, _CHART_HEIGHT = 600, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value as the text before, inside and after the part that differs from the other row's."""
+
+    before: str
+    differs: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column of the pairs table: over one column of cells, or over two, the left row's and the right row's."""
+
+    text: str
+    sign: str
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a chart, in the chart's own coordinates, and what it says when pointed at."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A rule and all that is shown of it."""
+
+    anchor: str
+    outcome: str
+    title: str
+    text: str
+    meaning: str
+    sentence: str
+    example: str
+    facts: tuple[tuple[str, str], ...]
+    violations: str
+    rows: str
+    remove: str
+    plan: Plan
+    bars: tuple[Bar, ...]
+    chart_caption: str
+    headings: tuple[Heading, ...]
+    pairs: tuple[tuple[Cell, ...], ...]
+    pairs_caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole page."""
+
+    title: str
+    headline: str
+    outcome: str
+    facts: tuple[str, ...]
+    tiles: tuple[tuple[str, str, str], ...]
+    cards: tuple[Card, ...]
+    busiest: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    columns: tuple[tuple[str, int, str, float], ...]
+    table: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...]
+
+
+def page_of(report: Report, n_pairs: int) -> Page:
+    """Lay out a report, with at most so many pairs a rule."""
+    names = rule_names(report)
+    worst = min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
+    return Page(
+        title=source_name(report),
+        headline=headline(report),
+        outcome=worst.value,
+        facts=(
+            counted(report.n_rows, "row"),
+            counted(len(report.columns), "column"),
+            f"{report.engine} engine",
+            duration(report.seconds),
+        ),
+        tiles=tuple(_tiles(report)),
+        cards=tuple(_card(place, result, report, n_pairs) for place, result in worst_first(report)),
+        busiest=tuple(
+            (named(row.identity), tuple((anchor(place), shortened(names[place], 60)) for place in row.rules))
+            for row in report.busiest
+        ),
+        columns=tuple(_columns(report)),
+        table=tuple(
+            (printable(column.name), printable(column.type), "" if column.n_nulls is None else f"{column.n_nulls:,}")
+            for column in report.schema
+        ),
+        notes=tuple(_notes(report)),
+    )
+
+
+def anchor(place: int) -> str:
+    return f"rule-{place + 1}"
+
+
+def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
+    found = outcomes(report)
+    yield f"{len(report):,}", "rules checked", ""
+    yield f"{found[Outcome.BROKEN]:,}", "broken", "broken" if found[Outcome.BROKEN] else ""
+    for which, words in ((Outcome.WARNED, "warnings"), (Outcome.TOLERATED, "within tolerance")):
+        if found[which]:
+            yield f"{found[which]:,}", words, which.value
+    if report.rows_in_conflict is not None:
+        yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
+
+
+def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
+    """Name, rules, violations, and the share of the most involved column, as a width of 100."""
+    involved = involved_columns(report)[:20]
+    most = max((n_rules for _, n_rules, _ in involved), default=1)
+    for name, n_rules, n_violations in involved:
+        yield name, n_rules, f"{n_violations:,}", round(100 * n_rules / most, 1)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    yield f"Rows are known by: {printable(report.identity)}."
+    if report.nulls.value == "sql":
+        yield "A comparison with null is false, as in SQL."
+    else:
+        yield "Null equals null, differs from every value, and has no order."
+    yield "A violation is an ordered pair of rows; a pair that breaks a rule both ways round counts twice."
+
+
+def _card(place: int, result: RuleResult, report: Report, n_pairs: int) -> Card:
+    rule = result.rule
+    sample = result.sample[:n_pairs]
+    pairs = tuple(_pair_cells(result, pair) for pair in sample)
+    bars, caption = _chart(result, report.n_rows)
+    return Card(
+        anchor=anchor(place),
+        outcome=outcome(result).value,
+        title=shortened(title(rule), _LONGEST_TITLE),
+        text=shortened(rule_text(rule), 2_000) if rule.name else "",
+        meaning=shortened(printable(rule.description or describe(rule)).rstrip("."), 2_000) + ".",
+        sentence=sentence(result, report.n_rows),
+        example=_example(sample[0]) if sample else "",
+        facts=tuple(_facts(result)),
+        violations="1 or more" if result.violations is None else f"{result.violations:,}",
+        rows="" if result.rows_in_conflict is None else f"{result.rows_in_conflict:,}",
+        remove="" if result.rows_to_remove is None else str(result.rows_to_remove),
+        plan=plan_of(join_of(rule)),
+        bars=bars,
+        chart_caption=caption,
+        headings=_headings(result, sample[0]) if sample else (),
+        pairs=pairs,
+        pairs_caption=_pairs_caption(result, len(pairs)),
+    )
+
+
+def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
+    yield "severity", result.rule.severity.value
+    if result.rule.max_violations is not None:
+        yield "tolerated violations", f"{result.rule.max_violations:,}"
+    if result.rule.max_fraction is not None:
+        yield "tolerated share", f"{100 * result.rule.max_fraction:g}%"
+    yield "time", duration(result.seconds)
+
+
+def _example(pair: SamplePair) -> str:
+    rows = named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
+    return f"For example {rows}: {printable(pair.reason)}."
+
+
+def _pairs_caption(result: RuleResult, n_shown: int) -> str:
+    noun = "row" if result.rule.is_one_row else "pair"
+    if result.violations is None:
+        return f"the first {noun} found"
+    return f"{counted(n_shown, noun)} of {counted(result.violations, 'violation')}"
+
+
+def _chart(result: RuleResult, n_rows: int) -> tuple[tuple[Bar, ...], str]:
+    """Bars of the rows in conflict over the table, first rows left, and a line of text."""
+    counts = result.where
+    if not counts or not any(counts):
+        return (), ""
+    tallest = max(counts)
+    width = _CHART_WIDTH / len(counts)
+    bars = []
+    for place, count in enumerate(counts):
+        if count:
+            first, last = -(-place * n_rows // len(counts)), -(-(place + 1) * n_rows // len(counts)) - 1
+            height = max(_CHART_HEIGHT * count / tallest, 1.5)
+            label = f"rows {first:,} to {last:,}: {count:,} in conflict"
+            x, y = round((place + 1 / 16) * width, 2), round(_CHART_HEIGHT - height, 2)
+            bars.append(Bar(x, y, round(width * 7 / 8, 2), round(height, 2), label))
+    caption = f"Where the rows in conflict lie, from the first row to the last; the tallest bar is {tallest:,} of "
+    return tuple(bars), caption + f"{counted(-(-n_rows // len(counts)), 'row')}."
+
+
+def _headings(result: RuleResult, pair: SamplePair) -> tuple[Heading, ...]:
+    rows = Heading("rows" if pair.right is not None else "row", "", 2 if pair.right is not None else 1)
+    return (rows, *(Heading(shortened(line.column, 60), line.sign, _span(line)) for line in lines(result.rule, pair)))
+
+
+def _span(line: Line) -> int:
+    """Values that are equal stand once."""
+    return 1 if line.sign == "=" or line.left is None or line.right is None else 2
+
+
+def _pair_cells(result: RuleResult, pair: SamplePair) -> tuple[Cell, ...]:
+    cells = [Cell(_identity(pair.left))]
+    if pair.right is not None:
+        cells.append(Cell(_identity(pair.right)))
+    for line in lines(result.rule, pair):
+        if _span(line) == 2:
+            cells += _differing(line.left or "", line.right or "")
+        else:
+            value = line.left if line.left is not None else line.right
+            cells.append(Cell(shortened(value or "", _LONGEST_VALUE)))
+    return tuple(cells)
+
+
+def _identity(identity: Mapping[str, Any]) -> str:
+    """A row number or a key of one column as it is, a key of several with its names."""
+    values = list(identity.values())
+    return shortened(shown(values[0]) if len(values) == 1 else named(identity), _LONGEST_VALUE)
+
+
+def _differing(left: str, right: str) -> list[Cell]:
+    left, right = windows(left, right, _LONGEST_VALUE)
+    start = common_prefix(left, right)
+    end = common_suffix(left, right, start)
+    return [Cell(text[:start], text[start : len(text) - end], text[len(text) - end :]) for text in (left, right)]

@@ -1,0 +1,60 @@
+"""CSV that a spreadsheet opens without running anything that the data holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+# A cell that begins so is a formula to a spreadsheet.
+_FORMULA = r"^[=+\-@\t\r]"
+
+
+def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True) -> None:
+    """Write a table as CSV. Where `neutral`, text that a spreadsheet would take for a formula gets an apostrophe.
+
+    Numbers are left alone: a negative number is no formula. Structs become a column a field, lists one text.
+    """
+    flat = _flat(table)
+    if neutral:
+        names = [neutral_text(name) for name in flat.column_names]
+        flat = pa.table([_neutral(column) for column in flat.columns], names=names)
+    csv.write_csv(flat, target)
+
+
+def neutral_text(text: str) -> str:
+    """
+    >>> neutral_text("=1+2"), neutral_text("plain")
+    ("'=1+2", 'plain')
+    """
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_list(field.type):
+            table = table.set_column(place, field.name, pc.binary_join(column, "; "))
+        elif pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, column.cast(field.type.value_type))
+        elif not _is_plain(field.type):
+            table = table.set_column(place, field.name, pa.array([str(value) for value in column.to_pylist()]))
+    return table
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    return not (pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+
+
+def _neutral(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    risky = pc.match_substring_regex(column, _FORMULA)
+    if not pc.any(risky).as_py():
+        return column
+    return pc.if_else(risky, pc.binary_join_element_wise(pa.scalar("'", column.type), column, ""), column)
