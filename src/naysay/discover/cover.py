@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from naysay.discover.vertices import UInt64Array, Vertices
+from naysay.discover.work import Clock, run_all
 from naysay.table.codes import Int64Array
 
 _UNLIMITED = 1 << 62
+# How many edges a search looks at for one with few candidates.
 _LOOKS = 4096
+_NEAR_LOOKS = 64
 _MIN_TASKS = 64
+
+Branches = tuple[UInt64Array, UInt64Array, bool]
+Expand = Callable[[UInt64Array, UInt64Array], Branches]
+Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
 
 
 @dataclass(slots=True)
 class Brake:
-    """What stops a search: a limit on covers, or somebody who calls `stop`. Shared by all threads of a search."""
+    """What stops a search: a limit on covers, or whoever calls `stop`. Shared by all threads of a search."""
 
     max_covers: int = _UNLIMITED
     control: Int64Array = field(default_factory=lambda: np.zeros(2, np.int64))
@@ -41,48 +49,68 @@ def minimal_covers(
     max_groups: int | None = None,
     n_threads: int = 1,
     brake: Brake | None = None,
+    clock: Clock | None = None,
 ) -> UInt64Array:
-    """All minimal covers of the edges that may stand in a rule; those found so far where the brake was pulled."""
-    from naysay.kernels.cover import search_covers
+    """All minimal covers of the edges that may stand in a rule; those found so far where brake or clock stopped it."""
+    from naysay.kernels.cover import expand, search_covers
 
     brake = brake or Brake()
     limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _LOOKS], np.int64)
-    group_of, groups = vertices.tables()
+    tables = vertices.tables()
+    # In a random order the first edges that are looked at are a sample of all.
     edges = np.random.default_rng(0).permutation(edges)
-    done, tasks = _tasks(edges, vertices, group_of, groups, limits)
-
-    def search(task: tuple[UInt64Array, UInt64Array]) -> UInt64Array:
-        return search_covers(edges, *task, group_of, groups, limits, brake.control)
-
-    if n_threads == 1 or len(tasks) < 2:
-        parts = [search(task) for task in tasks]
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                parts = list(pool.map(search, tasks))
-            except BaseException:
-                brake.stop()
-                raise
-    return np.concatenate([done, *parts])
+    return _search_all(
+        lambda start, candidates: expand(edges, start, candidates, *tables, limits),
+        lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
+        vertices, n_threads, brake, clock,
+    )
 
 
-def _tasks(
-    edges: UInt64Array, vertices: Vertices, group_of: Int64Array, groups: Int64Array, limits: Int64Array
-) -> tuple[UInt64Array, list[tuple[UInt64Array, UInt64Array]]]:
-    """Branches of the search to be shared between threads, and the covers that are complete before they begin."""
-    from naysay.kernels.cover import expand
+def near_covers(
+    edges: UInt64Array,
+    counts: Int64Array,
+    vertices: Vertices,
+    most: int,
+    *,
+    max_groups: int | None = None,
+    n_threads: int = 1,
+    brake: Brake | None = None,
+    clock: Clock | None = None,
+) -> UInt64Array:
+    """All minimal sets of vertices that miss edges with at most `most` pairs in all."""
+    from naysay.kernels.near_cover import expand_near, search_near_covers
 
+    brake = brake or Brake()
+    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
+    tables = vertices.tables()
+    heavy_first = np.argsort(-counts, kind="stable")
+    edges, counts = np.ascontiguousarray(edges[heavy_first]), counts[heavy_first]
+    return _search_all(
+        lambda start, candidates: expand_near(edges, counts, start, candidates, *tables, limits),
+        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *tables, limits, brake.control),
+        vertices, n_threads, brake, clock,
+    )
+
+
+def _search_all(
+    expand: Expand, search: Search, vertices: Vertices, n_threads: int, brake: Brake, clock: Clock | None
+) -> UInt64Array:
+    """Open the first levels of the search, then share the branches between threads."""
     done: list[UInt64Array] = []
     tasks = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
     while tasks and len(tasks) < _MIN_TASKS:
         below: list[tuple[UInt64Array, UInt64Array]] = []
         for start, candidates in tasks:
-            starts, allowed, complete = expand(edges, start, candidates, group_of, groups, limits)
+            starts, allowed, complete = expand(start, candidates)
             if complete:
                 done.append(start)
             below += zip(starts, allowed, strict=True)
         tasks = below
     np.random.default_rng(0).shuffle(tasks)
-    return np.array(done, np.uint64).reshape(-1, vertices.n_words), tasks
 
+    def tick() -> None:
+        assert clock is not None
+        clock.report("covers", None, brake.n_found)
 
+    parts = run_all([partial(search, *task) for task in tasks], n_threads, clock, on_stop=brake.stop, on_tick=tick)
+    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from naysay.discover.outcomes import Layout, Outcomes, mirrored
+from naysay.discover.work import Clock, run_all
 from naysay.table.codes import Int32Array, Int64Array
 
 # Up to so many bits a code is the place of its counter; a table of counters then takes 64 MiB.
@@ -34,16 +34,15 @@ class Evidence:
 
 
 Block = tuple[int, int, int, int, int]
-Stop = Callable[[], bool]
 
 
-def all_pairs(outcomes: Outcomes, *, n_threads: int = 1, stop: Stop | None = None) -> Evidence | None:
-    """The evidence of all ordered pairs of distinct rows; None where `stop` said to stop before the end.
+def all_pairs(outcomes: Outcomes, *, n_threads: int = 1, clock: Clock | None = None) -> Evidence | None:
+    """The evidence of all ordered pairs of distinct rows; None where the clock stopped before the end.
 
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
     blocks = list(triangle(outcomes.n_rows))
-    half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, stop=stop)
+    half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, clock=clock)
     if half is None:
         return None
     own = _equal_rows(outcomes)
@@ -53,12 +52,12 @@ def all_pairs(outcomes: Outcomes, *, n_threads: int = 1, stop: Stop | None = Non
     return evidence
 
 
-def between(left: Outcomes, right: Outcomes, *, n_threads: int = 1, stop: Stop | None = None) -> Evidence | None:
+def between(left: Outcomes, right: Outcomes, *, n_threads: int = 1, clock: Clock | None = None) -> Evidence | None:
     """The evidence of all pairs (t, s) with t among the rows of `left` and s among those of `right`.
 
     The two have one layout and no row in common. The mirror of the codes is the evidence of the pairs (s, t).
     """
-    return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), n_threads=n_threads, stop=stop)
+    return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), n_threads=n_threads, clock=clock)
 
 
 def triangle(n_rows: int) -> Iterator[Block]:
@@ -80,7 +79,7 @@ def _split_right(left_start: int, left_stop: int, right_start: int, right_stop: 
 
 
 def count_blocks(
-    left: Outcomes, right: Outcomes, blocks: Sequence[Block], *, n_threads: int = 1, stop: Stop | None = None
+    left: Outcomes, right: Outcomes, blocks: Sequence[Block], *, n_threads: int = 1, clock: Clock | None = None
 ) -> Evidence | None:
     """Count the codes of all pairs in the given blocks; None where it was stopped.
 
@@ -99,7 +98,7 @@ def count_blocks(
         arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
         counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
-        while not (stop is not None and stop()):
+        while clock is None or not clock.stopped():
             try:
                 block = np.array(todo.get_nowait(), np.int64)
             except Empty:
@@ -110,13 +109,12 @@ def count_blocks(
                 keys, counts = count_hashed(*arrays, block, keys, counts)
         return _of_direct(counts) if direct else _of_hashed(keys, counts)
 
-    n_workers = max(1, min(n_threads, len(blocks)))
-    if n_workers == 1:
-        parts = [work()]
-    else:
-        with ThreadPoolExecutor(n_workers) as pool:
-            parts = [future.result() for future in [pool.submit(work) for _ in range(n_workers)]]
-    return merged(parts, layout) if todo.empty() else None
+    def tick() -> None:
+        assert clock is not None
+        clock.report("evidence", 1.0 - todo.qsize() / max(1, len(blocks)))
+
+    parts = run_all([work] * max(1, min(n_threads, len(blocks))), n_threads, clock, on_tick=tick)
+    return merged(parts, layout) if todo.empty() and parts else None
 
 
 def _of_direct(counts: Int64Array) -> Evidence:

@@ -34,9 +34,7 @@ else:
     def lowest(_context: Any, _word: Any) -> Any:
         """The number of the lowest bit that is set; the word is not zero."""
 
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            from llvmlite import ir  # type: ignore[import-untyped]
-
-            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
         return types.uint64(types.uint64), generate
