@@ -22,7 +22,7 @@ from naysay.table import Table
 from naysay.table.codes import Int64Array
 from naysay.verbs.clusters import clusters
 from naysay.verbs.identify import check_key, pairs_table, sample_pairs
-from naysay.verbs.overview import busiest_rows, facts, slices
+from naysay.verbs.overview import Conflicts, busiest_rows, facts, slices
 from naysay.verbs.result import (
     Cluster,
     Removal,
@@ -147,16 +147,19 @@ def check(
     check_key(table, options.key)
     start = time.perf_counter()
     memo = _memo(rules)
-    in_conflict: dict[int, Int64Array] = {}
+    in_conflict: dict[int, Conflicts] = {}
 
     def check_one(rule: Rule, join: Join) -> RuleResult:
         started = time.perf_counter()
-        result, rows = _quick(table, rule, options) if quick else _full(table, rule, join, memo, n_sample, options)
-        in_conflict[id(rule)] = rows
+        if quick:
+            result, conflicts = _quick(table, rule, options)
+        else:
+            result, conflicts = _full(table, rule, join, memo, n_sample, options)
+        in_conflict[id(rule)] = conflicts
         if progress is not None:
             progress(rule)
         seconds = time.perf_counter() - started
-        return RuleResult(*result, plan_of(join).name, seconds, slices(rows, table.n_rows))
+        return RuleResult(*result, plan_of(join).name, seconds, slices(conflicts.rows, table.n_rows))
 
     results = _each(table, rules, options, check_one, prepare=not quick)
     n_conflict, busiest = busiest_rows(table, options.key, [in_conflict[id(rule)] for rule in rules])
@@ -178,39 +181,40 @@ def check(
 _Found = tuple[Rule, bool, bool, "int | None", "int | None", "Removal | None", tuple[SamplePair, ...]]
 
 
-_NO_ROWS = np.empty(0, np.int64)
+_NO_CONFLICTS = Conflicts(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _quick(table: Table, rule: Rule, options: Options) -> tuple[_Found, Int64Array]:
+def _quick(table: Table, rule: Rule, options: Options) -> tuple[_Found, Conflicts]:
     verdict = verify(table, rule, options)
     if verdict.witness is None:
-        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_ROWS
-    return (rule, False, False, None, None, None, (verdict.witness,)), _NO_ROWS
+        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
+    return (rule, False, False, None, None, None, (verdict.witness,)), _NO_CONFLICTS
 
 
 def _full(
     table: Table, rule: Rule, join: Join, memo: Memo, n_sample: int, options: Options
-) -> tuple[_Found, Int64Array]:
+) -> tuple[_Found, Conflicts]:
     """What there is to know about a rule, and the rows in conflict."""
     from naysay.verbs.removal import rows_to_remove
-    from naysay.verbs.violations import conflict_rows as rows_of_pairs
+    from naysay.verbs.violations import conflict_counts
 
     if join.one_row:
         rows = singles(table, join, options.nulls)
         sample = sample_pairs(table, rule, options.key, rows[:n_sample], None)
         n_rows = int(rows.size)
         passes = within_tolerance(rule, n_rows, table.n_rows)
-        return (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample), rows
+        return (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample), Conflicts(rows, np.ones_like(rows))
     bound = bind(table, join, options.nulls, memo)
     n_violations = strategy_named(options.strategy).count(bound)
     passes = within_tolerance(rule, n_violations, table.n_rows)
     if n_violations == 0:
-        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_ROWS
+        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
     found = strategy_named(options.strategy).violations(bound, max(CANDIDATES, 2 * n_sample) if n_sample else 0)
     left, right = varied(found.left, found.right, n_sample, symmetric=bound.symmetric and bound.mirror)
     sample = sample_pairs(table, rule, options.key, left, right)
-    rows = rows_of_pairs(bound)
-    return (rule, False, passes, n_violations, int(rows.size), rows_to_remove(bound), sample), rows
+    conflicts = Conflicts(*conflict_counts(bound))
+    n_conflict = int(conflicts.rows.size)
+    return (rule, False, passes, n_violations, n_conflict, rows_to_remove(bound), sample), conflicts
 
 
 def _listed(bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:

@@ -31,7 +31,9 @@ def to_json(report: Report) -> dict[str, Any]:
         "passes": report.passes,
         "rows_in_conflict": report.rows_in_conflict,
         "rules": [_rule(result) for result in report.results],
-        "busiest_rows": [{"row": plain(row.identity), "rules": list(row.rules)} for row in report.busiest],
+        "busiest_rows": [
+            {"row": plain(row.identity), "conflicts": row.conflicts, "rules": list(row.rules)} for row in report.busiest
+        ],
         "table": [{"name": column.name, "type": column.type, "nulls": column.n_nulls} for column in report.schema],
     }
 
@@ -120,7 +122,7 @@ def _report(document: Mapping[str, Any]) -> Report:
         nulls=Nulls(document["nulls"]),
         rows_in_conflict=_maybe_int(document["rows_in_conflict"]),
         busiest=tuple(
-            RowConflicts(_mapping(row["row"]), tuple(_place(place, results) for place in row["rules"]))
+            RowConflicts(_mapping(row["row"]), int(row["conflicts"]), tuple(_place(place, results) for place in row["rules"]))
             for row in document["busiest_rows"]
         ),
         schema=tuple(

@@ -39,6 +39,7 @@ from naysay.verbs.result import Report, RuleResult, SamplePair
 
 _LONGEST_VALUE = 90
 _LONGEST_TITLE = 200
+_MOST_LINKS = 4
 _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 
@@ -95,6 +96,17 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
+class BusyRow:
+    """A row that is often in conflict, with links to the first of its rules."""
+
+    name: str
+    conflicts: str
+    n_rules: int
+    links: tuple[tuple[str, str], ...]
+    n_more: int
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """The whole page."""
 
@@ -104,7 +116,7 @@ class Page:
     facts: tuple[str, ...]
     tiles: tuple[tuple[str, str, str], ...]
     cards: tuple[Card, ...]
-    busiest: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    busiest: tuple[BusyRow, ...]
     columns: tuple[tuple[str, int, str, float], ...]
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
@@ -127,7 +139,13 @@ def page_of(report: Report, n_pairs: int) -> Page:
         tiles=tuple(_tiles(report)),
         cards=tuple(_card(place, result, report, n_pairs) for place, result in worst_first(report)),
         busiest=tuple(
-            (named(row.identity), tuple((anchor(place), shortened(names[place], 60)) for place in row.rules))
+            BusyRow(
+                name=shortened(named(row.identity), _LONGEST_VALUE),
+                conflicts=f"{row.conflicts:,}",
+                n_rules=len(row.rules),
+                links=tuple((anchor(place), shortened(names[place], 40)) for place in row.rules[:_MOST_LINKS]),
+                n_more=max(len(row.rules) - _MOST_LINKS, 0),
+            )
             for row in report.busiest
         ),
         columns=tuple(_columns(report)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,27 +24,35 @@ def slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
     return tuple(int(count) for count in counts)
 
 
-def busiest_rows(
-    table: Table, key: Sequence[str], conflicts: Sequence[Int64Array]
-) -> tuple[int, tuple[RowConflicts, ...]]:
-    """How many rows conflict with any rule, and the twenty that conflict with the most rules, two at the least.
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """The rows that break a rule, ascending, and with how many others each does so (1 for a one-row rule)."""
 
-    `conflicts` holds for each rule the rows in conflict, ascending.
-    """
-    if not any(rows.size for rows in conflicts):
+    rows: Int64Array
+    counts: Int64Array
+
+
+def busiest_rows(
+    table: Table, key: Sequence[str], conflicts: Sequence[Conflicts]
+) -> tuple[int, tuple[RowConflicts, ...]]:
+    """How many rows are in conflict, and the twenty that are so most often over all rules."""
+    if not any(found.rows.size for found in conflicts):
         return 0, ()
-    n_rules = np.zeros(table.n_rows, np.int32)
-    for rows in conflicts:
-        n_rules[rows] += 1
-    n_busiest = min(_N_BUSIEST, int(np.count_nonzero(n_rules > 1)))
-    # Of rows with as many rules the first: a stable sort of the negated numbers.
-    busiest = np.argsort(-n_rules, kind="stable")[:n_busiest]
+    totals = np.zeros(table.n_rows, np.int64)
+    for found in conflicts:
+        totals[found.rows] += found.counts
+    n_conflict = int(np.count_nonzero(totals))
+    # Of rows in as many conflicts the first: a stable sort of the negated numbers.
+    busiest = np.argsort(-totals, kind="stable")[: min(_N_BUSIEST, n_conflict)]
     names = table.select(key).take(busiest).to_pylist() if key else [{"row": int(row)} for row in busiest]
-    found = [
-        RowConflicts(name, tuple(place for place, rows in enumerate(conflicts) if _contains(rows, int(row))))
+    return n_conflict, tuple(
+        RowConflicts(
+            name,
+            int(totals[row]),
+            tuple(place for place, found in enumerate(conflicts) if _contains(found.rows, int(row))),
+        )
         for name, row in zip(names, busiest, strict=True)
-    ]
-    return int(np.count_nonzero(n_rules)), tuple(found)
+    )
 
 
 def _contains(rows: Int64Array, row: int) -> bool:

@@ -65,9 +65,11 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class RowConflicts:
-    """A row by its identity, as in a SamplePair, and the places in `Report.results` of the rules that it breaks."""
+    """A row by its identity, as in a SamplePair; with how many others it conflicts, summed over the rules; and the
+    places in `Report.results` of the rules that it breaks."""
 
     identity: Mapping[str, Any]
+    conflicts: int
     rules: tuple[int, ...]
 
 
@@ -84,8 +86,8 @@ class ColumnFacts:
 class Report:
     """What a check of many rules found out about a table.
 
-    `rows_in_conflict` counts rows that break any of the rules, `busiest` are those that break the most; both are
-    left out where the engine does not know them.
+    `rows_in_conflict` counts rows that break any of the rules, `busiest` are those most often in conflict;
+    both are left out where the engine does not know them.
     """
 
     engine: str

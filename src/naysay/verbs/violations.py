@@ -41,11 +41,26 @@ def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64A
 
 def conflict_rows(bound: BoundJoin) -> Int64Array:
     """The rows that take part in any violation, on either side, ascending."""
-    left = bound.left.rows[partners(bound) > 0]
+    return conflict_counts(bound)[0]
+
+
+def conflict_counts(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
+    """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round."""
+    rows, counts = _with_partners(bound)
     if bound.symmetric and bound.mirror:
-        return left
-    swapped = bound.swapped()
-    return np.union1d(left, swapped.left.rows[partners(swapped) > 0])
+        return rows, counts
+    right_rows, right_counts = _with_partners(bound.swapped())
+    both = np.union1d(rows, right_rows)
+    sums = np.zeros(both.size, np.int64)
+    sums[np.searchsorted(both, rows)] += counts
+    sums[np.searchsorted(both, right_rows)] += right_counts
+    return both, sums
+
+
+def _with_partners(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
+    counts = partners(bound)
+    found = counts > 0
+    return bound.left.rows[found], counts[found]
 
 
 def tree_places(side: Side) -> Int64Array:
