@@ -13,12 +13,16 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
+_HALF = np.uint64(1 << 62)
+_UNSEEN = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
 def sketch(codes: Int64Array, n_bits: int) -> Int64Array:
-    """Fill 2^n_bits registers: each the most trailing zeros, plus one, among the hashes that fall to it. O(n)."""
+    """Fill 2^n_bits registers: each the most leading zeros, plus one, among the hashes that fall to it. O(n)."""
     registers = np.zeros(1 << n_bits, np.int64)
+    # The least hash has the most leading zeros, and is kept without a branch.
+    least = np.full(1 << n_bits, _UNSEEN)
     shift = np.uint64(64 - n_bits)
     for code in codes:
         # The finalizer of splitmix64: every bit of the code stirs every bit of the hash.
@@ -27,11 +31,13 @@ def sketch(codes: Int64Array, n_bits: int) -> Int64Array:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
         mixed ^= mixed >> np.uint64(31)
         register = np.int64(mixed >> shift)
-        rank = 1
-        while mixed & _ONE == 0 and rank <= 64 - n_bits:
-            mixed >>= _ONE
-            rank += 1
-        registers[register] = max(registers[register], rank)
+        least[register] = min(least[register], (mixed << np.uint64(n_bits)) >> _ONE)
+    for register in range(registers.size):
+        if least[register] != _UNSEEN:
+            registers[register] = 1
+            while registers[register] <= 64 - n_bits and least[register] < _HALF:
+                least[register] <<= _ONE
+                registers[register] += 1
     return registers
 
 

@@ -12,7 +12,7 @@ from naysay.plan.bind import BoundJoin
 from naysay.table.codes import Int64Array
 from naysay.verbs.facet.planner import GreedyHLL
 from naysay.verbs.facet.predicates import parts_of_bound
-from naysay.verbs.facet.refinement import ClusterPairs, Stage, Work, refine
+from naysay.verbs.facet.refinement import BATCH, MAX_WORDS, N_BINS, ClusterPairs, Stage, Work, refine
 from naysay.verbs.facet.tries import check_many, start_of
 from naysay.verbs.strategy import Pairs
 
@@ -25,10 +25,10 @@ class Facet:
     violations without limit; `batch` the row ids in memory at a time; `n_bins` is BHSM's (section 6.2).
     """
 
-    max_words: int = 1 << 34
+    max_words: int = MAX_WORDS
     max_pairs: int = 1 << 26
-    batch: int = 1 << 20
-    n_bins: int = 500
+    batch: int = BATCH
+    n_bins: int = N_BINS
 
     def work(self, *, stops_early: bool = False) -> Work:
         return Work(self.batch, self.max_words, self.n_bins, stops_early)
@@ -84,4 +84,3 @@ def _push(stages: tuple[Stage, ...], pairs: ClusterPairs, work: Work, *, prune: 
         return
     for refined in refine(stages[0], pairs, work, prune=prune):
         yield from _push(stages[1:], refined, work, prune=prune)
-

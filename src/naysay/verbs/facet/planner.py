@@ -68,8 +68,7 @@ class Cardinalities:
             return 0.0
         wider = first if self.of(first) == many else second
         sample = self._sample(first.size)
-        both = np.stack([first[sample], second[sample]])
-        combined = _guess_distinct(np.unique(both, axis=1).shape[1], sample.size, first.size, few * many)
+        combined = _guess_distinct(_distinct_pairs(first[sample], second[sample]), sample.size, first.size, few * many)
         alone = _guess_distinct(np.unique(wider[sample]).size, sample.size, first.size, float(first.size))
         corrected = combined * max(many / alone, 1.0)
         return min(max(corrected, many), few * many, float(first.size))
@@ -80,6 +79,12 @@ class Cardinalities:
             chosen = np.random.default_rng(_SEED).choice(n_rows, size, replace=False)
             self._samples[n_rows] = np.sort(chosen)
         return self._samples[n_rows]
+
+
+def _distinct_pairs(first: Int64Array, second: Int64Array) -> int:
+    order = np.lexsort((first, second))
+    first, second = first[order], second[order]
+    return 1 + int(np.count_nonzero((first[1:] != first[:-1]) | (second[1:] != second[:-1])))
 
 
 def _guess_distinct(n_distinct: int, n_sample: int, n_rows: int, most: float) -> float:
@@ -181,6 +186,4 @@ class GreedyHLL:
     def _by_cardinality(self, predicates: list[Refinable], *, single_first: bool) -> list[Refinable]:
         if len(predicates) < 2:
             return predicates
-        return sorted(
-            predicates, key=lambda p: (single_first and not p.single_column, self.cardinalities.least(p))
-        )
+        return sorted(predicates, key=lambda p: (single_first and not p.single_column, self.cardinalities.least(p)))

@@ -12,6 +12,11 @@ from naysay.errors import ResourceError
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.verbs.facet.predicates import Comparison, Refinable
 
+BATCH = 1 << 20
+MAX_WORDS = 1 << 34
+# BHSM is stable between 100 and 1,000 bins (section 6.2).
+N_BINS = 500
+
 # A row id costs about as much to sort into place as this many words of a bitmap cost to read.
 _WORDS_PER_PLACE = 64
 _FIRST_BATCH = 1 << 12
@@ -101,9 +106,9 @@ class Work:
     Batches bound the memory; the limit bounds the time, which is quadratic where clusters overlap.
     """
 
-    batch: int
-    limit: int
-    n_bins: int
+    batch: int = BATCH
+    limit: int = MAX_WORDS
+    n_bins: int = N_BINS
     stops_early: bool = False
     spent: int = 0
 

@@ -79,8 +79,8 @@ def run(node: Node, pairs: ClusterPairs, work: Work) -> Iterator[tuple[int, int 
 def check_many(
     rules: Sequence[RuleParts],
     *,
-    work: Work,
     organisation: Organisation = Organisation.COST,
+    work: Work | None = None,
     n_threads: int = 1,
 ) -> list[int]:
     """Count the violations of each rule; all rules are over the same rows. Tries run on threads, each one on one.
@@ -94,15 +94,14 @@ def check_many(
 
     def count_trie(root: Node) -> Counter[int]:
         totals: Counter[int] = Counter()
-        for number, found in run(root, start, replace(work)):
+        for number, found in run(root, start, replace(work or Work())):
             totals[number] += found if isinstance(found, int) else found.n_pairs
         return totals
 
     with ThreadPoolExecutor(max(n_threads, 1)) as pool:
         totals = sum(pool.map(count_trie, roots.values()), Counter(dict.fromkeys(empty, start.n_pairs)))
     return [
-        totals[number] if rule.ends_reflexive else totals[number] - rule.n_diagonal
-        for number, rule in enumerate(rules)
+        totals[number] if rule.ends_reflexive else totals[number] - rule.n_diagonal for number, rule in enumerate(rules)
     ]
 
 
