@@ -211,7 +211,8 @@ def run_kd_forest(
     high = np.empty(n_dimensions, np.int64)
     stack = np.empty(128, np.int64)
     n_signs = 1 << (n_dimensions - queries.n_orders)
-    n_found = 0
+    # Typed, or the search would be compiled once more for a literal 0.
+    n_found = np.int64(0)
     for at in range(begin, tape.size):
         item = tape[at] >> 2
         act = tape[at] & 3

@@ -36,6 +36,7 @@ class Queries(NamedTuple):
 def rank_queries(
     values: Int64Array,
     starts: Int64Array,
+    order: Int64Array,
     groups: Int64Array,
     queries: Int64Array,
     column: int,
@@ -44,29 +45,25 @@ def rank_queries(
 ) -> None:
     """Write to one column how many values of a query's group are less than it, and how many are not greater.
 
-    `values[starts[g]:starts[g + 1]]` ascend for each group g. O(queries * log(group)).
+    `values[starts[g]:starts[g + 1]]` ascend for each group g, and `order` sorts the queries by (group, query): one
+    merge, O(values + queries).
     """
-    for query in range(queries.size):
-        start = starts[groups[query]]
-        end = starts[groups[query] + 1]
-        value = queries[query]
-        low = start
-        high = end
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        below[query, column] = low - start
-        high = end
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] <= value:
-                low = middle + 1
-            else:
-                high = middle
-        upto[query, column] = low - start
+    group = -1
+    less = 0
+    not_greater = 0
+    for query in order:
+        if groups[query] != group:
+            group = groups[query]
+            less = starts[group]
+            not_greater = less
+        end = starts[group + 1]
+        while less < end and values[less] < queries[query]:
+            less += 1
+        not_greater = max(less, not_greater)
+        while not_greater < end and values[not_greater] == queries[query]:
+            not_greater += 1
+        below[query, column] = less - starts[group]
+        upto[query, column] = not_greater - starts[group]
 
 
 @kernel

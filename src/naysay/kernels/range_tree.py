@@ -131,7 +131,9 @@ def merge_runs(ranks: Int32Array, left: int, right: int, to: int, size: int) -> 
 
 @kernel
 def _first_at_least(ranks: Int32Array, start: int, size: int, bound: int) -> int:
-    low = 0
+    if ranks[start] >= bound:
+        return 0
+    low = 1
     high = size
     while low < high:
         middle = (low + high) >> 1
@@ -178,8 +180,10 @@ def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) 
         start = stack[top, 1]
         height = stack[top, 2]
         size = 1 << height
-        rank = forest.rank_of[column, forest.slots[group] + name]
-        place = _first_at_least(forest.ranks, start, size, rank)
+        place = name
+        if column > 0:
+            rank = np.int64(forest.rank_of[column, forest.slots[group] + name])
+            place = _first_at_least(forest.ranks, start, size, rank)
         left = n_dimensions - column
         if left == 1:
             place += 1
@@ -248,7 +252,9 @@ def search_range(
         if forest.counts[start + size - 1 if left == 1 else start] == 0:
             continue
         begin = _first_at_least(forest.ranks, start, size, low[column])
-        end = _first_at_least(forest.ranks, start, size, high[column])
+        end = size
+        if high[column] < forest.n_points[group]:
+            end = _first_at_least(forest.ranks, start, size, high[column])
         if left > 1:
             top = _push_runs(forest, left, stack, top, begin, end)
             continue
@@ -288,7 +294,8 @@ def run_range_forest(
     high = np.empty(n_dimensions, np.int64)
     stack = np.empty((64 * n_dimensions + 64, 3), np.int64)
     n_signs = 1 << (n_dimensions - queries.n_orders)
-    n_found = 0
+    # Typed, or the search would be compiled once more for a literal 0.
+    n_found = np.int64(0)
     for at in range(begin, tape.size):
         item = tape[at] >> 2
         act = tape[at] & 3

@@ -30,8 +30,8 @@ def find_ordered_pair(
     greatest_left = np.full(n_groups, -1, np.int64)
     least_right = np.full(n_groups, -1, np.int64)
     greatest_right = np.full(n_groups, -1, np.int64)
-    i = 0
-    j = 0
+    i = np.int64(0)
+    j = np.int64(0)
     while i < left.size or j < right.size:
         has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
         has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
