@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from naysay.cli import options
 from naysay.cli.failure import ClosedPipe, Session, guarded
 
 
@@ -23,6 +24,10 @@ class Entry:
 # The file of a command is named after it and holds a click command of that name.
 COMMANDS = {
     "check": Entry("naysay.cli.check", "Check a table against rules: verdicts, counts, rows, samples."),
+    "explain": Entry("naysay.cli.explain", "Show how rules would be checked, and at what cost."),
+    "lint": Entry("naysay.cli.lint", "Read rules, find what is wrong with them, convert them."),
+    "report": Entry("naysay.cli.report", "Write a page of HTML from the results of a check."),
+    "sql": Entry("naysay.cli.sql", "Write rules as SQL for DuckDB, PostgreSQL or Spark."),
 }
 
 
@@ -64,6 +69,7 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 resources, 5 internal error.",
 )
+@options.debug
 @click.version_option(package_name="naysay", message="naysay %(version)s")
 def naysay() -> None:
     """Say what must never be true of a table, and find the rows that break it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ from naysay.report.words import (
     duration,
     printable,
     rule_text,
+    sentence_case,
     shortened,
     title,
     windows,
@@ -52,9 +54,13 @@ class Detail:
 
 def print_report(report: Report, console: Console, detail: Detail | None = None) -> None:
     """Print a report. In quiet, the headline and a line for each rule that does not hold."""
+    print_trimmed(console, lambda: _print(report, console, detail or Detail()))
+
+
+def print_trimmed(console: Console, work: Callable[[], None]) -> None:
+    """Print without the padding of tables and wrapped lines, which is noise in a file."""
     with console.capture() as capture:
-        _print(report, console, detail or Detail())
-    # The padding of tables and wrapped lines is noise in a file.
+        work()
     text = "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
     console.out(text, end="", highlight=False)
 
@@ -134,7 +140,7 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
         heading.append(f"  {rule_text(result.rule)}")
     console.print(heading)
     meaning = printable(result.rule.description or describe(result.rule))
-    console.print(Padding(Text(f"Rule: {meaning.rstrip('.')}.", "dim"), (0, 0, 0, 2)))
+    console.print(Padding(Text(sentence_case(meaning), "dim"), (0, 0, 0, 2)))
     console.print(Padding(Text(sentence(result, report.n_rows)), (0, 0, 0, 2)))
     for pair in result.sample[:n_pairs]:
         console.print()

@@ -63,6 +63,15 @@ def shown(value: Any) -> str:
     return printable(str(value))
 
 
+def sentence_case(clause: str) -> str:
+    """A clause as a sentence.
+
+    >>> sentence_case("no two rows have the same A")
+    'No two rows have the same A.'
+    """
+    return clause[:1].upper() + clause[1:].rstrip(".") + "."
+
+
 def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 

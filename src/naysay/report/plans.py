@@ -1,0 +1,134 @@
+"""How rules would be checked, and what that would cost: `naysay explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from naysay.plan.join import Join, Match, Order, join_of
+from naysay.plan.shape import Plan, estimated_seconds, plan_of
+from naysay.report.terminal import print_trimmed
+from naysay.report.words import counted, duration, printable, rule_text, sentence_case, size, title
+from naysay.rule import Rule, describe, render, render_predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A rule, the plan that its shape falls under, and the price for a table of so many rows, if that is known."""
+
+    rule: Rule
+    join: Join
+    plan: Plan
+    seconds: float | None
+    n_bytes: int | None
+
+
+def explained(rules: Sequence[Rule], n_rows: int | None) -> list[Explained]:
+    """The plan of each rule, with a rough time on one core and memory beside the table where n_rows is known."""
+    found = []
+    for rule in rules:
+        join = join_of(rule)
+        plan = plan_of(join)
+        seconds = None if n_rows is None else estimated_seconds(join, n_rows)
+        n_bytes = None if n_rows is None else n_rows * (9 * len(rule.column_names) + plan.bytes_a_row)
+        found.append(Explained(rule, join, plan, seconds, n_bytes))
+    return found
+
+
+def parts(join: Join) -> Iterator[tuple[str, str]]:
+    """The normal form of a rule: what each row must pass alone, and what is asked of the pair."""
+    if join.left_filter:
+        yield "filter on t" if not join.one_row else "filter", _predicates(join.left_filter)
+    if join.right_filter:
+        yield "filter on s", _predicates(join.right_filter)
+    if join.key:
+        yield "key", ", ".join(_match(match) for match in join.key)
+    if join.order:
+        yield "order", ", ".join(_order(order) for order in join.order)
+    if join.differs:
+        yield "differs", ", ".join(_match(match) for match in join.differs)
+
+
+def _predicates(predicates: Sequence[Any]) -> str:
+    return " and ".join(printable(render_predicate(predicate)) for predicate in predicates)
+
+
+def _match(match: Match) -> str:
+    return printable(match.left if match.left == match.right else f"{match.left} with {match.right}")
+
+
+def _order(order: Order) -> str:
+    sign = (">" if order.descending else "<") + ("" if order.strict else "=")
+    return printable(f"t.{order.left} {sign} s.{order.right}")
+
+
+def print_plans(entries: Sequence[Explained], n_rows: int | None, console: Console) -> None:
+    """Print the plan of each rule and, for a known table, what all of them would cost."""
+    print_trimmed(console, lambda: _print(entries, n_rows, console))
+
+
+def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -> None:
+    for entry in entries:
+        heading = Text(title(entry.rule), "bold")
+        if entry.rule.name:
+            heading.append(f"  {rule_text(entry.rule)}", "not bold")
+        console.print(heading)
+        console.print(Padding(Text(sentence_case(printable(describe(entry.rule))), "dim"), (0, 0, 0, 2)))
+        console.print(Padding(_facts(entry), (0, 0, 0, 2)))
+        console.print()
+    if n_rows is None:
+        console.print(Text("Name a table (naysay explain INPUT --rules FILE) for times and memory.", "dim"))
+    else:
+        seconds = sum(entry.seconds or 0.0 for entry in entries)
+        console.print(f"{counted(len(entries), 'rule')} on {counted(n_rows, 'row')}: {duration(seconds)} on one core")
+
+
+def _facts(entry: Explained) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    plan = entry.plan
+    for name, text in [
+        *parts(entry.join),
+        ("shape", plan.shape),
+        ("verify", plan.verify),
+        ("count", plan.count),
+        ("violations", plan.violations),
+        ("rows to remove", plan.remove),
+        ("cost", plan.cost),
+    ]:
+        table.add_row(name, Text(text))
+    if entry.seconds is not None and entry.n_bytes is not None:
+        table.add_row("estimate", f"{duration(entry.seconds)} on one core, {size(entry.n_bytes)} beside the table")
+    return table
+
+
+def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
+    """The plans as plain values."""
+    return {
+        "rows": n_rows,
+        "rules": [
+            {
+                "name": entry.rule.name,
+                "rule": render(entry.rule),
+                "meaning": describe(entry.rule),
+                "parts": dict(parts(entry.join)),
+                "plan": entry.plan.name,
+                "shape": entry.plan.shape,
+                "verify": entry.plan.verify,
+                "count": entry.plan.count,
+                "violations": entry.plan.violations,
+                "remove": entry.plan.remove,
+                "cost": entry.plan.cost,
+                "seconds": entry.seconds,
+                "bytes": entry.n_bytes,
+            }
+            for entry in entries
+        ],
+    }

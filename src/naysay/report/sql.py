@@ -1,0 +1,192 @@
+"""Rules as SQL that lists or counts what breaks them, for DuckDB, PostgreSQL and Spark.
+
+The queries mean what naysay means, with the exceptions that `notes` names for each dialect. They are self-joins: fit
+to read, to audit and to run on small tables; naysay itself never forms the pairs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+
+from naysay.errors import UsageError
+from naysay.plan.join import join_of
+from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, render
+
+
+class Dialect(Enum):
+    DUCKDB = "duckdb"
+    POSTGRES = "postgres"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to ask: of which table, how its rows are known, what null means, and whether a number is enough."""
+
+    table: str = "data"
+    key: tuple[str, ...] = ()
+    nulls: Nulls = Nulls.SQL
+    count: bool = False
+
+
+_OPS = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+_NULL_SAFE = {Op.EQ: "is not distinct from", Op.NE: "is distinct from"}
+_MOST_DIGITS = 38
+
+
+def to_sql(rule: Rule, dialect: Dialect, query: Query) -> str:
+    """One statement, with a comment that names the rule; UsageError where the dialect has no way to say it.
+
+    >>> from naysay.rule import parse
+    >>> print(to_sql(parse("zip -> city"), Dialect.DUCKDB, Query("people", count=True)))
+    -- not(t.zip == s.zip and t.city != s.city)
+    select count(*) as violations
+    from "people" as t
+    join "people" as s
+      on t."zip" = s."zip"
+     and t."city" <> s."city";
+    """
+    comment = "".join(f"-- {line}\n" for line in _comment(rule))
+    return comment + _statement(rule, dialect, query)
+
+
+def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
+    """Where the dialect may mean something else than naysay."""
+    if dialect is Dialect.POSTGRES and any(predicate.op.is_order for predicate in rule.predicates):
+        yield 'text is ordered by its collation; naysay orders it by bytes: give such columns the collation "C"'
+    if any(isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
+           for predicate in rule.predicates):  # fmt: skip
+        yield "an integer beside a double is rounded beyond 2^53; naysay compares them exactly"
+
+
+def _comment(rule: Rule) -> Iterator[str]:
+    for text in (rule.name, render(rule)):
+        if text:
+            # A line break in a name must not end the comment.
+            yield "".join(character if character.isprintable() else " " for character in text)
+
+
+def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
+    table = ".".join(quoted(part, dialect) for part in _parts(query.table))
+    conditions = [_condition(predicate, dialect, query.nulls) for predicate in rule.predicates]
+    if rule.is_one_row:
+        wanted = "count(*) as violations" if query.count else "t.*"
+        return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions) + ";"
+    head, identity = "", list(query.key)
+    may_meet_itself = not join_of(rule).irreflexive
+    if not query.key and (may_meet_itself or not (query.count or dialect is Dialect.SPARK)):
+        head, table = _numbered(rule, table, dialect)
+        identity = ["naysay_row"]
+    if may_meet_itself:
+        conditions.append(_other_row(identity, dialect))
+    wanted = "count(*) as violations" if query.count else _pair_columns(rule, dialect, identity)
+    return f"{head}select {wanted}\nfrom {table} as t\njoin {table} as s\n  on " + "\n and ".join(conditions) + ";"
+
+
+def _numbered(rule: Rule, table: str, dialect: Dialect) -> tuple[str, str]:
+    """Number the rows, so that equal rows are still two rows and no row meets itself."""
+    if dialect is Dialect.SPARK:
+        raise UsageError(
+            f"Spark has no stable row number for {render(rule)}: name the columns that identify a row with --key"
+        )
+    numbered = f"select row_number() over () - 1 as naysay_row, * from {table}"
+    return f"with naysay_rows as materialized ({numbered})\n", "naysay_rows"
+
+
+def _other_row(key: Sequence[str], dialect: Dialect) -> str:
+    same = " and ".join(f"t.{quoted(name, dialect)} is not distinct from s.{quoted(name, dialect)}" for name in key)
+    return f"not ({same})"
+
+
+def _pair_columns(rule: Rule, dialect: Dialect, identity: Sequence[str]) -> str:
+    """Both rows' identity and compared columns, the left row's first."""
+    wanted = []
+    for row, side in ((Row.LEFT, "left"), (Row.RIGHT, "right")):
+        names = dict.fromkeys([*identity, *(column.name for column in rule.columns if column.row is row)])
+        for name in names:
+            wanted.append(f"{_column(Column(row, name), dialect)} as {quoted(f'{side}_{name}', dialect)}")
+    return ",\n       ".join(wanted)
+
+
+def _condition(predicate: Predicate, dialect: Dialect, nulls: Nulls) -> str:
+    left = _column(predicate.left, dialect)
+    right = predicate.right
+    other = _column(right, dialect) if isinstance(right, Column) else _constant(right, dialect)
+    if dialect is Dialect.POSTGRES and isinstance(right, Constant) and isinstance(right.value, str):
+        other += ' collate "C"'
+    if nulls is Nulls.EQUAL and predicate.op in _NULL_SAFE:
+        return f"{left} {_NULL_SAFE[predicate.op]} {other}"
+    return f"{left} {_OPS[predicate.op]} {other}"
+
+
+def _column(column: Column, dialect: Dialect) -> str:
+    return f"{column.row.value}.{quoted(column.name, dialect)}"
+
+
+def quoted(name: str, dialect: Dialect) -> str:
+    """A name that the dialect takes for nothing but a name."""
+    if not name or "\0" in name:
+        raise UsageError(f"{name!r} cannot be a name in SQL")
+    mark = "`" if dialect is Dialect.SPARK else '"'
+    return mark + name.replace(mark, mark * 2) + mark
+
+
+def _parts(table: str) -> list[str]:
+    """The parts of `schema.table`; a name with a dot in it is given in double quotes."""
+    if len(table) > 1 and table.startswith('"') and table.endswith('"'):
+        return [table[1:-1].replace('""', '"')]
+    return table.split(".")
+
+
+def _constant(constant: Constant, dialect: Dialect) -> str:
+    value = constant.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value, dialect)
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, float):
+        return _float(value, dialect)
+    return _time(value, dialect)
+
+
+def _text(value: str, dialect: Dialect) -> str:
+    if "\0" in value and dialect is not Dialect.SPARK:
+        raise UsageError(f"{dialect.value} has no text with a NUL character")
+    if dialect is Dialect.SPARK:
+        value = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0")
+        return f"'{value}'"
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS:
+        raise UsageError(f"SQL has no exact decimal {value}")
+    return format(value, "f")
+
+
+def _float(value: float, dialect: Dialect) -> str:
+    if not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        return f"cast('{name}' as {'double precision' if dialect is Dialect.POSTGRES else 'double'})"
+    # Written out, a fraction is a decimal to SQL, which reads it in the type of the column beside it, as naysay does.
+    plain = format(Decimal(repr(value)), "f")
+    return plain if len(plain.replace("-", "").replace(".", "")) <= _MOST_DIGITS else repr(value)
+
+
+def _time(value: datetime.date | datetime.time, dialect: Dialect) -> str:
+    if isinstance(value, datetime.datetime):
+        if dialect is Dialect.SPARK:
+            kind = "timestamp_ltz" if value.tzinfo is not None else "timestamp_ntz"
+        else:
+            kind = "timestamptz" if value.tzinfo is not None else "timestamp"
+        return f"{kind} '{value.isoformat(' ')}'"
+    return f"{'date' if isinstance(value, datetime.date) else 'time'} '{value.isoformat()}'"
