@@ -37,7 +37,9 @@ class Request:
     memory: str | None
     threads: int
     quick: bool
+    input_format: str | None
     encoding: str | None
+    delimiter: str | None
     sample: int | None
     limit: int
     out: Path | None
@@ -91,7 +93,9 @@ class Request:
 @click.option("--strategy", type=click.Choice(_STRATEGIES), default="auto", show_default=True, help="How to count.")
 @click.option("--memory", metavar="SIZE", help="Refuse work that needs more, such as 512M or 4G.")
 @click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
+@options.input_format
 @options.encoding
+@options.delimiter
 @options.output_format("text", "json", "junit", "md")
 @options.color
 @options.quiet
@@ -126,7 +130,11 @@ def _check_locally(request: Request, waiting: Waiting) -> Report:
     from naysay.table import from_frame
 
     waiting.stage(f"reading {request.input}")
-    table = from_frame(read_table(request.input, encoding=request.encoding))
+    table = from_frame(
+        read_table(
+            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
+        )
+    )
     rules = load(request.rules_files, request.rule_texts, table.names)
     waiting.stage("checking", len(rules))
     report = api.check(

@@ -16,6 +16,7 @@ from naysay.cli.screen import Waiting, console
 @click.argument("input", metavar="[INPUT]", required=False)
 @options.rules
 @options.rule
+@options.input_format
 @options.encoding
 @options.output_format("text", "json")
 @options.color
@@ -24,6 +25,7 @@ def explain(
     input: str | None,
     rules_files: tuple[Path, ...],
     rule_texts: tuple[str, ...],
+    input_format: str | None,
     encoding: str | None,
     format: str,
     color: str,
@@ -42,7 +44,7 @@ def explain(
 
         with Waiting() as waiting:
             waiting.stage(f"reading {input}")
-            table = from_frame(read_table(input, encoding=encoding))
+            table = from_frame(read_table(input, format=input_format, encoding=encoding))
         rules = load(rules_files, rule_texts, table.names)
         for rule in rules:
             table.require(rule)

@@ -58,6 +58,14 @@ key = click.option(
 encoding = click.option(
     "--encoding", default=None, metavar="NAME", help="The encoding of a text file.  [default: utf-8]"
 )
+delimiter = click.option(
+    "--delimiter", default=None, metavar="CHARACTER", help="What separates the columns of a CSV file.  [default: ,]"
+)
+input_format = click.option(
+    "--input-format",
+    type=click.Choice(["csv", "parquet", "json", "arrow", "orc"]),
+    help="The format of INPUT, where its name does not say.",
+)
 color = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),

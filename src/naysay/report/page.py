@@ -27,15 +27,14 @@ from naysay.report.words import (
     common_suffix,
     counted,
     duration,
+    meaning,
     printable,
     rule_text,
-    sentence_case,
     shortened,
     shown,
     title,
     windows,
 )
-from naysay.rule import describe
 from naysay.verbs.result import Report, RuleResult, SamplePair
 
 _LONGEST_VALUE = 90
@@ -200,7 +199,7 @@ def _card(place: int, result: RuleResult, report: Report, n_pairs: int) -> Card:
         outcome=outcome(result).value,
         title=shortened(title(rule), _LONGEST_TITLE),
         text=shortened(rule_text(rule), 2_000) if rule.name else "",
-        meaning=sentence_case(shortened(printable(rule.description or describe(rule)), 2_000)),
+        meaning=shortened(meaning(rule), 2_000),
         sentence=sentence(result, report.n_rows),
         example=_example(sample[0]) if sample else "",
         facts=tuple(_facts(result)),

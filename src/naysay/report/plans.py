@@ -14,7 +14,7 @@ from rich.text import Text
 from naysay.plan.join import Join, Match, Order, join_of
 from naysay.plan.shape import Plan, estimated_seconds, plan_of
 from naysay.report.terminal import print_trimmed
-from naysay.report.words import counted, duration, printable, rule_text, sentence_case, size, title
+from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
 from naysay.rule import Rule, describe, render, render_predicate
 
 
@@ -79,7 +79,7 @@ def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -
         if entry.rule.name:
             heading.append(f"  {rule_text(entry.rule)}", "not bold")
         console.print(heading)
-        console.print(Padding(Text(sentence_case(printable(describe(entry.rule))), "dim"), (0, 0, 0, 2)))
+        console.print(Padding(Text(meaning(entry.rule), "dim"), (0, 0, 0, 2)))
         console.print(Padding(_facts(entry), (0, 0, 0, 2)))
         console.print()
     if n_rows is None:

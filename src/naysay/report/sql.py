@@ -108,8 +108,7 @@ def _pair_columns(rule: Rule, dialect: Dialect, identity: Sequence[str]) -> str:
     wanted = []
     for row, side in ((Row.LEFT, "left"), (Row.RIGHT, "right")):
         names = dict.fromkeys([*identity, *(column.name for column in rule.columns if column.row is row)])
-        for name in names:
-            wanted.append(f"{_column(Column(row, name), dialect)} as {quoted(f'{side}_{name}', dialect)}")
+        wanted += [f"{_column(Column(row, name), dialect)} as {quoted(f'{side}_{name}', dialect)}" for name in names]
     return ",\n       ".join(wanted)
 
 

@@ -17,14 +17,13 @@ from naysay.report.words import (
     common_suffix,
     counted,
     duration,
+    meaning,
     printable,
     rule_text,
-    sentence_case,
     shortened,
     title,
     windows,
 )
-from naysay.rule import describe
 from naysay.verbs.result import Report, RuleResult, SamplePair
 
 STYLES = {
@@ -139,8 +138,7 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     if result.rule.name:
         heading.append(f"  {rule_text(result.rule)}")
     console.print(heading)
-    meaning = printable(result.rule.description or describe(result.rule))
-    console.print(Padding(Text(sentence_case(meaning), "dim"), (0, 0, 0, 2)))
+    console.print(Padding(Text(meaning(result.rule), "dim"), (0, 0, 0, 2)))
     console.print(Padding(Text(sentence(result, report.n_rows)), (0, 0, 0, 2)))
     for pair in result.sample[:n_pairs]:
         console.print()

@@ -8,6 +8,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
+from naysay.rule.describe import describe
 from naysay.rule.model import Rule
 from naysay.rule.render import render
 
@@ -63,13 +64,16 @@ def shown(value: Any) -> str:
     return printable(str(value))
 
 
-def sentence_case(clause: str) -> str:
-    """A clause as a sentence.
+def meaning(rule: Rule) -> str:
+    """What a rule forbids, in a sentence: its description, or else one made from its predicates.
 
-    >>> sentence_case("no two rows have the same A")
-    'No two rows have the same A.'
+    >>> from naysay.rule import parse
+    >>> meaning(parse("key(id)")), meaning(parse("not(t.age < 0)"))
+    ('No two rows have the same id.', 'age is never less than 0.')
     """
-    return clause[:1].upper() + clause[1:].rstrip(".") + "."
+    clause = printable(rule.description or describe(rule)).strip().rstrip(".")
+    begins_with_column = any(clause.startswith(printable(name)) for name in rule.column_names)
+    return (clause if begins_with_column else clause[:1].upper() + clause[1:]) + "."
 
 
 def shortened(text: str, width: int) -> str:
