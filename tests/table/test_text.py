@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from naysay.table import Table
 from naysay.table.column import Text
 from naysay.table.text import encode_text
+
+compiled = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too large for uncompiled kernels")
 
 # Lengths around the words of eight bytes that the kernels compare, and texts that differ in one place only.
 ALPHABET = st.sampled_from(["", "a", "b", "\x00", "é", "\U0001f600", "x" * 7, "x" * 8, "y" * 15])
@@ -58,6 +61,7 @@ def test_no_nulls_leave_codes_by_first_appearance() -> None:
     assert codes.n_values == len(set(values))
 
 
+@compiled
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
 def test_pieces_give_the_same_codes(ordered: bool, type_: pa.DataType) -> None:
@@ -77,6 +81,7 @@ def test_pieces_give_the_same_codes(ordered: bool, type_: pa.DataType) -> None:
             assert one.n_values == other.n_values
 
 
+@compiled
 def test_all_texts_different() -> None:
     values = [f"text number {number}" for number in range(100_000)]
     codes = Table(pa.table({"a": values})).codes("a", ordered=True)

@@ -1,0 +1,215 @@
+"""Files and folders to Arrow tables, for the engine that runs in this process.
+
+    read_table("people.csv"), read_table("people.parquet"), read_table("folder/")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from naysay.engines.local_csv import CsvFile, open_csv, read_csv
+from naysay.errors import TableError
+from naysay.rule.nearest import nearest_name
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+    ".orc": "orc",
+}
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"ORC": "orc"}
+FORMATS = ("csv", "parquet", "json", "arrow", "orc")
+
+
+def read_table(
+    path: str, *, format: str | None = None, encoding: str | None = None, delimiter: str | None = None
+) -> pa.Table:
+    """Read a file, or all files of a folder as one table.
+
+    The format (one of FORMATS) is known by the file's name unless given; CSV and JSON lines may be compressed (.gz,
+    .bz2, .zst, .lz4). `encoding` and `delimiter` are of CSV files. Raises TableError with file, line and remedy.
+    """
+    if format is not None and format not in FORMATS:
+        raise TableError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
+    if os.path.isdir(path):
+        return _read_folder(path, format, encoding, delimiter)
+    _require_file(path)
+    found = format or _format_of(path)
+    if found == "csv":
+        return read_csv(_open_csv(path, encoding, delimiter))
+    return _READERS[found](path)
+
+
+def _require_file(path: str) -> None:
+    if os.path.exists(path):
+        return
+    if "://" in path:
+        raise TableError(f"{path} is no path on this machine; the Spark engine reads such addresses")
+    folder, name = os.path.split(path)
+    if folder and not os.path.isdir(folder):
+        raise TableError(f"there is no folder {folder!r}, so no file {path!r}")
+    meant = nearest_name(name, sorted(os.listdir(folder or ".")))
+    hint = f"; did you mean {os.path.join(folder, meant)!r}?" if meant else ""
+    raise TableError(f"there is no file {path!r}{hint}")
+
+
+def _format_of(path: str) -> str:
+    """By the name of the file; by its first bytes where the name says nothing."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    if suffixes and suffixes[-1] in _SUFFIXES:
+        return _SUFFIXES[suffixes[-1]]
+    with _opened(path) as file:
+        start = file.read(8)
+    for magic, name in _MAGIC.items():
+        if start.startswith(magic):
+            return name
+    raise TableError(
+        f"{path}: the name does not say what format the file has; "
+        "name it .csv, .tsv, .parquet, .jsonl, .arrow or .orc (.csv.gz and so on for compressed text)"
+    )
+
+
+def _opened(path: str) -> pa.NativeFile:
+    try:
+        return pa.OSFile(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _read_bytes(path: str) -> bytes:
+    """All bytes of a file, decompressed if its name says that it is compressed."""
+    compression = _COMPRESSED.get(Path(path).suffix.lower())
+    try:
+        with _opened(path) as file:
+            if compression is None:
+                return bytes(file.read())
+            with pa.CompressedInputStream(file, compression) as stream:
+                return bytes(stream.read())
+    except (OSError, pa.ArrowException) as error:
+        what = f"as {compression}" if compression else "whole"
+        raise TableError(f"{path} cannot be read {what}: {error}; is it complete?") from error
+
+
+def _open_csv(path: str, encoding: str | None, delimiter: str | None) -> CsvFile:
+    if delimiter is None and any(suffix.lower() in (".tsv", ".tab") for suffix in Path(path).suffixes):
+        delimiter = "\t"
+    return open_csv(path, _read_bytes(path), encoding=encoding, delimiter=delimiter)
+
+
+def _read_parquet(path: str) -> pa.Table:
+    import pyarrow.parquet
+
+    return _guarded(path, "Parquet", lambda: pyarrow.parquet.ParquetFile(path).read())
+
+
+def _read_orc(path: str) -> pa.Table:
+    try:
+        import pyarrow.orc
+    except ImportError:
+        raise TableError(f"{path}: this pyarrow was built without ORC; convert the file to Parquet") from None
+    return _guarded(path, "ORC", lambda: pyarrow.orc.ORCFile(path).read())
+
+
+def _read_arrow(path: str) -> pa.Table:
+    """Arrow's file and stream formats, and both versions of Feather."""
+    import pyarrow.feather
+    import pyarrow.ipc
+
+    with _opened(path) as file:
+        start = file.read(6)
+    if start.startswith(b"FEA1"):
+        return _guarded(path, "Feather", lambda: pyarrow.feather.read_table(path))
+    if start.startswith(b"ARROW1"):
+        return _guarded(path, "Arrow", lambda: pyarrow.ipc.open_file(_opened(path)).read_all())
+    return _guarded(path, "Arrow", lambda: pyarrow.ipc.open_stream(_opened(path)).read_all())
+
+
+def _read_json(path: str) -> pa.Table:
+    from naysay.engines.local_json import read_json_lines
+
+    return read_json_lines(path, _read_bytes(path))
+
+
+_READERS: dict[str, Callable[[str], pa.Table]] = {
+    "parquet": _read_parquet,
+    "json": _read_json,
+    "arrow": _read_arrow,
+    "orc": _read_orc,
+}
+
+
+def _guarded(path: str, what: str, read: Callable[[], pa.Table]) -> pa.Table:
+    if os.path.getsize(path) == 0:
+        raise TableError(f"{path}: the file is empty")
+    try:
+        return read()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise TableError(f"{path} cannot be read as {what}: {first}; is it complete, and is its name right?") from error
+
+
+def _read_folder(path: str, format: str | None, encoding: str | None, delimiter: str | None) -> pa.Table:
+    files = _files_in(path)
+    formats = {format or _format_of(file) for file in files}
+    if len(formats) > 1:
+        raise TableError(f"{path}: the folder mixes {' and '.join(sorted(formats))} files; keep one format in it")
+    if formats == {"csv"}:
+        return _read_csv_folder([_open_csv(file, encoding, delimiter) for file in files])
+    reader = _READERS[formats.pop()]
+    return _together(files, [reader(file) for file in files])
+
+
+def _files_in(path: str) -> list[str]:
+    """The files of a folder by name, without those that begin with a dot or an underscore."""
+    names = [name for name in sorted(os.listdir(path)) if not name.startswith((".", "_"))]
+    folders = [name for name in names if os.path.isdir(os.path.join(path, name))]
+    if folders:
+        raise TableError(f"{path}: the folder has folders in it, such as {folders[0]!r}; the Spark engine reads those")
+    if not names:
+        raise TableError(f"{path}: the folder has no files")
+    return [os.path.join(path, name) for name in names]
+
+
+def _together(files: list[str], tables: list[pa.Table]) -> pa.Table:
+    first = tables[0].schema
+    for file, table in zip(files[1:], tables[1:], strict=True):
+        if table.schema.names != first.names:
+            here, there = _listed(table.schema.names), _listed(first.names)
+            raise TableError(f"{file}: the columns are {here}; in {files[0]} they are {there}")
+        for name, type_, expected in zip(first.names, table.schema.types, first.types, strict=True):
+            if type_ != expected and not pa.types.is_null(type_) and not pa.types.is_null(expected):
+                raise TableError(f"{file}: column {name!r} is {type_}; in {files[0]} it is {expected}")
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _read_csv_folder(files: list[CsvFile]) -> pa.Table:
+    """One type a column over all files, as if they were one."""
+    tables = [read_csv(file) for file in files]
+    given = {}
+    for i, name in enumerate(files[0].names):
+        found = {table.schema.types[i] for table in tables if i < table.num_columns} - {pa.null()}
+        if len(found) > 1:
+            given[name] = pa.float64() if found == {pa.int64(), pa.float64()} else pa.string()
+    if given:
+        tables = [read_csv(file, given) for file in files]
+    return _together([file.path for file in files], tables)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names[:8]) + ("" if len(names) <= 8 else ", …")

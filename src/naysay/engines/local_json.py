@@ -1,0 +1,76 @@
+"""JSON lines to Arrow: one object a line, types as JSON has them."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyarrow import types
+
+from naysay.engines.local_csv import as_utf8
+from naysay.errors import TableError
+
+_EXACT = float(1 << 53)
+_TYPE_NAMES = {bool: "boolean", int: "number", float: "number", str: "text", dict: "object", list: "list"}
+
+
+def read_json_lines(path: str, data: bytes) -> pa.Table:
+    """Read objects, one a line. Text stays text, dates too; whole numbers beyond 64 bits become decimals."""
+    data = as_utf8(path, data, None)
+    if not data.strip():
+        raise TableError(f"{path}: the file is empty; JSON lines hold one object a line")
+    table = _parse(path, data, {})
+    exact: dict[str, pa.DataType] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if types.is_timestamp(column.type):
+            exact[name] = pa.string()
+        elif types.is_floating(column.type) and _only_whole(column):
+            exact[name] = pa.decimal128(38, 0)
+    return _parse(path, data, exact) if exact else table
+
+
+def _only_whole(column: pa.ChunkedArray) -> bool:
+    """Whether all numbers are whole, and some beyond what a float holds exactly."""
+    beyond = pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py()
+    return bool(beyond) and bool(pc.all(pc.equal(pc.floor(column), column)).as_py())
+
+
+def _parse(path: str, data: bytes, exact: dict[str, pa.DataType]) -> pa.Table:
+    schema = pa.schema(list(exact.items())) if exact else None
+    try:
+        return pyarrow.json.read_json(
+            pa.BufferReader(data),
+            read_options=pyarrow.json.ReadOptions(block_size=min(max(1 << 22, len(data) // 16), (1 << 31) - 1)),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema),
+        )
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _located(path, data) or TableError(f"{path}: {error}") from error
+
+
+def _located(path: str, data: bytes) -> TableError | None:
+    """The first line that is no object, or whose values change type."""
+    kinds: dict[str, str] = {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            return TableError(f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; JSON is UTF-8")
+        except json.JSONDecodeError as error:
+            return TableError(f"{path}:{number}: column {error.colno}: {error.msg}; JSON lines hold one object a line")
+        if not isinstance(record, dict):
+            return TableError(
+                f"{path}:{number}: a {_TYPE_NAMES.get(type(record), 'null')} where an object should be; "
+                "JSON lines hold one object a line, without brackets around them"
+            )
+        for name, value in record.items():
+            kind = _TYPE_NAMES.get(type(value), "")
+            if kind and kinds.setdefault(name, kind) != kind:
+                return TableError(
+                    f"{path}:{number}: {name!r} is a {kind} ({json.dumps(value)[:40]}) where earlier lines have a "
+                    f"{kinds[name]}; write it in one type"
+                )
+    return None

@@ -1,0 +1,124 @@
+"""The structure of comma-separated text: whether every row has its fields and every quote its end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.kernels.compile import kernel
+
+# What is wrong, if anything.
+FINE, UNCLOSED, AFTER_QUOTE, RAGGED, NUL = 0, 1, 2, 3, 4
+
+# What the fields of a column look like; a column has the bits of all its fields.
+LEADING_ZERO = 1
+LONG_INTEGER = 2
+
+_QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
+_MINUS, _PLUS, _SPACE, _LOWER_X, _UPPER_X = 45, 43, 32, 120, 88
+_EXACT_DIGITS = 15
+
+
+@kernel
+def scan_csv(
+    data: NDArray[np.uint8], delimiter: int, n_columns: int, looks: NDArray[np.int64], fault: NDArray[np.int64]
+) -> int:
+    """Walk over rows of comma-separated text, stop at the first fault, and give the number of whole rows before it.
+
+    Rows end with \\n, \\r\\n or \\r; blank lines are no rows. Quotes are double, doubled inside. `looks` gets the bits
+    of each column's fields. `fault` gets what is wrong, where (a byte), in which line (from 1; for RAGGED that of the
+    row's first byte) and how many fields the row has. O(bytes).
+    """
+    n_rows, line, position = 0, 1, 0
+    while position < data.size:
+        n_ends = _line_end(data, position)
+        if n_ends:
+            position += n_ends
+            line += 1
+            continue
+        row_start, row_line, n_fields = position, line, 0
+        while True:
+            start = position
+            quoted = position < data.size and data[position] == _QUOTE
+            if quoted:
+                position, n_lines = _skip_quoted(data, position, fault)
+                if fault[0] != FINE:
+                    fault[2] = line + n_lines
+                    return n_rows
+                line += n_lines
+                if position < data.size and data[position] != delimiter and not _line_end(data, position):
+                    fault[0], fault[1], fault[2] = AFTER_QUOTE, position, line
+                    return n_rows
+            else:
+                while position < data.size and data[position] != delimiter and not _line_end(data, position):
+                    if data[position] == 0:
+                        fault[0], fault[1], fault[2] = NUL, position, line
+                        return n_rows
+                    position += 1
+            if n_fields < n_columns:
+                looks[n_fields] |= _look(data, start + 1, position - 1) if quoted else _look(data, start, position)
+            n_fields += 1
+            if position >= data.size or data[position] != delimiter:
+                break
+            position += 1
+        if n_fields != n_columns:
+            fault[0], fault[1], fault[2], fault[3] = RAGGED, row_start, row_line, n_fields
+            return n_rows
+        n_rows += 1
+        if position < data.size:
+            position += _line_end(data, position)
+            line += 1
+    return n_rows
+
+
+@kernel
+def _line_end(data: NDArray[np.uint8], position: int) -> int:
+    """How many bytes of a line end stand here."""
+    if data[position] == _NEWLINE:
+        return 1
+    if data[position] != _RETURN:
+        return 0
+    return 2 if position + 1 < data.size and data[position + 1] == _NEWLINE else 1
+
+
+@kernel
+def _skip_quoted(data: NDArray[np.uint8], opening: int, fault: NDArray[np.int64]) -> tuple[int, int]:
+    """The place after the closing quote, and the line ends passed; a fault where there is none, or a NUL inside."""
+    n_lines = 0
+    position = opening + 1
+    while position < data.size:
+        byte = data[position]
+        if byte == _QUOTE:
+            if position + 1 >= data.size or data[position + 1] != _QUOTE:
+                return position + 1, n_lines
+            position += 1
+        elif byte == 0:
+            fault[0], fault[1] = NUL, position
+            return position, n_lines
+        elif byte == _NEWLINE or (byte == _RETURN and _line_end(data, position) == 1):
+            n_lines += 1
+        position += 1
+    fault[0], fault[1] = UNCLOSED, opening
+    return position, 0
+
+
+@kernel
+def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
+    """What would be lost if the field became a number: zeros before its digits, or digits beyond a float's."""
+    while start < stop and data[start] == _SPACE:
+        start += 1
+    if start < stop and (data[start] == _MINUS or data[start] == _PLUS):
+        start += 1
+    if stop - start < 2:
+        return 0
+    second = data[start + 1]
+    if data[start] == _ZERO and (_ZERO <= second <= _NINE or second in (_LOWER_X, _UPPER_X)):
+        return LEADING_ZERO
+    if stop - start <= _EXACT_DIGITS:
+        return 0
+    while stop > start and data[stop - 1] == _SPACE:
+        stop -= 1
+    for position in range(start, stop):
+        if not _ZERO <= data[position] <= _NINE:
+            return 0
+    return LONG_INTEGER

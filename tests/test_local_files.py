@@ -1,0 +1,295 @@
+"""Files and folders: what they become, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+import io
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.orc
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from naysay.engines.local_csv import open_csv, read_csv
+from naysay.engines.local_files import read_table
+from naysay.errors import TableError
+from naysay.table import Table
+
+compiled = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too large for uncompiled kernels")
+
+
+def csv_table(text: str | bytes, **options: Any) -> pa.Table:
+    return read_csv(open_csv("f.csv", text.encode() if isinstance(text, str) else text, **options))
+
+
+def column(text: str) -> tuple[str, list[Any]]:
+    """Type and values of a file of one column `a` (and one that keeps blank lines from being skipped)."""
+    table = csv_table("a,z\n" + "".join(f"{line},1\n" for line in text.split("\n")))
+    return str(table.schema.field("a").type), table.column("a").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "values"),
+    [
+        ("1\n\n3", "int64", [1, None, 3]),
+        ("1\n2.5", "double", [1.0, 2.5]),
+        ("1\nx", "string", ["1", "x"]),
+        ("00123\n5", "string", ["00123", "5"]),
+        ("-007\n5", "string", ["-007", "5"]),
+        ('"00123"\n5', "string", ["00123", "5"]),
+        ("0x10\n16", "string", ["0x10", "16"]),
+        ("007.5\n1.5", "string", ["007.5", "1.5"]),
+        ("0\n10\n-0", "int64", [0, 10, 0]),
+        ("0.5\n0", "double", [0.5, 0.0]),
+        ("9223372036854775807\n1", "int64", [2**63 - 1, 1]),
+        ("12345678901234567890\n1", "decimal128(38, 0)", [Decimal(12345678901234567890), Decimal(1)]),
+        ("1e400\n12345678901234567890", "double", [float("inf"), 12345678901234567890.0]),
+        ("1" * 50 + "\n1", "double", [float("1" * 50), 1.0]),
+        ("x\n\n", "string", ["x", None, None]),
+        ('x\n""', "string", ["x", ""]),
+        ("\n", "null", [None, None]),
+        ("true\nFALSE", "bool", [True, False]),
+        ("true\n0", "string", ["true", "0"]),
+        ("NA\n1", "string", ["NA", "1"]),
+        ("2024-01-31\n", "date32[day]", [datetime.date(2024, 1, 31), None]),
+        ("01:30:00\n", "time32[s]", [datetime.time(1, 30), None]),
+        ('"a,b\nc"\n"d ""e"""', "string", ["a,b\nc", 'd "e"']),
+    ],
+)
+def test_types_of_csv_columns(text: str, type_: str, values: list[Any]) -> None:
+    if '"a,b' in text:
+        table = csv_table('a,z\n"a,b\nc",1\n"d ""e""",1\n')
+        assert (str(table.schema.field("a").type), table.column("a").to_pylist()) == (type_, values)
+    else:
+        assert column(text) == (type_, values)
+
+
+@compiled
+def test_types_are_inferred_over_the_whole_file() -> None:
+    table = csv_table("a,b\n" + "1,x\n" * 999_999 + "oops,x\n")
+    assert table.num_rows == 1_000_000
+    assert table.column("a").type == pa.string()
+    assert table.column("a")[-1].as_py() == "oops"
+    assert table.column("a")[0].as_py() == "1"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_blank_lines_and_no_last_one(end: str) -> None:
+    table = csv_table(end.join(["a,b", "1,x", "", "2,y"]))
+    assert table.to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "a,b", "\ufeffa,b\n", "\n\na,b\n\n"])
+def test_a_header_alone_is_a_table_without_rows(text: str) -> None:
+    table = csv_table(text)
+    assert table.column_names == ["a", "b"]
+    assert table.num_rows == 0
+
+
+def test_names_of_every_sort() -> None:
+    table = csv_table('"a.b","q""q","new\nline",`x`,é😀, s ,,a,a\n1,2,3,4,5,6,7,8,9\n')
+    assert table.column_names == ["a.b", 'q"q', "new\nline", "`x`", "é😀", " s ", "", "a", "a"]
+    assert Table(table).codes("a.b", ordered=True).n_values == 1
+    with pytest.raises(TableError, match="2 columns named 'a'"):
+        Table(table).codes("a", ordered=True)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+def test_the_delimiter_is_seen_in_the_header(delimiter: str) -> None:
+    table = csv_table(delimiter.join(["a", '"b,;|"', "c"]) + "\n" + delimiter.join("123") + "\n")
+    assert table.column_names == ["a", "b,;|", "c"]
+    assert csv_table("a;b,c\n1;2\n", delimiter=";").column_names == ["a", "b,c"]
+
+
+@compiled
+def test_a_long_row_needs_no_setting() -> None:
+    table = csv_table("a,b\n1," + "x" * 9_000_000 + "\n2,y\n")
+    assert table.column("a").to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["f.csv", "empty"]),
+        (" \n\n", ["f.csv", "empty"]),
+        ("a,b\n1,2\n3\n", ["f.csv:3:", "1 fields", "header has 2", "'3'"]),
+        ("a,b\n1,2\n\n3,4,5\n", ["f.csv:4:", "3 fields", "'3,4,5'"]),
+        ('a,b\n"x\ny",2\n3,4,\n', ["f.csv:4:", "3 fields"]),
+        ("a;b\n1;2\n3\n", ["f.csv:3:", "semicolon"]),
+        ('a,b\n1,x\n2,"y\n3,z\n', ["f.csv:3:", "never closed", "2,"]),
+        ('a,b\n1,"x\n2,y\n3,"z\n', ["f.csv:4:", "follows the closing quote"]),
+        ('a,b\n1,"x"y\n', ["f.csv:2:", "follows the closing quote"]),
+        ('a,"b\n1,2\n', ["f.csv:1:", "never closed"]),
+        ("a,b\n1,x\n2,y\x00\n", ["f.csv:3:", "NUL", "byte 12"]),
+        ('a,b\n1,"x\n\x00"\n', ["f.csv:3:", "NUL"]),
+        ("a\x00,b\n", ["byte 2 is NUL"]),
+        ("a,b\n1,2\n".encode("utf-16"), ["UTF-16", "--encoding utf-16"]),
+        ("a,b\n1,2\n".encode("utf-16-le"), ["NUL", "--encoding utf-16"]),
+        ("a,b\n1,x\n2,né\n".encode("latin-1"), ["f.csv:3:", "byte 4", "0xe9", "--encoding", "latin-1"]),
+        ("é,b\n1,x\n".encode("latin-1"), ["f.csv:1:", "byte 1", "0xe9"]),
+    ],
+)
+def test_csv_files_that_cannot_be_read(text: str | bytes, parts: list[str]) -> None:
+    with pytest.raises(TableError) as caught:
+        csv_table(text)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1", "cp1252", "utf-8", "UTF8", "utf-32"])
+def test_encodings_that_are_given(encoding: str) -> None:
+    table = csv_table("a,b\n1,né\n".encode(encoding), encoding=encoding)
+    assert table.to_pylist() == [{"a": 1, "b": "né"}]
+
+
+def test_encodings_that_do_not_exist_or_do_not_fit() -> None:
+    with pytest.raises(TableError, match="no encoding 'klingon'"):
+        csv_table("a\n1\n", encoding="klingon")
+    with pytest.raises(TableError, match=r"byte 7 \(line 2\) is not ascii"):
+        csv_table("a,b\n1,é\n", encoding="ascii")
+    with pytest.raises(TableError, match="one ASCII character"):
+        csv_table("a\n1\n", delimiter="::")
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=6)
+
+
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_what_python_writes_is_read_back(rows: list[list[str]], end: str) -> None:
+    """Text that must not turn into numbers, line ends and quotes inside, all quoted as Python's csv does."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator=end).writerows([["a", "b"], *[["t" + cell for cell in row] for row in rows]])
+    table = csv_table(out.getvalue())
+    expected = [{"a": "t" + left, "b": "t" + right} for left, right in rows]
+    assert table.to_pylist() == expected
+
+
+ARROW = pa.table({"a": [1, None, 3], "b": ["x", "y", None]})
+
+
+def write(path: Path) -> None:
+    """Write ARROW in the format that the name says."""
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(ARROW, path)
+    elif path.suffix == ".orc":
+        pyarrow.orc.write_table(ARROW, path)
+    elif path.suffix == ".feather":
+        pyarrow.feather.write_feather(ARROW, str(path))
+    elif path.suffix == ".arrow":
+        with pyarrow.ipc.new_file(str(path), ARROW.schema) as writer:
+            writer.write_table(ARROW)
+    elif path.suffix == ".arrows":
+        with pyarrow.ipc.new_stream(str(path), ARROW.schema) as writer:
+            writer.write_table(ARROW)
+    else:
+        text = {
+            ".csv": "a,b\n1,x\n,y\n3,\n",
+            ".tsv": "a\tb\n1\tx\n\ty\n3\t\n",
+            ".jsonl": '{"a": 1, "b": "x"}\n{"a": null, "b": "y"}\n\n{"a": 3}\n',
+        }[path.suffix if path.suffix != ".gz" else path.suffixes[0]].encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["f.csv", "f.tsv", "f.csv.gz", "f.jsonl", "f.jsonl.gz", "f.parquet", "f.orc", "f.feather", "f.arrow", "f.arrows"],
+)
+def test_every_format_gives_the_same_table(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write(path)
+    assert read_table(str(path)).to_pydict() == ARROW.to_pydict()
+    if path.suffix in (".parquet", ".arrow", ".orc"):
+        bare = path.rename(tmp_path / "bare")
+        assert read_table(str(bare)).to_pydict() == ARROW.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["f.csv.gz", "f.jsonl", "f.parquet", "f.orc", "f.feather", "f.arrow", "f.arrows"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "other"])
+def test_damaged_files_are_refused_by_name(tmp_path: Path, name: str, damage: str) -> None:
+    path = tmp_path / name
+    write(path)
+    data = path.read_bytes()
+    path.write_bytes({"empty": b"", "cut": data[: len(data) // 2 - 1], "other": b"no such thing " * 9}[damage])
+    with pytest.raises(TableError, match=name):
+        read_table(str(path))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("a\n1\n")
+    with pytest.raises(TableError, match=r"no file .*peple.csv.*did you mean .*people.csv"):
+        read_table(str(tmp_path / "peple.csv"))
+    with pytest.raises(TableError, match="no folder"):
+        read_table(str(tmp_path / "no" / "people.csv"))
+    with pytest.raises(TableError, match="Spark"):
+        read_table("s3://bucket/people.csv")
+    (tmp_path / "people.dat").write_text("a\n1\n")
+    with pytest.raises(TableError, match="does not say what format"):
+        read_table(str(tmp_path / "people.dat"))
+    assert read_table(str(tmp_path / "people.dat"), format="csv").num_rows == 1
+    with pytest.raises(TableError, match="no format 'xlsx'"):
+        read_table(str(tmp_path / "people.csv"), format="xlsx")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ('[{"a": 1}]', [":1:", "list", "one object a line"]),
+        ('{"a": 1}\n{"a": "x"}\n', [":2:", "'a' is a text", '"x"', "number"]),
+        ('{"a": 1}\n{"a": \n', [":2:", "column"]),
+        ('{"a": 1}\n\nfoo\n', [":3:"]),
+    ],
+)
+def test_json_that_cannot_be_read(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = tmp_path / "f.jsonl"
+    path.write_text(text)
+    with pytest.raises(TableError) as caught:
+        read_table(str(path))
+    for part in ["f.jsonl", *parts]:
+        assert part in str(caught.value)
+
+
+def test_json_keeps_text_and_long_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    path.write_text('{"day": "2024-01-31", "id": 12345678901234567890}\n{"day": "2024-02-01", "id": 1}\n')
+    table = read_table(str(path))
+    assert table.column("day").to_pylist() == ["2024-01-31", "2024-02-01"]
+    assert table.column("id").to_pylist() == [12345678901234567890, 1]
+
+
+def test_a_folder_is_one_table(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,b,c\n1,1,\n")
+    (tmp_path / "2.csv").write_text("a,b,c\nx,2.5,3\n")
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".hidden").write_text("")
+    table = read_table(str(tmp_path))
+    assert table.to_pydict() == {"a": ["1", "x"], "b": [1.0, 2.5], "c": [None, 3]}
+
+
+def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="no files"):
+        read_table(str(tmp_path))
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "2.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(TableError, match=r"2.csv: the columns are 'a', 'c'"):
+        read_table(str(tmp_path))
+    (tmp_path / "2.csv").unlink()
+    write(tmp_path / "2.parquet")
+    with pytest.raises(TableError, match="mixes csv and parquet"):
+        read_table(str(tmp_path))
+    (tmp_path / "1.csv").unlink()
+    pyarrow.parquet.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "3.parquet")
+    with pytest.raises(TableError, match=r"3.parquet: column 'a' is string; in .* int64"):
+        read_table(str(tmp_path))
+    (tmp_path / "year=2024").mkdir()
+    with pytest.raises(TableError, match="folders in it"):
+        read_table(str(tmp_path))
