@@ -29,6 +29,9 @@ def scan_csv(
     of each column's fields. `fault` gets what is wrong, where (a byte), in which line (from 1; for RAGGED that of the
     row's first byte) and how many fields the row has. O(bytes).
     """
+    ends_field = np.zeros(256, np.bool_)
+    for byte in (0, _NEWLINE, _RETURN, delimiter):
+        ends_field[byte] = True
     n_rows, line, position = 0, 1, 0
     while position < data.size:
         n_ends = _line_end(data, position)
@@ -50,11 +53,11 @@ def scan_csv(
                     fault[0], fault[1], fault[2] = AFTER_QUOTE, position, line
                     return n_rows
             else:
-                while position < data.size and data[position] != delimiter and not _line_end(data, position):
-                    if data[position] == 0:
-                        fault[0], fault[1], fault[2] = NUL, position, line
-                        return n_rows
+                while position < data.size and not ends_field[data[position]]:
                     position += 1
+                if position < data.size and data[position] == 0:
+                    fault[0], fault[1], fault[2] = NUL, position, line
+                    return n_rows
             if n_fields < n_columns:
                 looks[n_fields] |= _look(data, start + 1, position - 1) if quoted else _look(data, start, position)
             n_fields += 1
