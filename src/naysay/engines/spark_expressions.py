@@ -102,7 +102,8 @@ def order_op(order: Order) -> Op:
 def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
     """Bring a value to the form in which it compares exactly with values of the other type, brought likewise."""
     if isinstance(type_, T.NullType):
-        return value.cast(T.ByteType()) if isinstance(other, T.NullType) else comparable(value.cast(other), other, other)
+        known = T.ByteType() if isinstance(other, T.NullType) else other
+        return comparable(value.cast(known), known, known)
     if isinstance(other, T.NullType):
         other = type_
     if _is_float(type_) and _is_float(other):

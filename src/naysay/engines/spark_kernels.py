@@ -1,0 +1,183 @@
+"""Rules that kernels answer: rows of equal keys go to one task, which binds and counts them as in-process.
+
+Rules with the same key travel together: one shuffle, one encoding of each column in a task. A table that is small
+enough for one task goes to one task with all its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
+
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.engines import spark_tasks as tasks
+from naysay.engines.spark_aggregate import sums_branch
+from naysay.engines.spark_expressions import Meaning
+from naysay.engines.spark_plan import RulePlan, is_mirror, key_columns
+from naysay.engines.spark_tasks import TaskRule
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How rows are dealt out to tasks. Answers do not depend on it, only time and memory do.
+
+    `giant` is the number of rows from which a group of equal keys is not left to one task.
+    """
+
+    rows_a_task: int = 250_000
+    giant: int = 2_000_000
+    n_strips: int = 32
+    n_blocks: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Rules with the same key. `crossed`: the key compares different columns, so that a row has two places to go to."""
+
+    plans: tuple[RulePlan, ...]
+
+    @property
+    def join(self) -> Join:
+        return self.plans[0].join
+
+    @property
+    def crossed(self) -> bool:
+        return any(match.left != match.right for match in self.join.key)
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(name for plan in self.plans for name in plan.columns))
+
+    @property
+    def key_names(self) -> list[str]:
+        return [f"k{i}" for i in range(len(self.join.key))]
+
+    def keys(self, meaning: Meaning, row: Row) -> list[Expression]:
+        """The key on one side, in comparable form, named by `key_names`."""
+        pairs = key_columns(self.join, row)
+        return [meaning.comparable(*pair).alias(name) for name, pair in zip(self.key_names, pairs, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSums:
+    """What the tasks found about one rule, added up. `sample` holds values of rows in conflict."""
+
+    violations: int = 0
+    rows: int = 0
+    least: int = 0
+    most: int = 0
+    sample: tuple[pa.Table, ...] = ()
+
+
+def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
+    """Rules that can share a shuffle, together."""
+    found: dict[frozenset[object], list[RulePlan]] = {}
+    for plan in plans:
+        found.setdefault(frozenset(plan.join.key), []).append(plan)
+    # The parts of the key must stand in one order too: that of the first rule.
+    return [
+        KeySet(tuple(replace(plan, join=replace(plan.join, key=group[0].join.key)) for plan in group))
+        for group in found.values()
+    ]
+
+
+def keyed_records(meaning: Meaning, keys: KeySet) -> DataFrame:
+    """The records of a key set: its key in comparable form, all columns of its rules, and sides where they matter."""
+    joins = [plan.join for plan in keys.plans]
+    on_left = reduce(or_, [meaning.side(join, Row.LEFT) for join in joins])
+    on_right = reduce(or_, [meaning.side(join, Row.RIGHT) for join in joins])
+    data = meaning.frame.data
+    if not keys.crossed:
+        return data.filter(on_left | on_right).select(*keys.keys(meaning, Row.LEFT), *keys.columns)
+    records = F.array(
+        F.struct(*keys.keys(meaning, Row.LEFT), _side(tasks.LEFT), on_left.alias("stands")),
+        F.struct(*keys.keys(meaning, Row.RIGHT), _side(tasks.RIGHT), on_right.alias("stands")),
+    )
+    itself = [meaning.meets_itself(plan.join).alias(_itself(plan)) for plan in keys.plans if _may_meet_itself(plan)]
+    rows = data.select(*keys.columns, *itself, F.explode(records).alias("record"))
+    return rows.select("*", "record.*").drop("record").filter("stands").drop("stands")
+
+
+def task_rules(keys: KeySet, nulls: Nulls) -> tuple[TaskRule, ...]:
+    """The rules as tasks see them on `keyed_records`."""
+    return tuple(
+        replace(
+            task_rule(plan, nulls),
+            sided=keys.crossed,
+            itself=_itself(plan) if keys.crossed and _may_meet_itself(plan) else None,
+        )
+        for plan in keys.plans
+    )
+
+
+def task_rule(plan: RulePlan, nulls: Nulls) -> TaskRule:
+    """The rule as a task sees it that has whole rows."""
+    return TaskRule(plan.number, plan.join, nulls, plan.columns, mirror=not plan.join.one_row and is_mirror(plan.join))
+
+
+def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
+    """How many records the rules of a key set look at, and how many the largest group has (as `removed`)."""
+    groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
+    return sums_branch(number, groups.agg(F.sum("n").alias("rows"), F.max("n").alias("removed")))
+
+
+def dealt(records: DataFrame, keys: KeySet, n_records: int, sizes: Sizes) -> DataFrame:
+    """Records of equal keys in one partition, without the key's comparable form."""
+    if not keys.key_names:
+        return records.repartition(1)
+    # The number is always given: left to choose, adaptive execution puts what is small into very few tasks.
+    n_tasks = max(1, -(-n_records // sizes.rows_a_task))
+    return records.repartition(n_tasks, *keys.key_names).drop(*keys.key_names)
+
+
+def whole_table(meaning: Meaning, plans: Sequence[RulePlan]) -> DataFrame:
+    """All rows in one partition, with the columns of all rules."""
+    return meaning.frame.data.select(*KeySet(tuple(plans)).columns).repartition(1)
+
+
+def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+    """The counts of each rule in each partition of dealt records."""
+    return records.mapInArrow(partial(tasks.count_partition, rules=rules), tasks.SUMMARY)
+
+
+def summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
+    """All that a report says of each rule, in each partition of dealt records."""
+    work = partial(tasks.summarise_partition, rules=rules, n_sample=n_sample, removal=removal)
+    return records.mapInArrow(work, tasks.SUMMARY)
+
+
+def collect_task_sums(summaries: DataFrame) -> dict[int, TaskSums]:
+    """Run the tasks and add up what they found."""
+    found: dict[int, TaskSums] = {}
+    for row in summaries.toArrow().to_pylist():
+        before = found.get(row["rule"], TaskSums())
+        sample = (pa.ipc.open_stream(row["sample"]).read_all(),) if row["sample"] else ()
+        found[row["rule"]] = TaskSums(
+            before.violations + row["violations"],
+            before.rows + row["rows"],
+            before.least + row["least"],
+            before.most + row["most"],
+            before.sample + sample,
+        )
+    return found
+
+
+def _side(side: int) -> Expression:
+    return F.lit(side).cast(T.ByteType()).alias(tasks.SIDE)
+
+
+def _itself(plan: RulePlan) -> str:
+    return f"itself{plan.number}"
+
+
+def _may_meet_itself(plan: RulePlan) -> bool:
+    return not plan.join.irreflexive
