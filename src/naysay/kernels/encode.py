@@ -14,6 +14,28 @@ _EXACT = 9007199254740992.0
 
 
 @kernel
+def valid_span(keys: Int64Array, valid: NDArray[np.bool_]) -> tuple[int, int, int]:
+    """How many rows are valid, and the least and the greatest of their keys (0 and 0 where none is). O(n)."""
+    n_valid = 0
+    low = np.int64(0)
+    high = np.int64(0)
+    for i in range(len(keys)):
+        if valid[i]:
+            key = keys[i]
+            low = key if n_valid == 0 or key < low else low
+            high = key if n_valid == 0 or key > high else high
+            n_valid += 1
+    return n_valid, low, high
+
+
+@kernel
+def clear_nulls(codes: Int64Array, valid: NDArray[np.bool_]) -> None:
+    """Set the codes of null rows to 0. O(n)."""
+    for i in range(len(codes)):
+        codes[i] = codes[i] if valid[i] else 0
+
+
+@kernel
 def float_keys(bits: Int64Array, keys: Int64Array) -> None:
     """Turn the bits of float64 values into integers in the same order: -0.0 is 0.0, and all NaN are one, the greatest.
 

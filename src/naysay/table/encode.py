@@ -10,7 +10,7 @@ import numpy as np
 from naysay.table.codes import BoolArray, Codes, Int64Array
 from naysay.table.column import Indexed, Text
 from naysay.table.numbers import encode_numbers
-from naysay.table.ranks import rank_together
+from naysay.table.ranks import clear_nulls, rank_together
 from naysay.table.text import Spread, encode_text
 
 
@@ -56,8 +56,7 @@ def _renumber(codes: Sequence[Codes]) -> tuple[list[Int64Array], int]:
     number = np.cumsum(present) - 1
     dense = [number[code.values] for code in codes]
     for values, code in zip(dense, codes, strict=True):
-        if code.valid is not None:
-            values[~code.valid] = 0
+        clear_nulls(values, code.valid)
     return dense, max(1, int(number[-1]) + 1)
 
 
@@ -67,8 +66,7 @@ def _spread(codes: Codes, column: Indexed) -> Codes:
         return codes
     values = codes.values[column.index]
     valid = _both(column.index_valid, None if codes.valid is None else codes.valid[column.index])
-    if valid is not None:
-        values[~valid] = 0
+    clear_nulls(values, valid)
     return replace(codes, values=values, valid=valid)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from naysay.table.codes import MAX_CODES, BoolArray, Int64Array
-from naysay.table.column import Float64Array, Floats
-from naysay.table.ranks import rank_together
+from naysay.table.column import Floats
+from naysay.table.ranks import rank_together, read_only
 
 _FLOAT_EXACT = 1 << 53
 _MAX_DIGITS = 6
@@ -19,7 +19,7 @@ def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, 
     """The values times 10**digits, or how many digits they need instead; None where even the most do not do."""
     from naysay.kernels.encode import short_decimals
 
-    values = _read_only(column.values)
+    values = read_only(column.values)
     valid = _NO_MASK if column.valid is None else column.valid
     out = np.empty(len(values), dtype=np.int64)
     for tried in range(digits, _MAX_DIGITS + 1):
@@ -36,7 +36,7 @@ def order_keys(column: Floats) -> Int64Array:
     from naysay.kernels.encode import float_keys
 
     keys = np.empty(len(column.values), dtype=np.int64)
-    float_keys(_read_only(column.values).view(np.int64), keys)
+    float_keys(read_only(column.values).view(np.int64), keys)
     return keys
 
 
@@ -65,10 +65,3 @@ def close_gaps(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tup
     for key in keys:
         encode.close_gaps(key, low, low - code)
     return keys, n_values
-
-
-def _read_only(array: Float64Array) -> Float64Array:
-    """A contiguous view that cannot be written to: arrays from Arrow come so, and a kernel should see one type."""
-    view: Float64Array = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

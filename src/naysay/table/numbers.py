@@ -13,7 +13,7 @@ import numpy as np
 from naysay.table.codes import Codes, Int64Array
 from naysay.table.column import Floats, Integers, Numbers
 from naysay.table.floats import close_gaps, order_keys, times_power_of_ten
-from naysay.table.ranks import shift_to_zero, span_of
+from naysay.table.ranks import clear_nulls, shift_to_zero, span_of
 from naysay.table.wide import wide_ranks
 
 _FLOAT_EXACT = 1 << 53
@@ -32,8 +32,7 @@ def encode_numbers(columns: Sequence[Numbers]) -> tuple[Codes, ...]:
         else:
             codes, n_values = wide_ranks(columns)
     for code, mask in zip(codes, valid, strict=True):
-        if mask is not None:
-            code[~mask] = 0
+        clear_nulls(code, mask)
     return tuple(Codes(code, n_values, mask, True) for code, mask in zip(codes, valid, strict=True))
 
 

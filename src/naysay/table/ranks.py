@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from naysay.table.codes import MAX_CODES, BoolArray, Int64Array
+
+Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 def shift_to_zero(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tuple[list[Int64Array], int]:
@@ -37,6 +41,24 @@ def rank_together(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> 
 
 def span_of(keys: Int64Array, valid: BoolArray | None) -> tuple[int, int] | None:
     """The least and the greatest valid key, None where there is none."""
+    if valid is None:
+        return (int(keys.min()), int(keys.max())) if len(keys) else None
+    from naysay.kernels.encode import valid_span
+
+    n_valid, low, high = valid_span(read_only(keys), valid)
+    return (int(low), int(high)) if n_valid else None
+
+
+def clear_nulls(codes: Int64Array, valid: BoolArray | None) -> None:
+    """Set the codes of null rows to 0, in place."""
     if valid is not None:
-        keys = keys[valid]
-    return (int(keys.min()), int(keys.max())) if len(keys) else None
+        from naysay.kernels import encode
+
+        encode.clear_nulls(codes, valid)
+
+
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """A contiguous view that cannot be written to: arrays from Arrow come so, and a kernel should see one type."""
+    view: NDArray[Scalar] = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from naysay.table.codes import Codes, Int32Array, Int64Array
 from naysay.table.column import Text
+from naysay.table.ranks import clear_nulls
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -43,8 +44,7 @@ def encode_text(
     n_values, recodings = _merge(distinct, ordered)
     list(spread(_recode_piece, zip(pieces, recodings, strict=True)))
     for codes in made:
-        if codes.valid is not None:
-            codes.values[~codes.valid] = 0
+        clear_nulls(codes.values, codes.valid)
     return tuple(Codes(codes.values, max(1, n_values), codes.valid, ordered) for codes in made)
 
 
