@@ -1,0 +1,6 @@
+"""Watch: the violations of rules under inserts, updates and deletes."""
+
+from naysay.watch.change import Change, Standing
+from naysay.watch.watch import Watch
+
+__all__ = ["Change", "Standing", "Watch"]

@@ -1,0 +1,132 @@
+"""Growing dictionaries: tuples of integers, and texts, to numbers that never change.
+
+A dictionary is a hash table `slots` (a power of two, at most half full) of numbers into its store, -1 where empty.
+The store of tuples is an array [capacity, width]; that of texts is one array of bytes and the place where each begins.
+The caller makes room before a call: kernels never grow an array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.kernels.compile import kernel
+
+Int64Array = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_MULTIPLIER = np.uint64(11400714819323198485)
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+@kernel
+def _mixed(mixed: np.uint64, word: np.uint64) -> np.uint64:
+    mixed = (mixed ^ word) * _MULTIPLIER
+    return mixed ^ (mixed >> _HALF)
+
+
+@kernel
+def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64Array) -> int:
+    """The slot that holds the tuple in this row of `codes`, or the empty one where it belongs."""
+    width = codes.shape[1]
+    mixed = _SEED
+    for k in range(width):
+        mixed = _mixed(mixed, np.uint64(codes[row, k]))
+    mask = slots.size - 1
+    slot = np.int64(mixed >> np.uint64(1)) & mask
+    while slots[slot] != -1:
+        number = slots[slot]
+        same = True
+        for k in range(width):
+            same &= tuples[number, k] == codes[row, k]
+        if same:
+            break
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def find_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int64Array:
+    """The number of each row of `codes` [n, width], -1 where the dictionary does not know it. O(n) expected."""
+    numbers = np.empty(codes.shape[0], np.int64)
+    for row in range(codes.shape[0]):
+        numbers[row] = slots[_slot_of_tuple(codes, row, slots, tuples)]
+    return numbers
+
+
+@kernel
+def add_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array, n_known: int) -> Int64Array:
+    """As find_tuples, but a tuple not known yet gets the next number, from `n_known` on."""
+    numbers = np.empty(codes.shape[0], np.int64)
+    for row in range(codes.shape[0]):
+        slot = _slot_of_tuple(codes, row, slots, tuples)
+        if slots[slot] == -1:
+            slots[slot] = n_known
+            tuples[n_known] = codes[row]
+            n_known += 1
+        numbers[row] = slots[slot]
+    return numbers
+
+
+@kernel
+def _slot_of_text(data: Bytes, start: int, stop: int, slots: Int64Array, known: Bytes, starts: Int64Array) -> int:
+    mixed = _SEED
+    word = np.uint64(0)
+    for at in range(start, stop):
+        word = (word << np.uint64(8)) | np.uint64(data[at])
+        if (at - start) & 7 == 7:
+            mixed = _mixed(mixed, word)
+            word = np.uint64(0)
+    mixed = _mixed(_mixed(mixed, word), np.uint64(stop - start))
+    mask = slots.size - 1
+    slot = np.int64(mixed >> np.uint64(1)) & mask
+    while slots[slot] != -1:
+        number = slots[slot]
+        begin = starts[number]
+        same = starts[number + 1] - begin == stop - start
+        at = start
+        while same and at < stop:
+            same = known[begin + at - start] == data[at]
+            at += 1
+        if same:
+            break
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def add_texts(
+    data: Bytes, offsets: Int64Array, slots: Int64Array, known: Bytes, starts: Int64Array, n_known: int
+) -> Int64Array:
+    """The number of each text data[offsets[i]:offsets[i + 1]]; one not known yet gets the next, from `n_known` on.
+
+    `starts` holds n_known + 1 places into `known`, the last one being its end. O(bytes) expected.
+    """
+    numbers = np.empty(offsets.size - 1, np.int64)
+    for row in range(offsets.size - 1):
+        start, stop = offsets[row], offsets[row + 1]
+        slot = _slot_of_text(data, start, stop, slots, known, starts)
+        if slots[slot] == -1:
+            slots[slot] = n_known
+            begin = starts[n_known]
+            for at in range(start, stop):
+                known[begin + at - start] = data[at]
+            starts[n_known + 1] = begin + stop - start
+            n_known += 1
+        numbers[row] = slots[slot]
+    return numbers
+
+
+@kernel
+def rehash_tuples(tuples: Int64Array, n_known: int, slots: Int64Array) -> None:
+    """Enter the known tuples into an empty, larger hash table. O(n)."""
+    for number in range(n_known):
+        slots[_slot_of_tuple(tuples, number, slots, tuples)] = number
+
+
+@kernel
+def rehash_texts(known: Bytes, starts: Int64Array, n_known: int, slots: Int64Array) -> None:
+    """Enter the known texts into an empty, larger hash table. O(bytes)."""
+    for number in range(n_known):
+        slots[_slot_of_text(known, starts[number], starts[number + 1], slots, known, starts)] = number

@@ -1,0 +1,373 @@
+"""A tree of zones that grows and shrinks row by row: a B+ tree whose nodes know the range of every feature below.
+
+A row is [key, features ..., owner]; rows ascend by (key, first feature, owner), which is different for every row.
+Inner nodes keep for each child the row key that it begins with, its number of rows, and the least and the greatest
+value of the key and of each feature. A search for a box leaves out every child that cannot hold a partner: with one
+key and two features each visited child holds a partner or lies on the border of the key or of the first feature, so
+that listing costs O(log n) a pair and O(log n) where there is none.
+
+A tree is a tuple of arrays, made with room to spare by the caller: rows [leaves, LEAF_ROWS, width], sizes of leaves,
+children [nodes, FAN_OUT], fan_outs of nodes, begins [nodes, FAN_OUT, 3], zones [nodes, FAN_OUT, 2 * width - 1]
+(least values, greatest values, number of rows), and `state`: see the names below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.kernels.compile import kernel
+
+Int64Array = NDArray[np.int64]
+Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
+
+LEAF_ROWS = 64
+FAN_OUT = 32
+# The code of a null. No value has it, so that a box never holds it by chance.
+NULL = np.iinfo(np.int64).min
+_GREATEST = np.iinfo(np.int64).max
+
+# Places in `state`. Height counts the levels of inner nodes. Free leaves and nodes form chains: -2 - next in their size.
+ROOT, HEIGHT, N_LEAVES, N_NODES, N_ROWS, FREE_LEAF, FREE_NODE = 0, 1, 2, 3, 4, 5, 6
+N_STATE = 7
+
+_FILL_LEAF = 48
+_FILL_NODE = 24
+
+
+@kernel
+def _comes_before(key: int, first: int, owner: int, begins: Int64Array) -> bool:
+    """Whether (key, first, owner) is less than a beginning."""
+    if key != begins[0]:
+        return key < begins[0]
+    if first != begins[1]:
+        return first < begins[1]
+    return owner < begins[2]
+
+
+@kernel
+def _child_of(row: Int64Array, begins: Int64Array, node: int, n_children: int) -> int:
+    """The last child that begins at or before the row; the first one where none does."""
+    low, high = 0, n_children
+    while low < high:
+        middle = (low + high) // 2
+        if _comes_before(row[0], row[1], row[row.size - 1], begins[node, middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return max(low - 1, 0)
+
+
+@kernel
+def _place_in(row: Int64Array, rows: Int64Array, leaf: int, size: int) -> int:
+    """How many rows of the leaf come before the row."""
+    last = row.size - 1
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        other = rows[leaf, middle]
+        before = other[last] < row[last]
+        if other[1] != row[1]:
+            before = other[1] < row[1]
+        if other[0] != row[0]:
+            before = other[0] < row[0]
+        if before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _set_begin(begins: Int64Array, node: int, place: int, row: Int64Array) -> None:
+    begins[node, place, 0] = row[0]
+    begins[node, place, 1] = row[1]
+    begins[node, place, 2] = row[row.size - 1]
+
+
+@kernel
+def _empty_zone(zone: Int64Array) -> None:
+    n_features = zone.size // 2
+    for feature in range(n_features):
+        zone[feature] = _GREATEST
+        zone[n_features + feature] = NULL
+    zone[2 * n_features] = 0
+
+
+@kernel
+def _widen(zone: Int64Array, row: Int64Array) -> None:
+    n_features = zone.size // 2
+    for feature in range(n_features):
+        zone[feature] = min(zone[feature], row[feature])
+        zone[n_features + feature] = max(zone[n_features + feature], row[feature])
+    zone[2 * n_features] += 1
+
+
+@kernel
+def _measure(tree: Tree, node: int, place: int, level: int) -> None:
+    """Take the zone of a child from what it holds now."""
+    rows, sizes, children, fan_outs, _, zones, _ = tree
+    zone = zones[node, place]
+    child = children[node, place]
+    _empty_zone(zone)
+    if level == 1:
+        for at in range(sizes[child]):
+            _widen(zone, rows[child, at])
+        return
+    n_features = zone.size // 2
+    for at in range(fan_outs[child]):
+        part = zones[child, at]
+        for feature in range(n_features):
+            zone[feature] = min(zone[feature], part[feature])
+            zone[n_features + feature] = max(zone[n_features + feature], part[n_features + feature])
+        zone[2 * n_features] += part[2 * n_features]
+
+
+@kernel
+def _new_leaf(sizes: Int64Array, state: Int64Array) -> int:
+    leaf = state[FREE_LEAF]
+    if leaf >= 0:
+        state[FREE_LEAF] = -2 - sizes[leaf]
+    else:
+        leaf = state[N_LEAVES]
+        state[N_LEAVES] += 1
+    sizes[leaf] = 0
+    return leaf
+
+
+@kernel
+def _new_node(fan_outs: Int64Array, state: Int64Array) -> int:
+    node = state[FREE_NODE]
+    if node >= 0:
+        state[FREE_NODE] = -2 - fan_outs[node]
+    else:
+        node = state[N_NODES]
+        state[N_NODES] += 1
+    fan_outs[node] = 0
+    return node
+
+
+@kernel
+def _copy(array: Int64Array, node: int, place: int, to_node: int, to_place: int) -> None:
+    for k in range(array.shape[2]):
+        array[to_node, to_place, k] = array[node, place, k]
+
+
+@kernel
+def _move_child(tree: Tree, node: int, place: int, to_node: int, to_place: int) -> None:
+    children, begins, zones = tree[2], tree[4], tree[5]
+    children[to_node, to_place] = children[node, place]
+    _copy(begins, node, place, to_node, to_place)
+    _copy(zones, node, place, to_node, to_place)
+
+
+@kernel
+def _split(tree: Tree, node: int, place: int, level: int) -> None:
+    """Move the upper half of a full child into a new one beside it. The node has room."""
+    rows, sizes, children, fan_outs, begins, _, state = tree
+    for at in range(fan_outs[node], place + 1, -1):
+        _move_child(tree, node, at - 1, node, at)
+    fan_outs[node] += 1
+    child = children[node, place]
+    if level == 1:
+        fresh = _new_leaf(sizes, state)
+        half = sizes[child] // 2
+        for at in range(half, sizes[child]):
+            _copy(rows, child, at, fresh, at - half)
+        sizes[fresh] = sizes[child] - half
+        sizes[child] = half
+        _set_begin(begins, node, place + 1, rows[fresh, 0])
+    else:
+        fresh = _new_node(fan_outs, state)
+        half = fan_outs[child] // 2
+        for at in range(half, fan_outs[child]):
+            _move_child(tree, child, at, fresh, at - half)
+        fan_outs[fresh] = fan_outs[child] - half
+        fan_outs[child] = half
+        _copy(begins, fresh, 0, node, place + 1)
+    children[node, place + 1] = fresh
+    _measure(tree, node, place, level)
+    _measure(tree, node, place + 1, level)
+
+
+@kernel
+def insert_rows(tree: Tree, new: Int64Array) -> None:
+    """Insert rows [n, width]. There must be room for n more leaves and n + 16 more nodes. O(log n) a row."""
+    rows, sizes, children, fan_outs, begins, zones, state = tree
+    for i in range(new.shape[0]):
+        row = new[i]
+        node = state[ROOT]
+        if fan_outs[node] == 0:
+            children[node, 0] = _new_leaf(sizes, state)
+            _set_begin(begins, node, 0, row)
+            _empty_zone(zones[node, 0])
+            fan_outs[node] = 1
+        elif fan_outs[node] == FAN_OUT:
+            root = _new_node(fan_outs, state)
+            children[root, 0] = node
+            _copy(begins, node, 0, root, 0)
+            fan_outs[root] = 1
+            state[ROOT] = root
+            state[HEIGHT] += 1
+            _split(tree, root, 0, state[HEIGHT])
+            node = root
+        for level in range(state[HEIGHT], 0, -1):
+            place = _child_of(row, begins, node, fan_outs[node])
+            child = children[node, place]
+            if (sizes[child] == LEAF_ROWS) if level == 1 else (fan_outs[child] == FAN_OUT):
+                _split(tree, node, place, level)
+                place = _child_of(row, begins, node, fan_outs[node])
+                child = children[node, place]
+            if place == 0 and _comes_before(row[0], row[1], row[row.size - 1], begins[node, 0]):
+                _set_begin(begins, node, 0, row)
+            _widen(zones[node, place], row)
+            node = child
+        place = _place_in(row, rows, node, sizes[node])
+        for at in range(sizes[node], place, -1):
+            _copy(rows, node, at - 1, node, at)
+        for k in range(row.size):
+            rows[node, place, k] = row[k]
+        sizes[node] += 1
+        state[N_ROWS] += 1
+
+
+@kernel
+def delete_rows(tree: Tree, old: Int64Array) -> int:
+    """Delete rows [n, width], whose key, first feature and owner must be known. Gives how many were not there.
+
+    Leaves and nodes are freed when they are empty. O(log n) a row.
+    """
+    rows, sizes, children, fan_outs, begins, _, state = tree
+    path = np.empty((64, 2), np.int64)
+    n_missing = 0
+    for i in range(old.shape[0]):
+        row = old[i]
+        last = row.size - 1
+        node = state[ROOT]
+        if fan_outs[node] == 0:
+            n_missing += 1
+            continue
+        for level in range(state[HEIGHT], 0, -1):
+            path[level, 0] = node
+            path[level, 1] = _child_of(row, begins, node, fan_outs[node])
+            node = children[node, path[level, 1]]
+        place = _place_in(row, rows, node, sizes[node])
+        if place == sizes[node] or (
+            rows[node, place, 0] != row[0] or rows[node, place, 1] != row[1] or rows[node, place, last] != row[last]
+        ):
+            n_missing += 1
+            continue
+        for at in range(place, sizes[node] - 1):
+            _copy(rows, node, at + 1, node, at)
+        sizes[node] -= 1
+        state[N_ROWS] -= 1
+        _shrink_path(tree, path, row)
+    return n_missing
+
+
+@kernel
+def _shrink_path(tree: Tree, path: Int64Array, row: Int64Array) -> None:
+    """After a row has left its leaf: free what is empty, and narrow the zones that it bounded."""
+    _, sizes, children, fan_outs, _, zones, state = tree
+    child = children[path[1, 0], path[1, 1]]
+    gone = sizes[child] == 0
+    if gone:
+        sizes[child] = -2 - state[FREE_LEAF]
+        state[FREE_LEAF] = child
+    for level in range(1, state[HEIGHT] + 1):
+        node, place = path[level, 0], path[level, 1]
+        if gone:
+            fan_outs[node] -= 1
+            for at in range(place, fan_outs[node]):
+                _move_child(tree, node, at + 1, node, at)
+            gone = fan_outs[node] == 0 and level < state[HEIGHT]
+            if gone:
+                fan_outs[node] = -2 - state[FREE_NODE]
+                state[FREE_NODE] = node
+            continue
+        zone = zones[node, place]
+        n_features = zone.size // 2
+        bounds = False
+        for feature in range(n_features):
+            bounds |= row[feature] == zone[feature] or row[feature] == zone[n_features + feature]
+        if bounds:
+            _measure(tree, node, place, level)
+        else:
+            zone[2 * n_features] -= 1
+    while state[HEIGHT] > 1 and fan_outs[state[ROOT]] <= 1:
+        root = state[ROOT]
+        if fan_outs[root] == 0:
+            state[HEIGHT] = 1
+            return
+        state[ROOT] = children[root, 0]
+        state[HEIGHT] -= 1
+        fan_outs[root] = -2 - state[FREE_NODE]
+        state[FREE_NODE] = root
+
+
+@kernel
+def build_tree(tree: Tree, ordered: Int64Array) -> None:
+    """Fill an empty tree with rows [n, width] in ascending order, leaving room in every leaf. O(n).
+
+    Needs n // 48 + 1 leaves and twice n // 1152 + 16 nodes.
+    """
+    rows, sizes, children, fan_outs, begins, zones, state = tree
+    n_rows = ordered.shape[0]
+    state[N_ROWS] = n_rows
+    n_below = (n_rows + _FILL_LEAF - 1) // _FILL_LEAF
+    for leaf in range(n_below):
+        start = leaf * n_rows // n_below
+        stop = (leaf + 1) * n_rows // n_below
+        for at in range(start, stop):
+            for k in range(ordered.shape[1]):
+                rows[leaf, at - start, k] = ordered[at, k]
+        sizes[leaf] = stop - start
+    state[N_LEAVES] = n_below
+    state[HEIGHT] = 0
+    first_below = 0
+    while True:
+        state[HEIGHT] += 1
+        first = state[N_NODES]
+        n_nodes = max((n_below + _FILL_NODE - 1) // _FILL_NODE, 1)
+        for number in range(n_nodes):
+            node = first + number
+            start = number * n_below // n_nodes
+            stop = (number + 1) * n_below // n_nodes
+            fan_outs[node] = stop - start
+            for place in range(stop - start):
+                child = first_below + start + place
+                children[node, place] = child
+                if state[HEIGHT] == 1:
+                    _set_begin(begins, node, place, rows[child, 0])
+                else:
+                    _copy(begins, child, 0, node, place)
+                _measure(tree, node, place, state[HEIGHT])
+        state[N_NODES] += n_nodes
+        if n_nodes == 1:
+            state[ROOT] = first
+            return
+        first_below, n_below = first, n_nodes
+
+
+@kernel
+def all_rows(tree: Tree) -> Int64Array:
+    """All rows in ascending order. O(n)."""
+    rows, sizes, children, fan_outs, _, _, state = tree
+    out = np.empty((state[N_ROWS], rows.shape[2]), np.int64)
+    n_out = 0
+    stack = np.empty((64 * FAN_OUT, 2), np.int64)
+    stack[0, 0], stack[0, 1] = state[ROOT], state[HEIGHT]
+    n_stack = 1
+    while n_stack > 0:
+        n_stack -= 1
+        node, level = stack[n_stack, 0], stack[n_stack, 1]
+        if level == 0:
+            for at in range(sizes[node]):
+                for k in range(out.shape[1]):
+                    out[n_out, k] = rows[node, at, k]
+                n_out += 1
+            continue
+        for place in range(fan_outs[node] - 1, -1, -1):
+            stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
+            n_stack += 1
+    return out

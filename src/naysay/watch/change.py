@@ -1,0 +1,109 @@
+"""What a watch answers: what changed, and what stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.errors import UsageError
+from naysay.rule.model import Rule
+from naysay.watch.batch import Delta, Pairs
+from naysay.watch.keys import KeyValues
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a batch did to the violations of each rule.
+
+    `added` and `removed` are tables of rule, left and right: the rule's name (its text where it has none) and the keys
+    of the two rows; `right` is null for a one-row rule. A violation that went and came back in one batch is in
+    neither. `counts` has the number of violations that stand now. `repeated`: a batch of this id was applied before,
+    and nothing was done.
+    """
+
+    counts: Mapping[str, int]
+    n_rows: int
+    repeated: bool = False
+    batch_id: str | None = None
+    deltas: Mapping[str, Delta] = field(default_factory=dict, repr=False)
+    rules: Mapping[str, Rule] = field(default_factory=dict, repr=False)
+    keys: KeyValues | None = field(default=None, repr=False)
+
+    @property
+    def added(self) -> pa.Table:
+        return self._table({name: delta.added for name, delta in self.deltas.items()})
+
+    @property
+    def removed(self) -> pa.Table:
+        return self._table({name: delta.removed for name, delta in self.deltas.items()})
+
+    @property
+    def n_added(self) -> int:
+        return sum(len(delta.added) for delta in self.deltas.values())
+
+    @property
+    def n_removed(self) -> int:
+        return sum(len(delta.removed) for delta in self.deltas.values())
+
+    def _table(self, pairs: Mapping[str, Pairs]) -> pa.Table:
+        return pairs_table(pairs, self.rules, self.keys)
+
+    def __repr__(self) -> str:
+        if self.repeated:
+            return f"Change(batch {self.batch_id!r} was applied before)"
+        return f"Change({self.n_added:,} added, {self.n_removed:,} removed, {sum(self.counts.values()):,} standing)"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Everything that breaks a rule now: the number of violations and of rows in conflict by rule, and the pairs."""
+
+    counts: Mapping[str, int]
+    rows_in_conflict: Mapping[str, int]
+    n_rows: int
+    _pairs: Mapping[str, Pairs] | None = field(repr=False)
+    _rules: Mapping[str, Rule] = field(repr=False)
+    _keys: KeyValues | None = field(repr=False)
+    total_rows_in_conflict: int = 0
+
+    @property
+    def total(self) -> int:
+        """The number of violations of all rules."""
+        return sum(self.counts.values())
+
+    @property
+    def table(self) -> pa.Table:
+        """All violations: rule, left, right, as in `Change.added`."""
+        if self._pairs is None:
+            raise UsageError("this watch counts violations and keeps no pairs; make it with counting=False to list them")
+        return pairs_table(self._pairs, self._rules, self._keys)
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        return self.table.to_pandas()
+
+
+def pairs_table(pairs: Mapping[str, Pairs], rules: Mapping[str, Rule], keys: KeyValues | None) -> pa.Table:
+    """Violations of several rules as one table: rule, left, right."""
+    names = [name for name, found in pairs.items() if len(found)]
+    if keys is None:
+        return pa.table({"rule": pa.array([], pa.string()), "left": pa.array([]), "right": pa.array([])})
+    numbers = np.repeat(np.arange(len(names)), [len(pairs[name]) for name in names])
+    rule = pa.array(names, pa.string()).take(pa.array(numbers))
+    empty = np.empty(0, np.int64)
+    left = keys.take(np.concatenate([empty, *(pairs[name].left for name in names)]))
+    rights = []
+    for name in names:
+        right = keys.take(pairs[name].right)
+        rights.append(pa.nulls(len(right), right.type) if rules[name].is_one_row else right)
+    right = pa.concat_arrays(rights) if rights else left
+    return pa.table({"rule": rule, "left": left, "right": right})

@@ -1,0 +1,209 @@
+"""The default index: for each key a tree of zones, shared by the rules that it serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.errors import ResourceError
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls, Row
+from naysay.table.codes import Int64Array
+from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, joined
+from naysay.watch.columns import Coded, SpaceName
+from naysay.watch.intern import TupleTable
+from naysay.watch.side import Side, Sides, sides_of
+from naysay.watch.tree import ZoneTree
+
+# More violations than this in one change are a flood, which counting serves better.
+MAX_PAIRS = 100_000_000
+# Beyond so many features a shared tree's rows grow dear.
+_MAX_FEATURES = 6
+
+
+@dataclass(slots=True, eq=False)
+class SharedTree:
+    """The rows that have one key and pass one filter, with the features of all rules that search them."""
+
+    side: Side
+    features: list[Coded]
+    tree: ZoneTree
+    rules: set[str] = field(default_factory=set)
+
+    def rows(self, batch: Batch, groups: Groups, nulls: Nulls) -> Int64Array:
+        """The rows of a batch as the tree holds them."""
+        places = self.side.standing(batch, nulls)
+        codes = [batch.codes[column][places] for column in self.features] or [np.zeros(len(places), np.int64)]
+        columns = [groups.of(batch, self.side.key)[places], *codes, batch.slots[places]]
+        return np.ascontiguousarray(np.stack(columns, axis=1))
+
+    def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
+        """Where features of a rule stand in the tree's rows."""
+        return np.array([1 + self.features.index(column) for column in features], np.int64)
+
+    def serves(self, side: Side) -> bool:
+        """Whether the tree's order suits a rule: the key alone leads to rows that differ; orders need one of theirs."""
+        if self.side.key != side.key or self.side.filter != side.filter:
+            return False
+        if side.orders and (not self.features or self.features[0] not in side.orders):
+            return False
+        return len({*self.features, *side.features}) <= max(_MAX_FEATURES, len(side.features))
+
+
+class Groups:
+    """One number for each combination of key values. A single key column needs none: its codes serve."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[SpaceName, ...], TupleTable] = {}
+
+    def of(self, batch: Batch, key: tuple[Coded, ...]) -> Int64Array:
+        """The key of each row of a batch."""
+        if len(key) == 1:
+            return batch.codes[key[0]]
+        if key not in batch.groups:
+            batch.groups[key] = self._combine(batch, key)
+        return batch.groups[key]
+
+    def _combine(self, batch: Batch, key: tuple[Coded, ...]) -> Int64Array:
+        if not key:
+            return np.zeros(batch.n_rows, np.int64)
+        table = self._tables.setdefault(tuple(column.space for column in key), TupleTable(len(key)))
+        return table.add(np.ascontiguousarray(np.stack([batch.codes[column] for column in key], axis=1)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    sides: Sides
+    left: SharedTree
+    right: SharedTree
+
+
+class Forest:
+    """Trees of zones for rules about two rows. A change costs O(log n) a row and rule, and O(log n) a violation."""
+
+    def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
+        self.schema = schema
+        self.nulls = nulls
+        self._rules: dict[str, _Rule] = {}
+        self._trees: list[SharedTree] = []
+        self._groups = Groups()
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(shared.tree.n_bytes for shared in self._trees)
+
+    def add(self, name: str, join: Join, standing: Batch) -> None:
+        sides = sides_of(self.schema, join)
+        left = self._tree_for(sides.left, standing)
+        right = left if sides.right == sides.left else self._tree_for(sides.right, standing)
+        self._rules[name] = _Rule(sides, left, right)
+        left.rules.add(name)
+        right.rules.add(name)
+
+    def remove(self, name: str) -> None:
+        rule = self._rules.pop(name)
+        for shared in {id(shared): shared for shared in (rule.left, rule.right)}.values():
+            shared.rules.discard(name)
+            self._prune(shared)
+        self._trees = [shared for shared in self._trees if shared.rules]
+
+    def violations(self, name: str, standing: Batch) -> Pairs:
+        n_slots = int(standing.slots.max()) + 1 if standing.n_rows else 1
+        return self._search(self._rules[name], standing, Row.LEFT, np.zeros(n_slots, np.int64), -1)
+
+    def change(self, old: Batch, new: Batch, stamps: Int64Array) -> dict[str, Delta]:
+        removed = {name: self._touching(rule, old, stamps) for name, rule in self._rules.items()}
+        rows = [(shared, shared.rows(old, self._groups, self.nulls), shared.rows(new, self._groups, self.nulls))
+                for shared in self._trees]  # fmt: skip
+        for shared, gone, come in rows:
+            shared.tree.delete(gone)
+            shared.tree.insert(come)
+        try:
+            added = {name: self._touching(rule, new, stamps) for name, rule in self._rules.items()}
+        except ResourceError:
+            for shared, gone, come in rows:
+                shared.tree.delete(come)
+                shared.tree.insert(gone)
+            raise
+        return {name: Delta(removed[name], added[name]) for name in self._rules}
+
+    def _touching(self, rule: _Rule, batch: Batch, stamps: Int64Array) -> Pairs:
+        """All violations that some row of a batch, whose rows stand in the trees, takes part in."""
+        if batch.n_rows == 0:
+            return NO_PAIRS
+        stamps[batch.slots] = 1
+        try:
+            as_left = self._search(rule, batch, Row.LEFT, stamps, -1)
+            if rule.sides.symmetric:
+                outside = stamps[as_left.right] != 1
+                mirrored = Pairs(as_left.right[outside], as_left.left[outside])
+                return joined((as_left, mirrored))
+            return joined((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
+        finally:
+            stamps[batch.slots] = 0
+
+    def _search(self, rule: _Rule, batch: Batch, row: Row, stamps: Int64Array, skipped: int) -> Pairs:
+        """Violations with rows of the batch on one side, partners of a stamp left out."""
+        sides = rule.sides
+        own, other, shared = (
+            (sides.left, sides.right, rule.right) if row is Row.LEFT else (sides.right, sides.left, rule.left)
+        )
+        places = own.eligible(batch, self.nulls)
+        if len(places) == 0:
+            return NO_PAIRS
+        group = self._groups.of(batch, own.key)[places]
+        # Neighbours in the tree one after the other find its nodes in the cache.
+        order = np.argsort(group, kind="stable")
+        places, group = places[order], group[order]
+        at, partners, complete = shared.tree.list(
+            sides.boxes(batch, places, row, group),
+            shared.places_of(other.features),
+            len(other.orders),
+            self.nulls is Nulls.EQUAL,
+            batch.slots[places],
+            stamps,
+            skipped,
+            MAX_PAIRS,
+        )
+        if not complete:
+            raise ResourceError(
+                f"a rule has more than {MAX_PAIRS:,} violations in one change; "
+                "count them instead of keeping them (counting=True), or leave the rule out"
+            )
+        found = batch.slots[places][at]
+        return Pairs(found, partners) if row is Row.LEFT else Pairs(partners, found)
+
+    def _tree_for(self, side: Side, standing: Batch) -> SharedTree:
+        """A tree that serves the side: one that is there, with more features where it must, or a new one."""
+        for shared in self._trees:
+            if shared.serves(side):
+                missing = [column for column in dict.fromkeys(side.features) if column not in shared.features]
+                if missing:
+                    shared.features += missing
+                    self._fill(shared, standing)
+                return shared
+        shared = SharedTree(side, list(dict.fromkeys(side.features)), ZoneTree(0))
+        self._fill(shared, standing)
+        self._trees.append(shared)
+        return shared
+
+    def _prune(self, shared: SharedTree) -> None:
+        """Leave out features that no rule of the tree asks for any more."""
+        used: set[Coded] = set()
+        for name in shared.rules:
+            rule = self._rules[name]
+            used.update(rule.sides.left.features if rule.left is shared else ())
+            used.update(rule.sides.right.features if rule.right is shared else ())
+        kept = [column for column in shared.features if column in used]
+        if not shared.rules or len(kept) == len(shared.features):
+            return
+        rows = shared.tree.rows()
+        features = [rows[:, [1 + shared.features.index(column)]] for column in kept] or [np.zeros_like(rows[:, :1])]
+        shared.features, shared.tree = kept, ZoneTree(max(len(kept), 1))
+        shared.tree.insert(np.ascontiguousarray(np.concatenate([rows[:, :1], *features, rows[:, -1:]], axis=1)))
+
+    def _fill(self, shared: SharedTree, standing: Batch) -> None:
+        shared.tree = ZoneTree(max(len(shared.features), 1))
+        shared.tree.insert(shared.rows(standing, self._groups, self.nulls))

@@ -1,0 +1,163 @@
+"""The columns of a watched table: fixed by the first frame, and checked of every later one before anything changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from naysay.errors import TableError, UsageError
+from naysay.rule.nearest import nearest_name
+from naysay.table.frame import to_arrow
+from naysay.table.kind import Kind, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names and types of the columns, and which of them are the key.
+
+    A column that has held nothing but nulls may still have no type: the first frame with values gives it one.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def grown(self, frame: pa.Table) -> Layout:
+        """The same layout with the types that a frame brings for columns which had none."""
+        if not any(types.is_null(field.type) for field in self.schema):
+            return self
+        given = {field.name: canonical_type(field.type) for field in frame.schema}
+        fields = [
+            pa.field(field.name, given.get(field.name, field.type)) if types.is_null(field.type) else field
+            for field in self.schema
+        ]
+        return Layout(pa.schema(fields), self.key)
+
+    def conform(self, frame: pa.Table, what: str) -> pa.Table:
+        """The frame with exactly these columns; TableError where it lacks one, has another, or of another type."""
+        if frame.schema.equals(self.schema):
+            return frame
+        repeated = _repeated(frame.column_names)
+        if repeated:
+            raise TableError(f"{what}: more than one column is named {repeated[0]!r}")
+        self._check_names(frame, what)
+        columns = [_cast(frame.column(field.name), field, what) for field in self.schema]
+        return pa.table(columns, schema=self.schema)
+
+    def conform_keys(self, keys: Any, what: str) -> pa.Table:
+        """The key columns of a frame, or a list or array of the values of a single key column."""
+        fields = [self.schema.field(name) for name in self.key]
+        if _is_frame(keys):
+            frame = to_arrow(keys)
+            missing = [name for name in self.key if name not in frame.column_names]
+            if missing:
+                raise TableError(f"{what}: the key column {missing[0]!r} is missing")
+            columns = [_cast(frame.column(field.name), field, what) for field in fields]
+        elif len(fields) == 1:
+            columns = [_key_values(keys, fields[0], what)]
+        else:
+            raise UsageError(f"{what}: give a frame with the key columns {', '.join(map(repr, self.key))}")
+        return pa.table(columns, schema=pa.schema(fields))
+
+    def _check_names(self, frame: pa.Table, what: str) -> None:
+        missing = [name for name in self.names if name not in frame.column_names]
+        if missing:
+            raise TableError(f"{what}: the column {missing[0]!r} is missing; the table has it since its first frame")
+        unknown = [name for name in frame.column_names if name not in self.names]
+        if unknown:
+            raise TableError(f"{what}: the column {unknown[0]!r} is new{_hint(unknown[0], self.names)}")
+
+
+def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
+    """The layout that a first frame sets."""
+    repeated = _repeated(frame.column_names)
+    if repeated:
+        raise TableError(f"more than one column is named {repeated[0]!r}; rename all but one")
+    fields = [pa.field(field.name, canonical_type(field.type)) for field in frame.schema]
+    schema = pa.schema(fields)
+    for name in key:
+        if name not in schema.names:
+            raise UsageError(f"the key column {name!r} is not in the table{_hint(name, schema.names)}")
+        if kind_of(schema.field(name).type) is Kind.OTHER:
+            raise TableError(f"the key column {name!r} has type {schema.field(name).type}, which has no equality here")
+    return Layout(schema, tuple(key))
+
+
+def canonical_type(type_: pa.DataType) -> pa.DataType:
+    """The type that values are kept in: encodings are undone, and all text is large_string."""
+    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
+        return canonical_type(type_.value_type)
+    if types.is_string(type_) or types.is_string_view(type_):
+        return pa.large_string()
+    return type_
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    near = nearest_name(name, names)
+    return f"; did you mean {near!r}?" if near else f"; the columns are {', '.join(map(repr, names))}"
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArray:
+    given = column.type
+    if given.equals(field.type):
+        return column
+    if types.is_null(given):
+        return pa.chunked_array([pa.nulls(len(column), field.type)])
+    if not canonical_type(given).equals(field.type):
+        raise TableError(
+            f"{what}: column {field.name!r} has type {given}, but the table has held {field.type} since its first "
+            "frame; cast it"
+        )
+    try:
+        return _decoded(column).cast(field.type)
+    except pa.ArrowException as error:
+        raise TableError(f"{what}: column {field.name!r} cannot be read: {error}") from error
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without dictionaries and run ends, chunk by chunk: dictionaries may differ and hold nulls."""
+    if types.is_dictionary(column.type):
+        value_type = column.type.value_type
+        chunks = [_undo_dictionary(chunk) for chunk in column.chunks]
+        return _decoded(pa.chunked_array(chunks, value_type))
+    if types.is_run_end_encoded(column.type):
+        value_type = column.type.value_type
+        chunks = [pa.compute.run_end_decode(chunk) for chunk in column.chunks]
+        return _decoded(pa.chunked_array(chunks, value_type))
+    return column
+
+
+def _undo_dictionary(chunk: pa.DictionaryArray) -> pa.Array:
+    return chunk.dictionary.take(chunk.indices)
+
+
+def _is_frame(keys: Any) -> bool:
+    if isinstance(keys, (pa.Array, pa.ChunkedArray, list, tuple, np.ndarray)):
+        return False
+    # A pandas or Polars series speaks Arrow's interface too, but it has no columns.
+    return hasattr(keys, "columns") or hasattr(keys, "schema") or hasattr(keys, "column_names")
+
+
+def _key_values(keys: Any, field: pa.Field, what: str) -> pa.ChunkedArray:
+    try:
+        if isinstance(keys, pa.ChunkedArray):
+            return _cast(keys, field, what)
+        if isinstance(keys, (list, tuple)):
+            return pa.chunked_array([pa.array(keys, field.type)])
+        array = keys if isinstance(keys, pa.Array) else pa.array(keys)
+        return _cast(pa.chunked_array([array]), field, what)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise TableError(f"{what}: these are no values of the key column {field.name!r} ({field.type}): {error}") from None
