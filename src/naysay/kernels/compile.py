@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numba
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _sources_digest() -> str:
+    """A digest of all kernels and of who compiles them: the name of the folder that compiled code is kept in.
+
+    numba looks only at a kernel's own file to tell whether kept code is still right, not at the kernels that it calls
+    in other files; so any change to any of them means another folder.
+    """
+    digest = hashlib.sha256(f"{sys.version} {version('numba')} {version('numpy')}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _private_folder() -> Path | None:
@@ -17,8 +33,8 @@ def _private_folder() -> Path | None:
     if os.environ.get("NAYSAY_NO_CACHE"):
         return None
     base = os.environ.get("NAYSAY_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "naysay" / f"numba-{sys.version_info[0]}{sys.version_info[1]}"
     try:
+        folder = Path(base).expanduser() / "naysay" / f"kernels-{_sources_digest()}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
         if status.st_uid != os.getuid():
@@ -28,18 +44,12 @@ def _private_folder() -> Path | None:
         probe = folder / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except (OSError, RuntimeError, AttributeError):
+    except (OSError, RuntimeError, AttributeError, PackageNotFoundError):
         return None
     return folder
 
 
-_folder = _private_folder()
-if _folder is not None:
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(_folder))
-
-import numba  # noqa: E402  (the cache folder must be known before numba reads its settings)
-
-_CACHE = _folder is not None and os.environ.get("NUMBA_CACHE_DIR") == str(_folder)
+_FOLDER = _private_folder()
 
 
 def kernel(function: Function) -> Function:
@@ -48,5 +58,11 @@ def kernel(function: Function) -> Function:
     Compiled code is kept in a private folder where there is one; where there is none it is compiled again in
     each process. Importing a kernel never fails for want of a folder.
     """
-    compiled: Function = numba.njit(nogil=True, cache=_CACHE, error_model="numpy")(function)
+    # numba takes the folder when it decorates; the process's own setting is put back for everybody else's functions.
+    setting = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_FOLDER or setting)
+    try:
+        compiled: Function = numba.njit(nogil=True, cache=_FOLDER is not None, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = setting
     return compiled
