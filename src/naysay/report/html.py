@@ -10,13 +10,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from naysay.report.page import page_of
+from naysay.report.page import Room, page_of
 from naysay.report.version import installed_version
 from naysay.verbs.result import Report
 
-# A page larger than this is written again with half as many pairs, until it is small or has one pair a rule.
+# A page larger than this is written again with less on it, until it is small enough or has the least.
 _LARGEST = 480_000
-_N_PAIRS = 50
+_ROOM = (Room(50), Room(25), Room(12), Room(12, labels=False), Room(5, labels=False), Room(1, labels=False))
 
 
 def write_page(report: Report, path: Path) -> None:
@@ -25,22 +25,21 @@ def write_page(report: Report, path: Path) -> None:
 
 def to_html(report: Report) -> str:
     """The report as the text of an HTML document."""
-    n_pairs = _N_PAIRS
-    while True:
-        text = _render(report, n_pairs)
-        if len(text.encode()) <= _LARGEST or n_pairs == 1:
-            return text
-        n_pairs //= 2
+    for room in _ROOM:
+        text = _render(report, room)
+        if len(text.encode()) <= _LARGEST:
+            break
+    return text
 
 
-def _render(report: Report, n_pairs: int) -> str:
+def _render(report: Report, room: Room) -> str:
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     return _environment().get_template("page.html.jinja").render(
-        page=page_of(report, n_pairs),
+        page=page_of(report, room),
         policy=policy,
         style=Markup(style),
         script=Markup(script),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from naysay.errors import UsageError
+from naysay.errors import RuleError, UsageError
 from naysay.report.version import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
 from naysay.verbs.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
@@ -105,7 +105,7 @@ def from_json(document: Any) -> Report:
         raise UsageError(f"this report was written by a newer naysay ({document.get('naysay')}); upgrade to read it")
     try:
         return _report(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuleError) as error:
         raise UsageError(f"this report of naysay check is damaged: {type(error).__name__} {error}") from error
 
 

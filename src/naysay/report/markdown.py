@@ -20,7 +20,7 @@ def to_markdown(report: Report) -> str:
     facts = [counted(report.n_rows, "row"), f"{report.engine} engine", duration(report.seconds)]
     parts = [
         f"### {headline(report)}",
-        f"{escaped(source_name(report))}: {', '.join(facts)}",
+        f"{escaped(source_name(report))}: {escaped(', '.join(facts))}",
         _table(report),
         *(_pairs(result, report) for _, result in worst_first(report) if result.sample),
     ]

@@ -44,6 +44,14 @@ _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """How much has room on a page: so many pairs a rule, and labels on the bars of charts."""
+
+    n_pairs: int
+    labels: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A value as the text before, inside and after the part that differs from the other row's."""
 
@@ -122,8 +130,8 @@ class Page:
     notes: tuple[str, ...]
 
 
-def page_of(report: Report, n_pairs: int) -> Page:
-    """Lay out a report, with at most so many pairs a rule."""
+def page_of(report: Report, room: Room) -> Page:
+    """Lay out a report in the room that there is."""
     names = rule_names(report)
     worst = min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
     return Page(
@@ -137,7 +145,7 @@ def page_of(report: Report, n_pairs: int) -> Page:
             duration(report.seconds),
         ),
         tiles=tuple(_tiles(report)),
-        cards=tuple(_card(place, result, report, n_pairs) for place, result in worst_first(report)),
+        cards=tuple(_card(place, result, report, room) for place, result in worst_first(report)),
         busiest=tuple(
             BusyRow(
                 name=shortened(named(row.identity), _LONGEST_VALUE),
@@ -189,11 +197,11 @@ def _notes(report: Report) -> Iterator[str]:
     yield "A violation is an ordered pair of rows; a pair that breaks a rule both ways round counts twice."
 
 
-def _card(place: int, result: RuleResult, report: Report, n_pairs: int) -> Card:
+def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
     rule = result.rule
-    sample = result.sample[:n_pairs]
+    sample = result.sample[: room.n_pairs]
     pairs = tuple(_pair_cells(result, pair) for pair in sample)
-    bars, caption = _chart(result, report.n_rows)
+    bars, caption = _chart(result, report.n_rows, room)
     return Card(
         anchor=anchor(place),
         outcome=outcome(result).value,
@@ -236,7 +244,7 @@ def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     return f"{counted(n_shown, noun)} of {counted(result.violations, 'violation')}"
 
 
-def _chart(result: RuleResult, n_rows: int) -> tuple[tuple[Bar, ...], str]:
+def _chart(result: RuleResult, n_rows: int, room: Room) -> tuple[tuple[Bar, ...], str]:
     """Bars of the rows in conflict over the table, first rows left, and a line of text."""
     counts = result.where
     if not counts or not any(counts):
@@ -248,9 +256,9 @@ def _chart(result: RuleResult, n_rows: int) -> tuple[tuple[Bar, ...], str]:
         if count:
             first, last = -(-place * n_rows // len(counts)), -(-(place + 1) * n_rows // len(counts)) - 1
             height = max(_CHART_HEIGHT * count / tallest, 1.5)
-            label = f"rows {first:,} to {last:,}: {count:,} in conflict"
-            x, y = round((place + 1 / 16) * width, 2), round(_CHART_HEIGHT - height, 2)
-            bars.append(Bar(x, y, round(width * 7 / 8, 2), round(height, 2), label))
+            label = f"rows {first:,} to {last:,}: {count:,} in conflict" if room.labels else ""
+            x, y = round((place + 1 / 16) * width, 1), round(_CHART_HEIGHT - height, 1)
+            bars.append(Bar(x, y, round(width * 7 / 8, 1), round(height, 1), label))
     caption = f"Where the rows in conflict lie, from the first row to the last; the tallest bar is {tallest:,} of "
     return tuple(bars), caption + f"{counted(-(-n_rows // len(counts)), 'row')}."
 

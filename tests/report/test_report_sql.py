@@ -1,0 +1,145 @@
+"""Rules as SQL: DuckDB, asked with the queries, answers what the oracle answers."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from naysay.errors import UsageError
+from naysay.report.sql import Dialect, Query, notes, to_sql
+from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, parse
+
+# Columns of one type each, so that any two of a type compare; names that would end a sloppy quotation.
+NAMES = {"number": ["n", 'n"2', "select"], "text": ["x y", "x'; drop table t; --"], "day": ["d"]}
+VALUES: dict[str, list[Any]] = {
+    "number": [None, -1, 0, 1, 2**53 + 1],
+    "text": [None, "", "a", "b", "it's", "ä", "\\", '"'],
+    "day": [None, datetime.date(2024, 1, 31), datetime.date(1969, 12, 31)],
+}
+TYPES = {"number": pa.int64(), "text": pa.string(), "day": pa.date32()}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    n_rows = draw(st.integers(0, 7))
+    columns = {"id": pa.array(range(n_rows), pa.int64())}
+    for kind, names in NAMES.items():
+        for name in names:
+            values = draw(st.lists(st.sampled_from(VALUES[kind]), min_size=n_rows, max_size=n_rows))
+            columns[name] = pa.array(values, TYPES[kind])
+    return pa.table(columns)
+
+
+@st.composite
+def predicates(draw: st.DrawFn) -> Predicate:
+    kind = draw(st.sampled_from(sorted(NAMES)))
+    left = Column(draw(st.sampled_from(Row)), draw(st.sampled_from(NAMES[kind])))
+    if draw(st.booleans()) and draw(st.booleans()):
+        values = [value for value in VALUES[kind] if value is not None]
+        return Predicate(left, draw(st.sampled_from(Op)), Constant(draw(st.sampled_from(values))))
+    right = Column(left.row.other, draw(st.sampled_from(NAMES[kind])))
+    return Predicate(left, draw(st.sampled_from(Op)), right)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    rule = Rule(tuple(draw(st.lists(predicates(), min_size=1, max_size=3))))
+    if all(column.row is Row.RIGHT for column in rule.columns):
+        return Rule(tuple(predicate.swapped() for predicate in rule.predicates))
+    return rule
+
+
+def asked(table: pa.Table, text: str) -> list[dict[str, Any]]:
+    with duckdb.connect() as connection:
+        connection.register("arrow_table", table)
+        connection.execute('create schema "a.b"; create table "a.b"."my ""table" as select * from arrow_table')
+        connection.execute('create view "my ""table" as select * from "a.b"."my ""table"')
+        answer = connection.execute(text)
+        names = [column[0] for column in answer.description]
+        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+@given(tables(), rules(), st.sampled_from(Nulls), st.booleans())
+def test_duckdb_answers_as_the_oracle(table: pa.Table, rule: Rule, nulls: Nulls, with_key: bool) -> None:
+    expected = naive.violations(table.to_pylist(), rule, nulls)
+    query = Query('my "table', ("id",) if with_key else (), nulls)
+    found = asked(table, to_sql(rule, Dialect.DUCKDB, query))
+    if rule.is_one_row:
+        pairs = {(row["id"],) for row in found}
+    else:
+        name = "id" if with_key else "naysay_row"
+        pairs = {(row[f"left_{name}"], row[f"right_{name}"]) for row in found}
+    assert pairs == expected
+    assert len(found) == len(expected)
+    (counted,) = asked(table, to_sql(rule, Dialect.DUCKDB, Query('my "table', query.key, nulls, count=True)))
+    assert counted["violations"] == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "query", "expected"),
+    [
+        (
+            "zip: ZipCode -> City",
+            Dialect.SPARK,
+            Query("lake.people"),
+            "-- zip\n-- not(t.ZipCode == s.ZipCode and t.City != s.City)\n"
+            "select t.`ZipCode` as `left_ZipCode`,\n       t.`City` as `left_City`,\n"
+            "       s.`ZipCode` as `right_ZipCode`,\n       s.`City` as `right_City`\n"
+            "from `lake`.`people` as t\njoin `lake`.`people` as s\n"
+            "  on t.`ZipCode` = s.`ZipCode`\n and t.`City` <> s.`City`;",
+        ),
+        (
+            "not(t.a == 'it\\'s' and t.b >= timestamp '2024-01-31 00:00:00+01:00')",
+            Dialect.POSTGRES,
+            Query(nulls=Nulls.EQUAL, count=True),
+            "-- not(t.a == \"it's\" and t.b >= timestamp '2024-01-31 00:00:00+01:00')\n"
+            "select count(*) as violations\nfrom \"data\" as t\n"
+            "where t.\"a\" is not distinct from 'it''s' collate \"C\"\n"
+            "  and t.\"b\" >= timestamptz '2024-01-31 00:00:00+01:00';",
+        ),
+        (
+            "not(t.a == 'it\\'s \\\\ here' and t.b > 0.1)",
+            Dialect.SPARK,
+            Query(),
+            "-- not(t.a == \"it's \\\\ here\" and t.b > 0.1)\n"
+            "select t.*\nfrom `data` as t\nwhere t.`a` = 'it\\'s \\\\ here'\n  and t.`b` > 0.1;",
+        ),
+        (
+            "key(a)",
+            Dialect.POSTGRES,
+            Query(key=("id", "part"), count=True),
+            '-- not(t.a == s.a)\nselect count(*) as violations\nfrom "data" as t\njoin "data" as s\n'
+            '  on t."a" = s."a"\n'
+            ' and not (t."id" is not distinct from s."id" and t."part" is not distinct from s."part");',
+        ),
+    ],
+)
+def test_dialects(text: str, dialect: Dialect, query: Query, expected: str) -> None:
+    assert to_sql(parse(text), dialect, query) == expected
+
+
+def test_a_name_cannot_leave_its_comment() -> None:
+    rule = Rule(parse("key(a)").predicates, name="x\ndrop table data; --\r\u2028y")
+    first, *rest = to_sql(rule, Dialect.DUCKDB, Query()).split("\n")
+    assert first == "-- x drop table data; --  y"
+    assert rest[0] == "-- not(t.a == s.a)"
+
+
+def test_what_sql_cannot_say_is_refused() -> None:
+    with pytest.raises(UsageError, match="--key"):
+        to_sql(parse("key(a)"), Dialect.SPARK, Query())
+    with pytest.raises(UsageError, match="NUL"):
+        to_sql(parse('not(t.a == "\\0")'), Dialect.POSTGRES, Query())
+
+
+def test_differences_are_named() -> None:
+    assert not list(notes(parse("a -> b"), Dialect.DUCKDB))
+    assert "collation" in next(notes(parse("ordered(a, b)"), Dialect.POSTGRES))
+    assert "2^53" in next(notes(parse("not(t.a == s.b)"), Dialect.DUCKDB))
