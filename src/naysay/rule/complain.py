@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,7 +11,12 @@ from naysay.rule.nearest import nearest_name
 from naysay.rule.scan import Scanner, shortened
 
 _WORD = re.compile(r"\w+")
-_ODD_NAME = re.compile(r"[^\s=!<>~≠≤≥,&∧)\]}]+")
+_ODD_NAME = re.compile(r"(?:\([^()]*\)|[^\s=!<>~≠≤≥,&∧()\[\]{}])+")
+_ROW_LIKE = re.compile(r"[a-z]\d?|left|right|row\d?")
+_SPACED_NAME = re.compile(r"([^\W\d]\w*['′’]*)\s*\.\s*(\w+)\s*\Z")
+_WORDS = re.compile(r"\w+(?: +\w+)*")
+_SIGNS = re.compile(r"[=!<>]+")
+_COMPARED = re.compile(r"(==?|!=|<>|<=?|>=?|≠|≤|≥)\s*(?:([^\W\d]\w*)|(\S+))\s*\Z")
 _NUMBERLIKE = re.compile(r"[+-]?\.?\d[\w.]*")
 _ROWS = re.compile(r"[^\W\d]\w*['′’]*\s*[.\[]")
 _OPERATORS = {
@@ -19,9 +25,7 @@ _OPERATORS = {
     "===": "==",
     "!==": "!=",
     "=!": "!=",
-    "~=": "!=",
     "!": "!=",
-    "~": "!=",
     "><": "<>",
     ":=": "==",
     "=:": "==",
@@ -29,7 +33,6 @@ _OPERATORS = {
     "<<": "<",
     ">>": ">",
     "<=>": "==",
-    "=~": "==",
 }
 _NULLS = {"null", "none", "na", "nil", "missing", "nat"}
 _COMPARING_WORDS = {
@@ -54,6 +57,9 @@ _UNSUPPORTED_WORDS = {
     "contains": "A rule compares whole values; put what it contains into a column of its own.",
     "matches": "A rule compares whole values; put the match into a column of its own.",
 }
+_OWN_COLUMN = "Put the result into a column of its own and compare that."
+_TIMESTAMP = "timestamp '2024-01-31 13:45:00'"
+_COMPARISONS = "It is one of = != < <= > >=."
 _FORMS = "A rule is not(t.A == s.A and t.B != s.B), key(A, B), A -> B, ordered(A, B by C) or no_overlap(A, B by C)."
 _EXAMPLES = {
     "key": "key(A, B)",
@@ -84,24 +90,55 @@ def no_operand(scanner: Scanner) -> NoReturn:
         scanner.fail(position, "the rule ends where a column or a constant should follow", "Is a ) missing?")
     number = _NUMBERLIKE.match(rest)
     if number is not None:
-        text = shortened(number.group())
-        scanner.fail(position, f"{text!r} is not a number", f"As text it is '{text}'; numbers are 12, -1.5 or 2e9.")
+        _wrong_number(scanner, position, number.group())
     word = _WORD.match(rest)
     if word is not None:
         _word_as_operand(scanner, position, word.group())
-    if rest[0] in "“”„‘«»":
-        scanner.fail(position, f"{rest[0]} does not open a text", "Use straight quotes: 'text' or \"text\".")
-    if rest[0] in "+-*/%":
-        scanner.fail(position, "a rule does not calculate", "Put the result into a column of its own and compare that.")
     if rest[0] in "¬!":
         _inner_not(scanner, position)
-    if rest[0] in "$?@{:":
-        scanner.fail(position, f"{rest[0]!r} does not begin a column or a constant", "A rule has no parameters.")
+    if rest[0] in "=<>":
+        _parted_operator(scanner, position, rest)
+    if rest[0] in "+-" and rest[1:].lstrip()[:1].isdigit():
+        scanner.fail(position, "a sign stands directly before its number", "Write -5 or +5.")
+    hint = ""
+    for characters, message, hint in _NO_OPERAND:
+        if rest[0] in characters:
+            scanner.fail(position, message.format(rest[0]), hint)
     scanner.fail(position, f"a column such as t.A, or a constant, should stand before {rest[0]!r}")
 
 
+_NO_OPERAND = (
+    ("“”„‘’«»", "{} does not open a text", "Use straight quotes: 'text' or \"text\"."),
+    ("+-*/%", "a rule does not calculate", _OWN_COLUMN),
+    ("$?@{:", "'{}' does not begin a column or a constant", "A rule has no parameters."),
+    ("(", "a parenthesis stands around whole predicates", "Write (t.A == s.A), or no parenthesis at all."),
+    ("[", "a rule compares single values, not lists", "Write one rule for each value."),
+    ("`", "backticks stand after a row", "The column is t.`Name`; a text stands in straight quotes."),
+)
+
+
+def _wrong_number(scanner: Scanner, position: int, text: str) -> NoReturn:
+    text = shortened(text)
+    hint = f"As text it is '{text}'; numbers are 12, -1.5 or 2e9."
+    if re.fullmatch(r"\d+\.\d+\.\d+", text):
+        hint = f"A date is written date '2024-01-31'; as text it is '{text}'."
+    scanner.fail(position, f"{text!r} is not a number", hint)
+
+
+def _parted_operator(scanner: Scanner, position: int, rest: str) -> NoReturn:
+    """`< >` for `<>`, and an operator where an operand should stand."""
+    before = scanner.text[:position].rstrip()
+    first = before[len(before.rstrip("=!<>")) :]
+    signs = _SIGNS.match(rest)
+    second = signs.group() if signs is not None else ""
+    if first and first + second in ("==", "<>", "<=", ">="):
+        scanner.fail(position, f"a space inside the comparison {first + second}", f"Write {first + second}.")
+    scanner.fail(position, f"a column such as t.A, or a constant, should stand before {second!r}")
+
+
 def _word_as_operand(scanner: Scanner, position: int, word: str) -> NoReturn:
-    lower = word.lower()
+    lower, short = word.lower(), shortened(word)
+    after = scanner.text[position + len(word) : scanner.end]
     if lower in _NULLS:
         scanner.fail(
             position,
@@ -112,25 +149,28 @@ def _word_as_operand(scanner: Scanner, position: int, word: str) -> NoReturn:
         _inner_not(scanner, position)
     if lower in ("and", "or"):
         scanner.fail(position, f"a predicate is missing before {word!r}")
-    if lower in ("date", "time", "timestamp", "datetime", "decimal", "interval"):
+    if lower in ("date", "time", "timestamp", "datetime", "decimal"):
         scanner.fail(position, f"{word} is not followed by a quoted text", _example(lower))
-    if scanner.text.startswith("(", position + len(word), scanner.end):
+    if after.startswith("("):
+        scanner.fail(position, f"a rule has no function {short!r}", _OWN_COLUMN)
+    if after.lstrip()[:1] in ("'", '"') and after.strip():
         scanner.fail(
             position,
-            f"a rule has no function {shortened(word)!r}",
-            "Put the result into a column of its own and compare that.",
+            f"{short!r} before a quoted text means nothing",
+            "Before a text stand date, time, timestamp or decimal.",
         )
-    scanner.fail(
-        position,
-        f"{shortened(word)!r} is neither a column of a row nor a constant",
-        f"The column is t.{shortened(word)}; the text is '{shortened(word)}' in quotes.",
-    )
+    if after.startswith(("->", ":")):
+        scanner.fail(position + len(word), "a dot stands between row and column", f"Write {short}.Name.")
+    if _ROW_LIKE.fullmatch(word):
+        hint = f"A column of the row {short} is {short}.Name; the text is '{short}' in quotes."
+    else:
+        hint = f"The column is t.{short}; the text is '{short}' in quotes."
+    scanner.fail(position, f"{short!r} is neither a column of a row nor a constant", hint)
 
 
 def _example(word: str) -> str:
-    examples = {"date": "'2024-01-31'", "time": "'13:45:00'", "decimal": "'0.10'"}
-    kind = word if word in examples else "timestamp"
-    return f"Write {kind} {examples.get(kind, repr('2024-01-31 13:45:00'))}."
+    examples = {"date": "date '2024-01-31'", "time": "time '13:45:00'", "decimal": "decimal '0.10'"}
+    return f"Write {examples.get(word, _TIMESTAMP)}."
 
 
 def _inner_not(scanner: Scanner, position: int) -> NoReturn:
@@ -146,46 +186,59 @@ def no_operator(scanner: Scanner) -> NoReturn:
     position = scanner.skip()
     rest = scanner.text[position : scanner.end]
     if not rest or rest[0] in ")]}":
-        scanner.fail(position, "a comparison is missing here", "A predicate is t.A == s.A, with = != < <= > >=.")
+        hint = "A predicate is t.A == s.A, with = != < <= > >=."
+        if re.search(r"\d,\d{3}\Z", scanner.text[:position]):
+            hint = "A number is written without commas: 1000."
+        scanner.fail(position, "a comparison is missing here", hint)
     word = _WORD.match(rest)
     if word is not None:
-        lower = word.group().lower()
-        if lower in _COMPARING_WORDS:
-            _word_as_operator(scanner, position, rest, word.group())
-        if lower in _UNSUPPORTED_WORDS:
-            scanner.fail(position, f"a rule does not have {word.group()!r}", _UNSUPPORTED_WORDS[lower])
-        if lower in ("and", "or"):
-            scanner.fail(position, f"a comparison is missing before {word.group()!r}")
-        scanner.fail(
-            position,
-            f"a comparison should stand before {shortened(word.group())!r}",
-            'A name with a space is quoted: t["Phone No"].',
-        )
+        _word_as_operator(scanner, position, rest, word.group())
+    if rest.startswith(("->", "→", "⇒")):
+        _implication(scanner, position)
     if rest[0] in "+-*/%^|":
-        scanner.fail(position, "a rule does not calculate", "Put the result into a column of its own and compare that.")
-    scanner.fail(position, f"a comparison should stand before {rest[0]!r}", "It is one of = != < <= > >=.")
+        scanner.fail(position, "a rule does not calculate", _OWN_COLUMN)
+    scanner.fail(position, f"a comparison should stand before {rest[0]!r}", _COMPARISONS)
 
 
 def _word_as_operator(scanner: Scanner, position: int, rest: str, word: str) -> NoReturn:
-    following = rest[len(word) :].split(None, 2)
-    negated = following[:1] and following[0].lower() == "not"
-    if word.lower() == "is" and any(part.lower() in _NULLS for part in following[: 2 if negated else 1]):
+    words = [found.group().lower() for found in itertools.islice(_WORD.finditer(rest), 3)]
+    plain = [found for found in words if found != "not"] or [""]
+    if words[0] == "is" and len(plain) > 1 and plain[1] in _NULLS:
         scanner.fail(
             position,
             "a rule cannot ask whether a value is null",
             "A comparison with null is false by default, so t.A == t.A is true exactly where A is not null.",
         )
-    meant = "!=" if negated else _COMPARING_WORDS[word.lower()]
-    scanner.fail(position, f"{word!r} is not a comparison", f"Write {meant}.")
+    if words[0] in _COMPARING_WORDS:
+        meant = "!=" if words[1:2] == ["not"] else _COMPARING_WORDS[words[0]]
+        scanner.fail(position, f"{word!r} is not a comparison", f"Write {meant}.")
+    if plain[0] in _UNSUPPORTED_WORDS:
+        scanner.fail(position, f"a rule has no {plain[0]!r}", _UNSUPPORTED_WORDS[plain[0]])
+    if words[0] in ("and", "or"):
+        scanner.fail(position, f"a comparison is missing before {word!r}")
+    name = _SPACED_NAME.search(scanner.text, max(0, position - 100), position)
+    spaced = _WORDS.match(rest)
+    hint = _COMPARISONS
+    if name is not None and spaced is not None and not _ROWS.match(rest):
+        hint = f'A name with a space is quoted: {name.group(1)}["{name.group(2)} {shortened(spaced.group())}"].'
+    scanner.fail(position, f"a comparison should stand before {shortened(word)!r}", hint)
+
+
+def _implication(scanner: Scanner, position: int) -> NoReturn:
+    scanner.fail(
+        position,
+        "a rule does not imply, it denies",
+        "'if P then Q' is not(P and the opposite of Q); for columns alone write A, B -> C.",
+    )
 
 
 def wrong_operator(scanner: Scanner, position: int, text: str) -> NoReturn:
     meant = _OPERATORS.get(text)
-    hint = f"Write {meant}." if meant else "It is one of = != < <= > >=."
+    hint = f"Write {meant}." if meant else _COMPARISONS
     scanner.fail(position, f"{shortened(text)!r} is not a comparison", hint)
 
 
-def chained(scanner: Scanner, position: int) -> NoReturn:
+def chained(scanner: Scanner) -> NoReturn:
     scanner.fail(
         scanner.skip(), "a second comparison follows the first", "Write a < b and b < c in place of a < b < c."
     )
@@ -215,13 +268,14 @@ def no_column(scanner: Scanner, row: str, opening: str) -> NoReturn:
 def third_row(scanner: Scanner, position: int, row: str, names: Sequence[str]) -> NoReturn:
     scanner.fail(
         position,
-        f"a third row {shortened(row)!r} beside {names[0]!r} and {names[1]!r}",
+        f"a third row {shortened(row)!r} beside {shortened(names[0])!r} and {shortened(names[1])!r}",
         "A rule speaks of one row or of two.",
     )
 
 
 def undeclared_row(scanner: Scanner, position: int, row: str, declared: Sequence[str]) -> NoReturn:
-    scanner.fail(position, f"the row {shortened(row)!r} is not among the rows announced: {', '.join(declared)}")
+    announced = shortened(", ".join(declared))
+    scanner.fail(position, f"the row {shortened(row)!r} is not among the rows announced: {announced}")
 
 
 def no_join(scanner: Scanner, opening: str) -> NoReturn:
@@ -230,20 +284,28 @@ def no_join(scanner: Scanner, opening: str) -> NoReturn:
     rest = scanner.text[position : scanner.end]
     if not rest:
         scanner.fail(position, f"the {opening} is never closed", "A rule in a rules file stands on one line.")
-    word = _WORD.match(rest)
-    if (word is not None and word.group().lower() in ("or", "xor")) or rest[0] in "|∨":
+    found = _WORD.match(rest)
+    word = found.group().lower() if found is not None else ""
+    if word in ("or", "xor") or rest[0] in "|∨":
         scanner.fail(position, "a rule joins its predicates by 'and' alone", "Write one rule for each side of 'or'.")
-    if rest.startswith(("->", "=>", "→", "⇒")) or (word is not None and word.group().lower() in ("implies", "then")):
-        scanner.fail(
-            position,
-            "a rule does not imply, it denies",
-            "if P then Q is not(P and the opposite of Q); for columns alone write A, B -> C.",
-        )
-    if rest[0] in "+-*/%":
-        scanner.fail(position, "a rule does not calculate", "Put the result into a column of its own and compare that.")
+    if rest.startswith(("->", "=>", "→", "⇒")) or word in ("implies", "then"):
+        _implication(scanner, position)
     if rest[0] in ")]}":
         scanner.fail(position, f"{rest[0]} does not close {opening}")
-    scanner.fail(position, f"'and' or a closing parenthesis should stand before {scanner.here()}")
+    if re.match(r"-\d\d?-\d", rest):
+        scanner.fail(position, "a date is a quoted text after 'date'", "Write date '2024-01-31'.")
+    if rest[0] in "+-*/%":
+        scanner.fail(position, "a rule does not calculate", _OWN_COLUMN)
+    hint = _joining_hint(scanner.text[position - 1], rest)
+    scanner.fail(position, f"'and' or a closing parenthesis should stand before {scanner.here()}", hint)
+
+
+def _joining_hint(before: str, rest: str) -> str:
+    if before in ("'", '"') and not rest[0].isspace():
+        return f"Inside a text in {before}...{before}, a {before} is written {before}{before} or \\{before}."
+    if rest[0].isdigit():
+        return "A number is written without spaces: 1000."
+    return "A time of day is written time '13:45:00'." if rest[0] == ":" else ""
 
 
 def after_rule(scanner: Scanner) -> NoReturn:
@@ -257,7 +319,12 @@ def after_rule(scanner: Scanner) -> NoReturn:
         scanner.fail(
             position, "the rule ended before this", "One line holds one rule; all predicates go inside one not(...)."
         )
-    scanner.fail(position, f"the rule ended before {scanner.here()}", "One line holds one rule.")
+    hint = "One line holds one rule."
+    if rest[0] == ".":
+        hint += " A shorthand names columns without rows, and a name with a dot is quoted."
+    elif word is not None:
+        hint += " A name with a space is quoted."
+    scanner.fail(position, f"the rule ended before {scanner.here()}", hint)
 
 
 def not_a_rule(scanner: Scanner) -> NoReturn:
@@ -265,20 +332,46 @@ def not_a_rule(scanner: Scanner) -> NoReturn:
     position = scanner.skip()
     rest = scanner.text[position : scanner.end].strip()
     if _ROWS.match(rest):
-        hint = f"Write not({rest})." if len(rest) <= 80 else "Put the predicates inside not(...)."
-        if "->" in rest or "=>" in rest or "→" in rest:
-            hint = "For columns alone write A, B -> C; otherwise not(P and the opposite of Q)."
-        scanner.fail(position, "a rule says what must never be true: not(...)", hint)
-    word = _WORD.match(rest)
-    if word is not None and word.group().lower() == "not":
-        scanner.fail(position + 3, "a ( should follow 'not'", "Write not(t.A == s.A and t.B != s.B).")
-    if rest[:1] in ("¬", "!", "~"):
-        scanner.fail(position + 1, f"a ( should follow {rest[0]}", "Write not(t.A == s.A and t.B != s.B).")
-    if rest[:1] in ("(", "{"):
-        scanner.fail(position, "a rule says what must never be true: not(...)", "Put 'not' before the parenthesis.")
-    if rest.startswith(("->", "→")):
-        scanner.fail(position, "no columns stand before the arrow", "Write A, B -> C.")
+        _bare_predicates(scanner, position, rest)
+    if rest[:1] == "[" and _ROWS.match(rest[1:].lstrip()):
+        hint = "Write [DC: t0.A == t1.A  t0.B <> t1.B ]."
+        scanner.fail(position, "a list of predicates begins with [DC:", hint)
+    for beginning, at, message, hint in _NO_RULE:
+        if rest.startswith(beginning):
+            scanner.fail(position + at, message.format(rest[0]), hint)
     scanner.fail(position, f"{scanner.here()} begins no rule", _FORMS)
+
+
+_NO_RULE = (
+    (("¬", "!", "~"), 1, "a ( should follow {}", "Write not(t.A == s.A and t.B != s.B)."),
+    (("∃", "∄"), 0, "a rule speaks of all rows, not of some", "Such as ∀ t, s: ¬(t.A = s.A ∧ t.B ≠ s.B)."),
+    (("(", "{"), 0, "a rule says what must never be true: not(...)", "Put 'not' before the parenthesis."),
+    (("->", "→"), 0, "no columns stand before the arrow", "Write A, B -> C."),
+)
+
+
+def _bare_predicates(scanner: Scanner, position: int, rest: str) -> NoReturn:
+    message = "a rule says what must never be true: not(...)"
+    word = _WORD.match(rest)
+    if word is not None:
+        _lone_word(scanner, position + word.end(), word.group().lower(), rest[word.end() :])
+    compares = re.search(r"[=<>≠≤≥]", rest.replace("->", "").replace("=>", "")) is not None
+    if not compares and ("->" in rest or "→" in rest):
+        hint = 'Write A, B -> C; a name with a dot is quoted: "A.B" -> C.'
+        scanner.fail(position, "the arrow stands between names of columns, without rows", hint)
+    if "->" in rest or "=>" in rest or "→" in rest:
+        _implication(scanner, position)
+    if not compares:
+        scanner.fail(position, message, _FORMS)
+    scanner.fail(position, message, f"Write not({rest})." if len(rest) <= 80 else "Put the predicates inside not(...).")
+
+
+def quantifier(scanner: Scanner, position: int, word: str) -> NoReturn:
+    """A quantifier that is not complete, or is another than `forall`."""
+    hint = "Such as forall t, s: not(t.A == s.A and t.B != s.B)."
+    if word.lower().startswith("for"):
+        scanner.fail(position, "one or two row names and not(...) should follow 'forall'", hint)
+    scanner.fail(position, "a rule speaks of all rows, not of some", hint)
 
 
 def no_function(scanner: Scanner, position: int, name: str) -> NoReturn:
@@ -292,26 +385,45 @@ def no_arrow(scanner: Scanner, names: Sequence[str]) -> NoReturn:
     position = scanner.skip()
     rest = scanner.text[position : scanner.end]
     listed, last = shortened(", ".join(names), 60), shortened(names[-1])
+    if len(names) == 1:
+        _lone_word(scanner, position, names[0].lower(), rest)
     if not rest:
         scanner.fail(position, "an arrow and a column should follow", f"Write {listed} -> C, or key({listed}).")
-    if rest.startswith(("=>", "⇒", "-->", "–>", "—>", "=>>", "-", "–", "—")):
-        scanner.fail(position, f"{shortened(rest.split(None, 1)[0], 4)!r} is not an arrow", f"Write {listed} -> C.")
+    if rest.startswith(("=>", "⇒", "-", "–", "—", "<-", "↔")):
+        hint = f'A name with a - is quoted: "{last}-…".' if re.match(r"-\w", rest) else f"Write {listed} -> C."
+        scanner.fail(position, f"{shortened(rest.split(None, 1)[0], 4)!r} is not an arrow", hint)
     if rest[0] in "=!<>≠≤≥⩽⩾":
-        hint = f"Name the rows: not(t.{last} {_comparison(rest)} ...)."
-        scanner.fail(position, "a comparison stands outside not(...)", hint)
+        scanner.fail(position, "a comparison stands outside not(...)", _named_rows(last, rest))
     if rest[0] == ".":
         scanner.fail(position, f"'.' after {last!r}", f'A name with a dot is quoted: "{last}.…".')
-    if _WORD.match(rest):
-        scanner.fail(
-            position,
-            f"a comma or -> should stand before {scanner.here()}",
-            f'A name with a space is quoted: "{last} …".',
-        )
-    scanner.fail(position, f"a comma or -> should stand before {scanner.here()}", _FORMS)
+    if rest[0] == ":":
+        scanner.fail(position, f"a second name {last!r}", "One name stands before a rule: name: A -> B.")
+    hint = f'A name with a space is quoted: "{last} …".' if _WORD.match(rest) else _FORMS
+    scanner.fail(position, f"a comma or -> should stand before {scanner.here()}", hint)
 
 
-def _comparison(rest: str) -> str:
-    return rest[: 1 + (rest[1:2] in ("=", ">"))]
+def _lone_word(scanner: Scanner, position: int, word: str, rest: str) -> None:
+    """A single word that is no column, most likely: `not t.A == s.A`, `if ... then`, `key A`."""
+    if word == "not":
+        scanner.fail(position, "a ( should follow 'not'", "Write not(t.A == s.A and t.B != s.B).")
+    if word == "if":
+        _implication(scanner, position)
+    if word in ("forall", "exists"):
+        quantifier(scanner, position, word)
+    if word in SHORTHANDS and rest[:1] not in (",", "-"):
+        scanner.fail(position, f"a ( should follow {word!r}", f"Write {_EXAMPLES[word]}.")
+
+
+def _named_rows(column: str, rest: str) -> str:
+    """How `column` and the comparison after it would look as a rule."""
+    found = _COMPARED.fullmatch(rest)
+    if found is None:
+        return f"Name the rows: not(t.{column} …)."
+    op, other, value = found.groups()
+    if other is None:
+        return f"Name the row: not(t.{column} {op} {shortened(value)})."
+    other = shortened(other)
+    return f"Name the rows: not(t.{column} {op} t.{other}) is of one row, not(t.{column} {op} s.{other}) of two."
 
 
 def two_on_the_right(scanner: Scanner, position: int, left: Sequence[str], right: Sequence[str]) -> NoReturn:

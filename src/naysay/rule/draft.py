@@ -93,8 +93,9 @@ def read_predicate(scanner: Scanner, draft: Draft) -> None:
     left = read_operand(scanner, draft)
     op = read_operator(scanner)
     right = read_operand(scanner, draft)
-    if scanner.peek(_OPERATOR):
-        complain.chained(scanner, position)
+    again = scanner.peek(_OPERATOR)
+    if again is not None and again.group() in OPS:
+        complain.chained(scanner)
     draft.add(left, op, right, position)
 
 
@@ -114,7 +115,7 @@ def _read_column(scanner: Scanner, opening: str, row: str) -> str:
     position = scanner.skip()
     bare = scanner.match(_BARE) if opening == "." else None
     if bare is not None:
-        if scanner.text.startswith((".", "-", "(", "$", "@", "/"), scanner.position, scanner.end):
+        if scanner.text.startswith((".", "-", "(", "$", "@", "/", "#"), scanner.position, scanner.end):
             complain.odd_name(scanner, position, row)
         return scanner.known(bare.group(), position)
     name = scanner.quoted()

@@ -31,13 +31,21 @@ _METANOME = re.compile(r"\[\s*DC\s*:", re.IGNORECASE)
 _HOLOCLEAN_OPS = {"EQ": Op.EQ, "IQ": Op.NE, "LT": Op.LT, "GT": Op.GT, "LTE": Op.LE, "GTE": Op.GE}
 _OTHER_OPS = {"NEQ": "IQ", "NE": "IQ", "LE": "LTE", "GE": "GTE", "LEQ": "LTE", "GEQ": "GTE"}
 _ROW_WORD = re.compile(r"([^\W\d]\w*)\s*(?=&|\Z)")
-_TERM = re.compile(rf"([^\W\d]\w*)\s*\(\s*({QUOTED}|[^,\"'&]*),\s*({QUOTED}|[^\"'&]*?)\)\s*(?=&|\Z)")
+# The name of a column: anything but what ends it, and parentheses in pairs.
+_RAW = r"[^,\"'&()]*(?:\([^,\"'&()]*\)[^,\"'&()]*)*"
+_OPERAND = rf"(\s*(?:{QUOTED})\s*|{_RAW})"
+_TERM = re.compile(rf"([^\W\d]\w*)\s*\({_OPERAND},{_OPERAND}\)\s*(?=&|\Z)")
+_TERM_BEGINS = re.compile(r"([^\W\d]\w*)\s*\(")
 _RAW_COLUMN = re.compile(r"([^\W\d]\w*)\.(.+)", re.DOTALL)
 _OP = r"(==|=|!=|<>|<=|>=|<|>|≠|≤|≥)"
 _SPACED_OP = re.compile(rf"\s{_OP}(?=\s)")
 _WIDE_GAP = re.compile(r"(?<!\s)\s{2,}(?=[^\W\d]\w*\.)")
 _GAP = re.compile(r"\s(?=[^\W\d]\w*\.)")
+_SECOND_OPERAND = re.compile(r"(?<!\s)(?:\s\s+|\s(?=[a-z]\d?\.))")
 _COLUMNS = re.compile(rf"(\S+)\s+{_OP}\s+(\S+)")
+
+
+_LIST = "Write [DC: t0.A == t1.A  t0.B <> t1.B ], with a space on each side of the operator."
 
 
 def choose(scanner: Scanner) -> Reader | None:
@@ -56,6 +64,8 @@ def read_holoclean(scanner: Scanner) -> tuple[Predicate, ...]:
         declared.append(row.group(1))
         if not scanner.take("&"):
             scanner.fail(scanner.position, "predicates should follow the row names", "Such as t1&t2&EQ(t1.A,t2.A).")
+        if len(declared) > 2:
+            complain.third_row(scanner, row.start(), row.group(1), declared)
     draft = Draft(scanner, declared)
     while True:
         position = scanner.skip()
@@ -73,6 +83,16 @@ def read_holoclean(scanner: Scanner) -> tuple[Predicate, ...]:
 
 
 def _no_term(scanner: Scanner) -> NoReturn:
+    begun = scanner.peek(_TERM_BEGINS)
+    if begun is not None:
+        name = begun.group(1)
+        scanner.fail(
+            scanner.skip(),
+            f"the predicate {shortened(name)} is not complete, or & is missing after it",
+            f"It is written {shortened(name)}(t1.A,t2.A).",
+        )
+    if "->" in scanner.text:
+        scanner.fail(scanner.skip(), "commas stand between the columns before an arrow", "Write A, B -> C.")
     scanner.fail(
         scanner.skip(),
         f"a predicate such as EQ(t1.A,t2.A) should stand here, not {scanner.here()}",
@@ -100,12 +120,14 @@ def read_metanome(scanner: Scanner) -> tuple[Predicate, ...]:
     draft = Draft(scanner)
     ops = list(_SPACED_OP.finditer(scanner.text, start, end))
     if not ops:
-        scanner.fail(scanner.skip(), "no predicate stands in the list", "Write [DC: t0.A == t1.A  t0.B <> t1.B ].")
+        scanner.fail(scanner.skip(), "no predicate stands in the list", _LIST)
     for op, following in zip(ops, [*ops[1:], None], strict=True):
         gap = (end, end) if following is None else _gap(scanner, op.end(), following.start())
+        for first, last in ((start, op.start()), (op.end(), gap[0])):
+            _one_operand(scanner, first, last)
         left = _raw_operand(scanner, draft, start, op.start())
         right = _raw_operand(scanner, draft, op.end(), gap[0])
-        draft.add(left, OPS[op.group(1)], right, start)
+        draft.add(left, OPS[op.group(1)], right, op.start(1))
         start = gap[1]
     scanner.position = end + 1
     return draft.predicates()
@@ -119,6 +141,14 @@ def _gap(scanner: Scanner, start: int, end: int) -> tuple[int, int]:
             return gaps[-1].span()
     position = end - len(scanner.text[start:end].lstrip())
     raise scanner.error(position, "a second comparison follows the first", "Two spaces stand between two predicates.")
+
+
+def _one_operand(scanner: Scanner, start: int, end: int) -> None:
+    """Refuse a part of the text that looks like two operands with no operator between them."""
+    part = scanner.text[start:end]
+    second = _SECOND_OPERAND.search(part.rstrip(), len(part) - len(part.lstrip()))
+    if second is not None:
+        scanner.fail(start + second.end(), "a comparison should stand before this", _LIST)
 
 
 def _raw_operand(scanner: Scanner, draft: Draft, start: int, end: int) -> Operand:

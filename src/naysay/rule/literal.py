@@ -6,20 +6,20 @@ import datetime
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from naysay.errors import RuleError
 from naysay.rule.model import Constant, Value
 from naysay.rule.scan import Scanner, shortened
 
 _MAX_DIGITS = 1_000
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
 _SPECIAL = re.compile(r"[+-]?(?:nan|inf|infinity|true|false)\b(?!\s*[.\[(])", re.IGNORECASE)
 _TYPED = re.compile(r"(date|time|timestamp|datetime|decimal)\s*(?=['\"])", re.IGNORECASE)
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?", re.ASCII)
 _ZONE = re.compile(r"\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d)?(?::?(\d\d)(?:\.(\d{1,6}))?)?)", re.ASCII | re.IGNORECASE)
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
 _WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "true": True, "false": False}
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\\": "\\\\", '"': '\\"'}
 _NOT_PLAIN = re.compile(r'[\\"\x00-\x1f\x7f-\xa0\xad\u2028\u2029\u200b-\u200f\u202a-\u202e\ufeff\ud800-\udfff]')
@@ -143,11 +143,9 @@ def _decimal(scanner: Scanner, text: str, position: int) -> Decimal:
     if len(text) > _MAX_DIGITS:
         scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are read")
     if _DECIMAL.fullmatch(text) is None:
-        scanner.fail(position, f"{shortened(text)!r} is not a decimal number", "Write decimal '0.10'.")
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        scanner.fail(position, f"{shortened(text)!r} is not a decimal number", "Write decimal '0.10'.")
+        hint = "Write decimal '0.10'; an exponent has at most four digits."
+        scanner.fail(position, f"{shortened(text)!r} is not a decimal number", hint)
+    return Decimal(text)
 
 
 _READERS: dict[str, Callable[[Scanner, str, int], Value]] = {

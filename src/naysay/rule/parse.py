@@ -14,10 +14,12 @@ Reader = Callable[[Scanner], tuple[Predicate, ...]]
 
 BARE_NAME = r"\w(?:[\w ./+-]*\w)?"
 _NAME = re.compile(rf"(?:({BARE_NAME})|({QUOTED}))\s*:(?!=)")
-_QUANTIFIER = re.compile(
-    rf"(?:∀|forall\b)\s*({ROW_NAME}(?:\s*,\s*{ROW_NAME})*)\s*(?:(?:∈|in\b)\s*\w+\s*)?[,:.]?(?=\s*(?:not\b|¬|!|~))",
-    re.IGNORECASE,
-)
+_FORALL = re.compile(r"∀|forall(?=\s+[^\W\d])", re.IGNORECASE)
+_ROW_NAME = re.compile(ROW_NAME)
+_IN = re.compile(r"∈|in\b", re.IGNORECASE)
+_OF = re.compile(r"\w+")
+_STOP = re.compile(r"[,:.]")
+_OTHER_QUANTIFIER = re.compile(r"(?:for all|exists)(?=\s+\w)", re.IGNORECASE)
 _NOT = re.compile(r"(?:not\b|¬|!|~)\s*([({\[])", re.IGNORECASE)
 _AND = re.compile(r"and\b|&&?|∧|,", re.IGNORECASE)
 _CALL = re.compile(r"([^\W\d]\w*)\s*\(")
@@ -51,18 +53,20 @@ def read_rule(scanner: Scanner) -> Rule:
 
 
 def _read_name(scanner: Scanner) -> str:
-    if scanner.peek(_QUANTIFIER):
+    if scanner.peek(_FORALL):
         return ""
     position = scanner.skip()
     found = scanner.match(_NAME)
     if found is None:
         return ""
+    if _OTHER_QUANTIFIER.match(found.group()):
+        complain.quantifier(scanner, position, found.group())
     return found.group(1) or scanner.unescape(found.group(2), position)
 
 
 def _choose(scanner: Scanner) -> Reader:
     """The reader for the form of rule that begins here."""
-    if scanner.peek(_NOT) or scanner.peek(_QUANTIFIER):
+    if scanner.peek(_NOT) or scanner.peek(_FORALL):
         return _read_denial
     other = foreign.choose(scanner)
     if other is not None:
@@ -80,12 +84,9 @@ def _choose(scanner: Scanner) -> Reader:
 
 def _read_denial(scanner: Scanner) -> tuple[Predicate, ...]:
     """Read `not(predicate and predicate ...)`. Parentheses around predicates change nothing and may nest."""
-    quantifier = scanner.match(_QUANTIFIER)
-    declared = [name.strip() for name in quantifier.group(1).split(",")] if quantifier is not None else []
-    draft = Draft(scanner, declared)
+    draft = Draft(scanner, _read_quantifier(scanner))
     denial = scanner.match(_NOT)
-    if denial is None:
-        complain.not_a_rule(scanner)
+    assert denial is not None
     opened = [denial.group(1)]
     while True:
         while scanner.take("("):
@@ -99,6 +100,24 @@ def _read_denial(scanner: Scanner) -> tuple[Predicate, ...]:
                 return draft.predicates()
         if not scanner.match(_AND):
             complain.no_join(scanner, opened[-1])
+
+
+def _read_quantifier(scanner: Scanner) -> list[str]:
+    """Read `∀ t, s ∈ r:`, if it stands here; the names say which row is meant by which name, and nothing else."""
+    position = scanner.skip()
+    if not scanner.match(_FORALL):
+        return []
+    names = []
+    while not scanner.peek(_NOT) and (name := scanner.match(_ROW_NAME)) is not None:
+        names.append(name.group())
+        if len(names) > 2 or not scanner.take(","):
+            break
+    if scanner.match(_IN):
+        scanner.match(_OF)
+    scanner.match(_STOP)
+    if not names or len(names) > 2 or not scanner.peek(_NOT):
+        complain.quantifier(scanner, position, "forall")
+    return names
 
 
 def _read_key(scanner: Scanner) -> tuple[Predicate, ...]:

@@ -59,6 +59,16 @@ class Scanner:
                 hint="One line holds one rule: was a data file given in place of a rules file?",
             )
 
+        if not text.isascii():
+            self._refuse_surrogates()
+
+    def _refuse_surrogates(self) -> None:
+        """Half a character cannot be a value of a column, nor be written to a file."""
+        try:
+            self.text.encode()
+        except UnicodeEncodeError as error:
+            self.fail(error.start, "this is half a character", "Text is UTF-8.")
+
     def fail(self, position: int, message: str, hint: str = "") -> NoReturn:
         """Raise a RuleError at a position of the text."""
         raise self.error(position, message, hint)

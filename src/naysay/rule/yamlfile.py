@@ -32,7 +32,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
 _FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "description")
 _WHOLE = re.compile(r"\+?\d{1,18}", re.ASCII)
-_FRACTION = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -216,6 +216,9 @@ def read_yaml(
         return [], [], [reader.error(line, column, message, "Put a rule with a colon or a # into quotes.")]
     except yaml.YAMLError as error:
         return [], [], [reader.error(0, 0, f"this is not YAML: {str(error).splitlines()[0]}")]
+    except UnicodeEncodeError as error:
+        line, column = text.count("\n", 0, error.start), error.start - text.rfind("\n", 0, error.start) - 1
+        return [], [], [reader.error(line, column, "this is half a character", "Text is UTF-8.")]
     except RuleError as error:
         return [], [], [error]
     reader.read(root)
