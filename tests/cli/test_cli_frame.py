@@ -1,0 +1,183 @@
+"""The frame of the command line: what is loaded when, what errors look like, which exit code they have."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import Result
+
+from conftest import run_process
+from naysay.cli.failure import Exit, Session, guarded
+from naysay.cli.group import COMMANDS
+from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
+
+HEAVY = ("pyspark", "numba", "numpy", "pyarrow", "pandas", "polars", "duckdb", "jinja2", "rich")
+
+
+def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom naysay.cli.group import naysay\n"
+        "try:\n    naysay.main(['--help'])\n"
+        f"finally:\n    print(*[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.split() == []
+    for name, entry in COMMANDS.items():
+        assert f"\n  {name} " in done.stdout
+        assert entry.help.split(".")[0].split(",")[0][:20] in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_command_has_help(naysay: Callable[..., Result], name: str) -> None:
+    done = naysay(name, "--help")
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"Usage: naysay {name}")
+
+
+def test_version() -> None:
+    done = run_process("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("naysay 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["check"], "Missing argument 'INPUT'"),
+        (["check", "people.csv", "--nope"], "No such option"),
+        (["check", "people.csv", "--format", "pdf"], "'pdf' is not one of"),
+        (["check", "people.csv", "--engine", "local"], "no rules: name a file with --rules FILE"),
+        (["check", "people.csv", "--engine", "local", "--rules", "none.rules"], "cannot read the rules in none.rules"),
+        (["check", "people.cvs", "--engine", "local", "--rule", "a -> b"], "did you mean 'people.csv'?"),
+        (["check", "people.csv", "--engine", "local", "--rule", "zip -> City"], "Did you mean 'city'?"),
+        (["check", "people.csv", "--engine", "local", "--rule", "zip -> city", "--key", "nr"], "the key column 'nr'"),
+        (["check", "people.csv", "--engine", "local", "--rule", "a -> b", "--quick", "--out", "x"], "--quick stops"),
+        (["check", "people.csv", "--engine", "local", "--rule", "zip -> city", "--memory", "much"], "such as 512M"),
+        (["report", "none.json"], "cannot read results in none.json"),
+        (["report", "people.csv"], "is not JSON"),
+        (["sql", "key(a)", "--dialect", "spark"], "--key"),
+        (["explain"], "no rules"),
+        (["lint", "none.rules"], "none.rules"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(
+    work: Path, naysay: Callable[..., Result], arguments: list[str], said: str
+) -> None:
+    done = naysay(*arguments)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+
+
+def test_all_bad_rules_are_named(work: Path, naysay: Callable[..., Result]) -> None:
+    (work / "bad.rules").write_text("a: zip -> city\nb: zip --> city\n\nc: key(\n", encoding="utf-8")
+    done = naysay("check", "people.csv", "--engine", "local", "--rules", "bad.rules", "--rule", "nope")
+    assert done.exit_code == 2
+    assert "3 bad rules" in done.stderr
+    assert "bad.rules:2:8" in done.stderr
+    assert "bad.rules:4:" in done.stderr
+    assert "--rule:1:" in done.stderr
+
+
+def test_a_file_without_rules_is_an_error(work: Path, naysay: Callable[..., Result]) -> None:
+    (work / "empty.rules").write_text("# nothing\n", encoding="utf-8")
+    done = naysay("check", "people.csv", "--engine", "local", "--rules", "empty.rules")
+    assert done.exit_code == 2
+    assert "there are no rules in empty.rules" in done.stderr
+
+
+def _raises(error: BaseException) -> Callable[[], object]:
+    def work() -> object:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NaysayError("x"), 2),
+        (RuleError("x"), 2),
+        (TableError("x"), 2),
+        (UsageError("x"), 2),
+        (StateError("x"), 3),
+        (ResourceError("x"), 4),
+        (CountOverflow("x"), 4),
+        (MemoryError(), 4),
+        (OSError(errno.ENOSPC, "No space left on device", "out"), 4),
+        (PermissionError(errno.EACCES, "Permission denied", "out"), 2),
+        (click.UsageError("x"), 2),
+        (click.FileError("x"), 2),
+        (click.Abort(), 130),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("x"), 5),
+        (RecursionError("x"), 5),
+    ],
+)
+def test_each_error_has_its_code(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(_raises(error), Session()) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_internal_error_says_how_to_report_it(capsys: pytest.CaptureFixture[str]) -> None:
+    guarded(_raises(ZeroDivisionError("by zero")), Session())
+    said = capsys.readouterr().err
+    assert said.startswith("naysay: internal error: ZeroDivisionError: by zero (test_cli_frame.py:")
+    assert "--debug" in said
+    assert "issue tracker" in said
+
+
+def test_debug_shows_the_traceback(work: Path, naysay: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("naysay.api.check", explode)
+    command = ["check", "people.csv", "--engine", "local", "--rule", "zip -> city"]
+    assert "Traceback" not in naysay(*command).stderr
+    for done in (naysay(*command, "--debug"), naysay("--debug", *command)):
+        assert done.exit_code == 5
+        assert "Traceback" in done.stderr
+
+
+def test_control_c_is_quiet(work: Path) -> None:
+    script = (
+        "import time, naysay.api\n"
+        "def check(*_, **__):\n    print('started', flush=True)\n    time.sleep(60)\n"
+        "naysay.api.check = check\n"
+        "import sys\nsys.argv = ['naysay', 'check', 'people.csv', '--engine', 'local', '--rule', 'zip -> city']\n"
+        "from naysay.cli import main\nmain()\n"
+    )
+    command = [sys.executable, "-c", script]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.strip() == ""
+
+
+def test_a_closed_pipe_is_quiet(work: Path) -> None:
+    command = [sys.executable, "-m", "naysay", "sql", *(["key(a)"] * 2000)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    os.read(process.stdout.fileno(), 10)
+    process.stdout.close()
+    # What the kernel took before the reader went is as good as read, so that either is right.
+    assert process.wait(60) in (Exit.HOLDS, Exit.CLOSED_PIPE)
+    assert process.stderr.read() == b""
+    process.stderr.close()
