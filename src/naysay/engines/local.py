@@ -195,8 +195,10 @@ def _full(
     table: Table, rule: Rule, join: Join, memo: Memo, n_sample: int, options: Options
 ) -> tuple[_Found, Conflicts]:
     """What there is to know about a rule, and the rows in conflict."""
+    from naysay.verbs.partners import partners
     from naysay.verbs.removal import rows_to_remove
     from naysay.verbs.violations import conflict_counts
+    from naysay.verbs.violations import violations as list_violations
 
     if join.one_row:
         rows = singles(table, join, options.nulls)
@@ -206,14 +208,19 @@ def _full(
         answer = (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample)
         return answer, Conflicts(rows, np.ones_like(rows))
     bound = bind(table, join, options.nulls, memo)
-    n_violations = strategy_named(options.strategy).count(bound)
+    strategy = strategy_named(options.strategy)
+    # Where the count comes from the partners of each row anyway, the listing and the rows in conflict use them too.
+    counts = partners(bound) if join.order and options.strategy == "auto" else None
+    n_violations = strategy.count(bound) if counts is None else int(counts.sum())
     passes = within_tolerance(rule, n_violations, table.n_rows)
     if n_violations == 0:
         return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
-    found = strategy_named(options.strategy).violations(bound, max(CANDIDATES, 2 * n_sample) if n_sample else 0)
+    counts = partners(bound) if counts is None else counts
+    limit = max(CANDIDATES, 2 * n_sample) if n_sample else 0
+    found = list_violations(bound, limit, counts) if options.strategy == "auto" else strategy.violations(bound, limit)
     left, right = varied(found.left, found.right, n_sample, symmetric=bound.symmetric and bound.mirror)
     sample = sample_pairs(table, rule, options.key, left, right)
-    conflicts = Conflicts(*conflict_counts(bound))
+    conflicts = Conflicts(*conflict_counts(bound, counts))
     n_conflict = int(conflicts.rows.size)
     return (rule, False, passes, n_violations, n_conflict, rows_to_remove(bound), sample), conflicts
 
@@ -248,7 +255,7 @@ def _require_memory(table: Table, joins: Sequence[Join], options: Options) -> No
     if needed > options.memory:
         raise ResourceError(
             f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more "
-            f"than the {options.memory >> 20:,} MiB allowed; allow more memory or fewer threads, or use the Spark engine"
+            f"than the {options.memory >> 20:,} MiB allowed; allow more memory, take fewer threads, or use Spark"
         )
 
 

@@ -12,9 +12,12 @@ from naysay.verbs.partners import partners
 from naysay.verbs.strategy import Pairs
 
 
-def violations(bound: BoundJoin, limit: int | None) -> Pairs:
-    """List violations, ascending by left row; with a limit, those of the first left rows."""
-    counts = partners(bound)
+def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> Pairs:
+    """List violations, ascending by left row; with a limit, those of the first left rows.
+
+    `counts` are the left rows' partners, where they are known already.
+    """
+    counts = partners(bound) if counts is None else counts
     total = int(counts.sum())
     n_wanted = total if limit is None else min(limit, total)
     if n_wanted == 0:
@@ -44,23 +47,20 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return conflict_counts(bound)[0]
 
 
-def conflict_counts(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
-    """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round."""
-    rows, counts = _with_partners(bound)
-    if bound.symmetric and bound.mirror:
-        return rows, counts
-    right_rows, right_counts = _with_partners(bound.swapped())
-    both = np.union1d(rows, right_rows)
-    sums = np.zeros(both.size, np.int64)
-    sums[np.searchsorted(both, rows)] += counts
-    sums[np.searchsorted(both, right_rows)] += right_counts
-    return both, sums
+def conflict_counts(bound: BoundJoin, counts: Int64Array | None = None) -> tuple[Int64Array, Int64Array]:
+    """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round.
 
-
-def _with_partners(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
-    counts = partners(bound)
-    found = counts > 0
-    return bound.left.rows[found], counts[found]
+    `counts` are the left rows' partners, where they are known already.
+    """
+    left, right = bound.left, bound.right
+    counts = partners(bound) if counts is None else counts
+    n_rows = 1 + max(left.rows.max(initial=-1), right.rows.max(initial=-1))
+    sums = np.zeros(n_rows, np.int64)
+    sums[left.rows] = counts
+    if not (bound.symmetric and bound.mirror):
+        sums[right.rows] += partners(bound.swapped())
+    rows = np.flatnonzero(sums)
+    return rows, sums[rows]
 
 
 def tree_places(side: Side) -> Int64Array:
