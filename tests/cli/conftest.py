@@ -1,11 +1,7 @@
-"""A small table with known faults, its rules, and the command line in this process and as a process of its own."""
+"""A small table with known faults, its rules, and the command line in this process."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +9,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-GOLDEN = Path(__file__).parent / "golden"
 PEOPLE = """\
 id,name,zip,city,salary,rate
 1,Ada,10115,Berlin,100,0.1
@@ -53,23 +48,6 @@ def naysay() -> Callable[..., Result]:
         return CliRunner().invoke(command, list(arguments), **options)
 
     return run
-
-
-def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a process of its own."""
-    command = [sys.executable, "-m", "naysay", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
-
-
-def golden(name: str, text: str) -> None:
-    """Compare with the file of that name; NAYSAY_GOLDEN=write writes it. Times are left out of the comparison."""
-    text = re.sub(r"(?<= · )(under )?[\d.,]+ (ms|s|min)(?=$|\n)", "TIME", text)
-    text = re.sub(r"(time|seconds)(=\"|\": )[\d.e-]+", r"\1\2TIME", text)
-    text = re.sub(r"(?<=local engine, )[\w. ]+", "TIME", text)
-    path = GOLDEN / name
-    if os.environ.get("NAYSAY_GOLDEN") == "write":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from click.testing import Result
-
-from conftest import golden, run_process
+from command_line import golden, run_process
 
 Run = Callable[..., Result]
 CHECK = ("check", "people.csv", "--rules", "people.rules", "--engine", "local")

@@ -15,8 +15,8 @@ from typing import Any
 import click
 import pytest
 from click.testing import Result
+from command_line import run_process
 
-from conftest import run_process
 from naysay.cli.failure import Exit, Session, guarded
 from naysay.cli.group import COMMANDS
 from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError

@@ -1,0 +1,29 @@
+"""The command line as a process of its own, and outputs to compare with."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process of its own."""
+    command = [sys.executable, "-m", "naysay", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+def golden(name: str, text: str) -> None:
+    """Compare with the file of that name; NAYSAY_GOLDEN=write writes it. Times are left out of the comparison."""
+    text = re.sub(r"(?<= · )(under )?[\d.,]+ (ms|s|min)(?=$|\n)", "TIME", text)
+    text = re.sub(r"(time|seconds)(=\"|\": )[\d.e-]+", r"\1\2TIME", text)
+    text = re.sub(r"(?<=local engine, )[\w. ]+", "TIME", text)
+    path = GOLDEN / name
+    if os.environ.get("NAYSAY_GOLDEN") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
