@@ -23,8 +23,8 @@ def sorted_places(major: Int64Array, minor: Int64Array) -> Int64Array:
     places = np.arange(n_rows)
     if n_rows < 2:
         return places
-    low_major, high_major = major.min(), major.max()
-    low_minor, high_minor = minor.min(), minor.max()
+    low_major, high_major = _bounds(major)
+    low_minor, high_minor = _bounds(minor)
     major_bits = _bit_length(np.uint64(high_major) - np.uint64(low_major))
     minor_bits = _bit_length(np.uint64(high_minor) - np.uint64(low_minor))
     digits = np.empty(n_rows, np.uint64)
@@ -41,6 +41,16 @@ def sorted_places(major: Int64Array, minor: Int64Array) -> Int64Array:
     for i in range(n_rows):
         digits[i] = np.uint64(major[places[i]]) - np.uint64(low_major)
     return _radix(digits, places, major_bits)
+
+
+@kernel
+def _bounds(codes: Int64Array) -> tuple[int, int]:
+    low = codes[0]
+    high = low
+    for code in codes:
+        low = min(low, code)
+        high = max(high, code)
+    return low, high
 
 
 @kernel

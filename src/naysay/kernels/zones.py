@@ -123,5 +123,7 @@ def list_partners(
 @kernel
 def _doubled(array: Int64Array, limit: int) -> Int64Array:
     bigger = np.empty(min(2 * array.size, limit), np.int64)
-    bigger[: array.size] = array
+    # A loop: assigning to a slice takes numba two seconds to compile.
+    for i in range(array.size):
+        bigger[i] = array[i]
     return bigger
