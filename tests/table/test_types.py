@@ -181,3 +181,8 @@ def test_numbers_keep_small_ranges() -> None:
     table = Table(pa.table({"rate": [0.0, 0.125, 7.5], "salary": [90_000, 5_000, 5_000]}))
     assert table.codes("rate", ordered=True).n_values == 7501
     assert table.codes("salary", ordered=True).n_values == 85_001
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_greatest_floats_warn_of_nothing() -> None:
+    assert ranks(pa.array([0.5, 1.7976931348623157e308, -1.7976931348623157e308])) == [[1, 2, 0]]

@@ -26,7 +26,7 @@ def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, 
         stop = short_decimals(values, valid, 10.0**tried, out)
         if stop == len(values):
             return out, tried
-        if not abs(values[stop]) * 10.0**tried <= _FLOAT_EXACT:
+        if not abs(float(values[stop])) * 10.0**tried <= _FLOAT_EXACT:
             break
     return None, digits
 
