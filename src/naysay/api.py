@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from naysay.errors import UsageError
+from naysay.report.notebook import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
 from naysay.verbs.result import Report, Verdict, Violations
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from naysay.engines.local import Options
 
 RuleLike = str | Rule
+
+install()
 
 
 def check(

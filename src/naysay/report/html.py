@@ -6,6 +6,7 @@ import base64
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -38,13 +39,19 @@ def _render(report: Report, room: Room) -> str:
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return _environment().get_template("page.html.jinja").render(
+    return render_template(
+        "page.html.jinja",
         page=page_of(report, room),
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         version=installed_version(),
     )
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Fill in one of our templates. Every value is escaped unless it is our own Markup."""
+    return _environment().get_template(name).render(**values)
 
 
 @cache

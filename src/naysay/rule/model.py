@@ -160,6 +160,12 @@ class Rule:
     max_fraction: float | None = None
     description: str = ""
 
+    def __repr__(self) -> str:
+        from naysay.rule.render import render
+
+        name = f"{self.name}: " if self.name else ""
+        return f"<Rule {name}{render(self, short=True)}>" if self.predicates else "<Rule without predicates>"
+
     @property
     def is_one_row(self) -> bool:
         return all(column.row is Row.LEFT for column in self.columns)

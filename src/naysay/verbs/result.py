@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.rule.model import Nulls, Rule, Severity
+from naysay.rule.render import render
 from naysay.table.codes import Int64Array
 
 
@@ -62,6 +63,12 @@ class RuleResult:
     # How many of the rows in conflict lie in each of so many equal slices of the table, first rows first.
     where: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        found = "holds" if self.holds else "is broken"
+        if not self.holds and self.violations is not None:
+            found = f"{self.violations:,} violations, {self.rows_to_remove} rows to remove"
+        return f"<{self.rule.name or render(self.rule, short=True)}: {found}>"
+
 
 @dataclass(frozen=True, slots=True)
 class RowConflicts:
@@ -101,6 +108,11 @@ class Report:
     rows_in_conflict: int | None = None
     busiest: tuple[RowConflicts, ...] = ()
     schema: tuple[ColumnFacts, ...] = ()
+
+    def __repr__(self) -> str:
+        n_broken = sum(not result.holds for result in self.results)
+        of = f" of {self.source}" if self.source else ""
+        return f"<Report{of}: {n_broken} of {len(self)} rules broken, {self.n_rows:,} rows, {self.engine} engine>"
 
     @property
     def passes(self) -> bool:
@@ -150,6 +162,10 @@ class Verdict:
     def __bool__(self) -> bool:
         return self.holds
 
+    def __repr__(self) -> str:
+        text = render(self.rule, short=True)
+        return f"<{text} holds>" if self.witness is None else f"<{text} is broken: {self.witness.reason}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Violations:
@@ -170,6 +186,10 @@ class Violations:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        of = "" if self.complete else f" of {self.total:,}"
+        return f"<Violations of {render(self.rule, short=True)}: {len(self):,}{of} listed>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
