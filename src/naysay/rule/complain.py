@@ -133,7 +133,7 @@ def _parted_operator(scanner: Scanner, position: int, rest: str) -> NoReturn:
     second = signs.group() if signs is not None else ""
     if first and first + second in ("==", "<>", "<=", ">="):
         scanner.fail(position, f"a space inside the comparison {first + second}", f"Write {first + second}.")
-    scanner.fail(position, f"a column such as t.A, or a constant, should stand before {second!r}")
+    scanner.fail(position, f"a column such as t.A, or a constant, should stand before {shortened(second)!r}")
 
 
 def _word_as_operand(scanner: Scanner, position: int, word: str) -> NoReturn:

@@ -9,7 +9,7 @@ from naysay.rule import complain
 from naysay.rule.literal import read_constant
 from naysay.rule.model import Column, Constant, Op, Predicate
 from naysay.rule.rows import assign_rows
-from naysay.rule.scan import MAX_PREDICATES, Scanner
+from naysay.rule.scan import MAX_PREDICATES, Scanner, shortened
 
 # A column whose row is still only a name.
 Reference = tuple[str, str]
@@ -124,7 +124,7 @@ def _read_column(scanner: Scanner, opening: str, row: str) -> str:
     if name is None:
         complain.no_column(scanner, row, opening)
     if opening == "[" and not scanner.take("]"):
-        scanner.fail(scanner.skip(), f"a ] should follow the name {name!r}")
+        scanner.fail(scanner.skip(), f"a ] should follow the name {shortened(name)!r}")
     return scanner.known(name, position)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from naysay.rule.model import Nulls, Op, Predicate, Rule
+from naysay.rule.model import Constant, Nulls, Op, Predicate, Rule
 from naysay.rule.network import Network, allowed, operands_key, universe
 from naysay.rule.render import render_predicate
 
@@ -36,6 +36,8 @@ def simplify(rule: Rule, nulls: Nulls = Nulls.SQL) -> Simplified:
     >>> simplify(parse("not(t.A < s.A and t.A >= s.A)")).reason
     't.A < s.A and t.A >= s.A exclude each other'
     """
+    if _independent(rule.predicates):
+        return Simplified(rule)
     if Network(rule.predicates, nulls).contradiction:
         core = _contradiction(rule.predicates, nulls)
         joined = " and ".join(render_predicate(predicate) for predicate in core)
@@ -67,6 +69,17 @@ def implies(rule: Rule, other: Rule, nulls: Nulls = Nulls.SQL) -> bool:
 def _swapped(rule: Rule) -> tuple[Predicate, ...]:
     """The predicates with the rows exchanged, of a one-row rule too."""
     return tuple(predicate.swapped() for predicate in rule.predicates)
+
+
+def _independent(predicates: Sequence[Predicate]) -> bool:
+    """Each predicate has operands of its own, so that it neither follows from the others nor excludes them."""
+    seen: set[object] = set()
+    for predicate in predicates:
+        left, right = predicate.left, predicate.right
+        if left == right or left in seen or right in seen or isinstance(right, Constant):
+            return False
+        seen |= {left, right}
+    return True
 
 
 def _merged(predicates: Sequence[Predicate], nulls: Nulls) -> list[Predicate]:

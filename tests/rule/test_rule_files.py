@@ -1,0 +1,240 @@
+"""Files of rules, in every format: what is read, and each place that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from naysay.errors import RuleError, UsageError
+from naysay.rule import Format, Severity, canonical, load_rules, parse, parse_rules, read_rules, read_rules_file, render
+
+HOLOCLEAN = """\
+t1&t2&EQ(t1.Order,t2.Order)&IQ(t1.Customer,t2.Customer)
+t1&t2&EQ(t1.Order,t2.Order)&EQ(t1.Line,t2.Line)
+t1&t2&EQ(t1.Part,t2.Part)&GT(t1.Quantity,t2.Quantity)&LTE(t1.Price,t2.Price)
+t1&EQ(t1.Status,"returned")&LT(t1.Refund,0)
+"""
+METANOME = """\
+[DC: t0.order(Integer) == t1.order(Integer)  t0.customer(String) <> t1.customer(String)  ]
+[DC: t0.part no(String) == t1.part no(String)  t0.price(Double) >= t1.price(Double)  t0.quantity(Integer) < t1.quantity(Integer)  ]
+[DC: t0.sold(String) == t1.bought(String)  ]
+"""  # noqa: E501
+
+
+def texts(text: str, **options: object) -> list[str]:
+    return [render(rule, short=True) for rule in parse_rules(text, **options)]  # type: ignore[arg-type]
+
+
+def test_lines() -> None:
+    text = """
+    # Comments and empty lines are nothing.
+    zip: ZipCode -> City        # nor is the end of a line
+
+    not(t.A == 'a # b')
+    "odd: name": key(A, B)
+    """
+    rules = parse_rules(text)
+    assert [rule.name for rule in rules] == ["zip", "", "odd: name"]
+    assert texts(text) == ["ZipCode -> City", 'not(t.A == "a # b")', "key(A, B)"]
+    found = read_rules(text)
+    assert found.lines == (3, 5, 6)
+    assert found.format is Format.LINES
+
+
+def test_windows_and_byte_order_mark() -> None:
+    assert texts("\ufeffa: A -> B\r\nb: key(A)\r\n") == ["A -> B", "key(A)"]
+
+
+def test_holoclean() -> None:
+    assert texts(HOLOCLEAN) == [
+        "Order -> Customer",
+        "key(Order, Line)",
+        "not(t.Part == s.Part and t.Quantity > s.Quantity and t.Price <= s.Price)",
+        'not(t.Status == "returned" and t.Refund < 0)',
+    ]
+
+
+def test_metanome() -> None:
+    assert texts(METANOME) == [
+        '"order(Integer)" -> "customer(String)"',
+        'not(t["part no(String)"] == s["part no(String)"] and t["price(Double)"] >= s["price(Double)"]'
+        ' and t["quantity(Integer)"] < s["quantity(Integer)"])',
+        'not(t["sold(String)"] == s["bought(String)"])',
+    ]
+
+
+def test_rapidash() -> None:
+    text = "# one rule\nState = State\n\nSalary > Bonus\nRate <= Rate\n"
+    assert texts(text) == ["not(t.State == s.State and t.Salary > s.Bonus and t.Rate <= s.Rate)"]
+    assert read_rules(text).format is Format.COLUMNS
+
+
+def test_a_column_against_another_alone_may_be_meant_of_one_row() -> None:
+    with pytest.raises(RuleError, match="a comparison stands outside"):
+        parse_rules("Start <= End")
+    assert texts("Start <= End", format=Format.COLUMNS) == ["not(t.Start <= s.End)"]
+
+
+def test_rapidash_errors() -> None:
+    found = read_rules("A = A\nB == C\nB < > C\n", format=Format.COLUMNS)
+    assert [(error.line, error.message) for error in found.errors] == [
+        (3, "a line of a column file is 'Column operator Column'")
+    ]
+    with pytest.raises(RuleError, match=r"2:5: there is no column 'X'"):
+        parse_rules("A = A\nA = X", columns=["A"])
+    with pytest.raises(RuleError, match="holds no rule"):
+        parse_rules("# nothing", format=Format.COLUMNS)
+    with pytest.raises(RuleError, match="at most 64"):
+        parse_rules("A = A\n" * 65)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- name: zip\n  rule: ZipCode -> City\n- name: phone\n  rule: key(AreaCode, Phone)\n",
+        "rules:\n  - name: zip\n    rule: ZipCode -> City\n  - {name: phone, rule: 'key(AreaCode, Phone)'}\n",
+        "zip: \n  rule: ZipCode -> City\nphone: key(AreaCode, Phone)\n",
+        "rules:\n  zip: ZipCode -> City\n  phone: key(AreaCode, Phone)\n",
+        '[{"name": "zip", "rule": "ZipCode -> City"}, {"name": "phone", "rule": "key(AreaCode, Phone)"}]',
+        '{"zip": "ZipCode -> City", "phone": {"rule": "key(AreaCode, Phone)"}}',
+        "---\n# comment\n- 'zip: ZipCode -> City'\n- name: phone\n  rule: |\n    key(AreaCode,\n        Phone)\n",
+        "- name: zip\n  rule: >\n    ZipCode\n    -> City\n- name: phone\n  rule: key(AreaCode,\n    Phone)\n",
+    ],
+)
+def test_yaml(text: str) -> None:
+    found = read_rules(text)
+    assert found.errors == ()
+    assert found.format is Format.YAML
+    assert [(rule.name, render(rule, short=True)) for rule in found.rules] == [
+        ("zip", "ZipCode -> City"),
+        ("phone", "key(AreaCode, Phone)"),
+    ]
+
+
+def test_yaml_fields() -> None:
+    text = """
+- name: zip
+  rule: ZipCode -> City
+  severity: Warning
+  max_violations: 10
+  max_fraction: 1e-3
+  description: |
+    A post code lies in one city.
+- rule: "!(t.A == s.A)"
+  severity: null
+  max_violations:
+- name: 2024
+  rule: A -> B
+  severity: info
+  max_violations: 0
+"""
+    first, second, third = parse_rules(text)
+    assert (first.severity, first.max_violations, first.max_fraction) == (Severity.WARNING, 10, 0.001)
+    assert first.description == "A post code lies in one city.\n"
+    assert second == parse("key(A)")
+    assert (third.name, third.severity, third.max_violations) == ("2024", Severity.INFO, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("- name: x\n  rul: A -> B", "2:3", "there is no field 'rul'"),
+        ("- name: x\n", "1:3", "the rule has no 'rule'"),
+        ("- rule:\n", "1:8", "the rule is empty"),
+        ("zip:\n", "1:1", "the rule is empty"),
+        ("- rule: A -> B\n  severity: grave", "2:13", "'grave' is not a severity"),
+        ("- rule: A -> B\n  max_violations: -1", "2:19", "'-1' is not a number of violations"),
+        ("- rule: A -> B\n  max_violations: 1.5", "2:19", "'1.5' is not a number of violations"),
+        ("- rule: A -> B\n  max_fraction: 2", "2:17", "'2' is not a fraction"),
+        ("- rule: A -> B\n  max_fraction: .nan", "2:17", "'.nan' is not a fraction"),
+        ("- rule: A -> B\n  max_fraction: 5%", "2:17", "'5%' is not a fraction"),
+        ("- rule: A -> B\n  rule: A -> C", "2:3", "'rule' stands twice"),
+        ("- rule: A -> B\n  name: [x]", "2:9", "'name' is a text or a number, not a list"),
+        ("- rule: [A -> B]", "1:9", "the text of a rule, not a list"),
+        ("- [A -> B]", "1:3", "a rule is a text or a mapping, not a list"),
+        ("- rule: !(t.A == s.A)", "1:9", "YAML takes '!(t.A' for a tag"),
+        ("- rule: &a A -> B\n- rule: *a", "2:9", "a rules file has no aliases"),
+        ("- !!python/object/apply:os.system ['true']", "1:3", "a rule is a text or a mapping, not a list"),
+        ("- rule: A -> -> B", "1:14", "the name of a column should stand before '-'"),
+        ("- rule: 'A -> -> B'", "1:15", "the name of a column should stand before '-'"),
+        ("- |\n  A ->\n  -> B", "3:1", "the name of a column should stand before '-'"),
+        ("- A -> B\n- A -> \n", "2:7", "the name of a column should stand before the end"),
+        ("a: \n  rule: A -> B\na:\n  rule: key(A)", "3:1", "a second rule has the name 'a'"),
+        ("rules:\n  a: A -> B\nversion: 2", "3:1", "'version' stands beside 'rules'"),
+        ("- a: b: c", "1:7", "this is not YAML: mapping values are not allowed in this context"),
+        ("- 'a", "1:5", "this is not YAML: found unexpected end of stream"),
+        ("--- A -> B\n--- key(A)", "2:5", "a second document begins here"),
+        ("[" * 5000, "1:9", "lists and mappings nest more than 8 deep"),
+        ("- " * 5000, "1:17", "lists and mappings nest more than 8 deep"),
+        ("- \ud800", "1:3", "this is half a character"),
+    ],
+)
+def test_yaml_errors(text: str, place: str, message: str) -> None:
+    errors = read_rules(text).errors
+    assert [(f"{error.line}:{error.column}", error.message) for error in errors] == [(place, message)]
+
+
+def test_every_bad_rule_of_a_file_is_told() -> None:
+    found = read_rules("a: A ->\nb: A -> B\nc: key(\nd: nonsense\n", source="x.rules")
+    assert [rule.name for rule in found.rules] == ["b"]
+    assert [error.line for error in found.errors] == [1, 3, 4]
+    assert all(str(error).startswith(f"x.rules:{error.line}:") for error in found.errors)
+    with pytest.raises(RuleError, match="1:8"):
+        parse_rules("a: A ->\nc: key(\n")
+    found = read_rules("- A ->\n- A -> B\n- rule: key(\n- x: 1\n")
+    assert [error.line for error in found.errors] == [1, 3, 4]
+
+
+def test_load(tmp_path: Path) -> None:
+    path = tmp_path / "my.rules"
+    path.write_text("zip: ZipCode -> City\n", encoding="utf-8")
+    assert load_rules(path) == [parse("zip: ZipCode -> City")]
+    with pytest.raises(RuleError, match=r"my\.rules:1:6: there is no column 'ZipCode'"):
+        load_rules(path, columns=["City"])
+    path = tmp_path / "my.yaml"
+    path.write_text("zip: ZipCode -> City\n", encoding="utf-8")
+    assert read_rules_file(path).format is Format.YAML
+    assert load_rules(str(path)) == [parse("zip: ZipCode -> City")]
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "message"),
+    [
+        (b"A -> B\nStra\xdfe -> B\n", "2:5", "byte 0xdf is not UTF-8"),
+        ("A -> B\n".encode("utf-16"), "1:1", "the file is UTF-16"),
+        (b"\x00\x01\x02", "1:1", "'\\x00' begins no rule"),
+        (b"PAR1" + bytes(range(256)), "2:118", "byte 0x80 is not UTF-8"),
+    ],
+)
+def test_files_that_are_not_text(tmp_path: Path, data: bytes, place: str, message: str) -> None:
+    path = tmp_path / "bad.rules"
+    path.write_bytes(data)
+    error = read_rules_file(path).errors[0]
+    assert error.message == message
+    assert error.source == str(path)
+    assert f"{error.line}:{error.column}" == place
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read the rules in .*nowhere: No such file"):
+        load_rules(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="directory"):
+        load_rules(tmp_path)
+
+
+def test_hospital(shared: Path) -> None:
+    rules = load_rules(shared / "data" / "hospital" / "hospital_constraints.txt")
+    assert len(rules) == 15
+    assert render(rules[1], short=True) == "HospitalName -> ZipCode"
+    header = (shared / "data" / "hospital" / "hospital.csv").read_text().split("\n", 1)[0].strip().split(",")
+    assert load_rules(shared / "data" / "hospital" / "hospital_constraints.txt", columns=header) == rules
+
+
+def test_airport(shared: Path) -> None:
+    path = shared / "data" / "airport" / "rules_on_original.txt"
+    rules = load_rules(path)
+    assert len(rules) == len({canonical(rule) for rule in rules}) == 31
+    with (shared / "data" / "airport" / "airport_original.csv").open("rb") as file:
+        header = file.readline().decode().strip().split(",")
+    assert load_rules(path, columns=header) == rules
