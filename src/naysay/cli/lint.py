@@ -29,9 +29,7 @@ from naysay.rule.model import Nulls
 @click.option("--strict", is_flag=True, help="Exit with 1 on any finding, not only on rules that nothing can break.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the rules to a file in place of the output.")
 @click.option("--quiet", "-q", is_flag=True, help="Write findings alone, not the rules.")
-@click.pass_context
 def lint(
-    context: click.Context,
     file: str,
     columns: str | None,
     format_name: str | None,
@@ -48,6 +46,7 @@ def lint(
     superfluous predicates. Exit code 0: all was read; 1: some rule can never be broken (with --strict: there are
     findings); 2: some rule cannot be read; each such place is named.
     """
+    context = click.get_current_context()
     found = _read(file, columns, format_name)
     if found.errors:
         _complain(found)
