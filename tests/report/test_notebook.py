@@ -27,7 +27,7 @@ def test_verdict(people: pa.Table, rule: str, html: str, text: str) -> None:
 
 def test_report(report: Report) -> None:
     text = report._repr_html_()  # type: ignore[attr-defined]
-    assert "4 of 5 rules are broken" in text
+    assert "2 of 5 rules are broken" in text
     assert "<td>broken</td><td>zip</td><td>4</td>" in text
     assert repr(report) == "<Report: 4 of 5 rules broken, 6 rows, local engine>"
     assert repr(report["zip"]) == "<zip: 4 violations, 1 rows to remove>"

@@ -136,7 +136,8 @@ def page_of(report: Report, room: Room) -> Page:
     worst = min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
     return Page(
         title=source_name(report),
-        headline=headline(report),
+        # The tiles below it tell of warnings and tolerances.
+        headline=headline(report).split(";")[0].rstrip(".") + ".",
         outcome=worst.value,
         facts=(
             counted(report.n_rows, "row"),

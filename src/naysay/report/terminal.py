@@ -93,8 +93,6 @@ def _summary(report: Report, console: Console) -> Text:
         duration(report.seconds),
     ]
     text.append("\n  " + " · ".join(facts), "dim")
-    if report.rows_in_conflict and len(report) > 1:
-        text.append(f"\n  {counted(report.rows_in_conflict, 'row')} in conflict with some rule", "dim")
     return text
 
 

@@ -47,17 +47,28 @@ def headline(report: Report) -> str:
     n_rules, found = len(report), outcomes(report)
     if not n_rules:
         return "There are no rules to check."
-    n_not = n_rules - found[Outcome.HOLDS]
-    if not n_not:
+    if found[Outcome.HOLDS] == n_rules:
         return "The rule holds." if n_rules == 1 else f"All {n_rules:,} rules hold."
+    if n_rules == 1:
+        return _ALONE[next(iter(found))]
+    n_broken = found[Outcome.BROKEN]
+    if n_broken:
+        answer = f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
+    else:
+        answer = f"All {n_rules:,} rules pass"
     details = [
-        f"{found[Outcome.WARNED]:,} of them only a warning" if found[Outcome.WARNED] else "",
+        counted(found[Outcome.WARNED], "warning") if found[Outcome.WARNED] else "",
         f"{found[Outcome.TOLERATED]:,} within tolerance" if found[Outcome.TOLERATED] else "",
     ]
-    said = "; ".join(detail for detail in details if detail)
-    if n_rules == 1:
-        return "The rule is broken" + (f" ({said.removeprefix('1 of them ').removeprefix('1 ')})." if said else ".")
-    return f"{n_not:,} of {n_rules:,} rules {'is' if n_not == 1 else 'are'} broken" + (f" ({said})." if said else ".")
+    said = ", ".join(detail for detail in details if detail)
+    return f"{answer}; {said}." if said else f"{answer}."
+
+
+_ALONE = {
+    Outcome.BROKEN: "The rule is broken.",
+    Outcome.WARNED: "The rule is broken, but only a warning.",
+    Outcome.TOLERATED: "The rule is broken, but within its tolerance.",
+}
 
 
 def sentence(result: RuleResult, n_rows: int) -> str:
