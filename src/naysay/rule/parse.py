@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from naysay.rule import complain, foreign, shorthand
+from naysay.rule import complain, complain_form, foreign, shorthand
 from naysay.rule.draft import ROW, ROW_NAME, Draft, read_predicate
 from naysay.rule.model import Predicate, Rule
 from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, shortened
@@ -48,7 +48,7 @@ def read_rule(scanner: Scanner) -> Rule:
         scanner.fail(scanner.position, f"no rule follows the name {shortened(name)!r}" if name else "the rule is empty")
     predicates = _choose(scanner)(scanner)
     if not scanner.at_end():
-        complain.after_rule(scanner)
+        complain_form.after_rule(scanner)
     return Rule(predicates=predicates, name=name)
 
 
@@ -60,7 +60,7 @@ def _read_name(scanner: Scanner) -> str:
     if found is None:
         return ""
     if _OTHER_QUANTIFIER.match(found.group()):
-        complain.quantifier(scanner, position, found.group())
+        complain_form.quantifier(scanner, position, found.group())
     return found.group(1) or scanner.unescape(found.group(2), position)
 
 
@@ -75,7 +75,7 @@ def _choose(scanner: Scanner) -> Reader:
     if call is not None:
         reader = _SHORTHANDS.get(call.group(1).lower())
         if reader is None and call.group(1).lower() != "not":
-            complain.no_function(scanner, call.start(), call.group(1))
+            complain_form.no_function(scanner, call.start(), call.group(1))
         if reader is not None:
             scanner.position = call.end()
             return reader
@@ -116,7 +116,7 @@ def _read_quantifier(scanner: Scanner) -> list[str]:
         scanner.match(_OF)
     scanner.match(_STOP)
     if not names or len(names) > 2 or not scanner.peek(_NOT):
-        complain.quantifier(scanner, position, "forall")
+        complain_form.quantifier(scanner, position, "forall")
     return names
 
 
@@ -153,14 +153,14 @@ def _read_two_by(scanner: Scanner, what: str) -> tuple[str, str, list[str]]:
 def _read_dependency(scanner: Scanner) -> tuple[Predicate, ...]:
     """Read `A, B -> C`."""
     if scanner.peek(ROW) or not scanner.peek(_NAME_BEGINS):
-        complain.not_a_rule(scanner)
+        complain_form.not_a_rule(scanner)
     left = _read_columns(scanner, "->")
     if not scanner.match(_ARROW):
-        complain.no_arrow(scanner, left)
+        complain_form.no_arrow(scanner, left)
     position = scanner.skip()
     right = _read_columns(scanner, "->", taken=left)
     if len(right) > 1:
-        complain.two_on_the_right(scanner, position, left, right)
+        complain_form.two_on_the_right(scanner, position, left, right)
     return shorthand.dependency(left, right[0])
 
 
@@ -171,10 +171,10 @@ def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> lis
         keyword = what != "->" and scanner.peek(_BY)
         found = scanner.column_name() if not keyword else None
         if found is None:
-            complain.no_name(scanner, what)
+            complain_form.no_name(scanner, what)
         name, position = found
         if name in names or name in taken:
-            complain.name_twice(scanner, position, what, name)
+            complain_form.name_twice(scanner, position, what, name)
         names.append(name)
         if len(names) > MAX_PREDICATES:
             scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")
@@ -184,4 +184,4 @@ def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> lis
 
 def _close(scanner: Scanner, what: str) -> None:
     if not scanner.take(")"):
-        complain.not_closed(scanner, what)
+        complain_form.not_closed(scanner, what)
