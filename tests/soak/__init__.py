@@ -1,0 +1,5 @@
+"""The long runs behind docs/reliability.md: `scripts/soak NAME --n N --seed S`.
+
+One file a row of the table. A row is a function from a seed to an outcome, so that a run is a range of seeds and a
+failure is one of them.
+"""

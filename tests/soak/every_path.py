@@ -1,0 +1,139 @@
+"""Every path agrees: each strategy, one thread and two, work shared or not, prefixes or not, compiled or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cases import Case
+from naysay.engines import local
+from naysay.plan.memo import Memo, NoMemo
+from naysay.rule.model import Rule
+from naysay.table import from_frame
+from naysay.verbs.strategies import NAMES
+from soak.row import FINE, Outcome
+from soak.shrunk import shrunk
+from strategies import random_case, random_rule
+
+_FIRST = 40_000_000
+# Uncompiled kernels are a hundred times slower: one case in so many goes through them too.
+_UNCOMPILED_EVERY = 20
+Answers = dict[str, Any]
+
+
+def answers(case: Case, options: local.Options) -> Answers:
+    """What one path says of a case, in values that JSON keeps."""
+    table = from_frame(case.table)
+    options = replace(options, nulls=case.nulls)
+    pairs = local.violations(table, case.rule, None, options).table
+    return {
+        "count": local.count(table, [case.rule], options)[0],
+        "holds": local.verify(table, case.rule, options).holds,
+        "pairs": sorted(
+            [left, -1 if right is None else right]
+            for left, right in zip(pairs["left"].to_pylist(), pairs["right"].to_pylist(), strict=True)
+        ),
+        "rows": local.conflict_rows(table, [case.rule], options)[0].tolist(),
+        "cut": local.violations(table, case.rule, 2, options).table.num_rows,
+    }
+
+
+@contextmanager
+def settings(*, prefixes: tuple[int, ...], memo: type[Memo]) -> Iterator[None]:
+    """Look at other prefixes in verify, and share the work of several rules or do not."""
+    kept = local._PREFIXES, local._memo
+    local._PREFIXES, local._memo = prefixes, lambda rules: memo()
+    try:
+        yield
+    finally:
+        local._PREFIXES, local._memo = kept
+
+
+def disagreement(case: Case) -> str | None:
+    """The first path whose answers are not those of the plainest one."""
+    with settings(prefixes=(), memo=NoMemo):
+        plainest = answers(case, local.Options(n_threads=1))
+        for strategy in NAMES:
+            found = answers(case, local.Options(strategy=strategy, n_threads=1))
+            if found != plainest:
+                return f"{strategy} says {found}, auto {plainest}"
+    with settings(prefixes=(1, 3, 7), memo=Memo):
+        found = answers(case, local.Options(n_threads=2))
+    return None if found == plainest else f"with prefixes, memo and two threads {found}, else {plainest}"
+
+
+def trial(seed: int) -> Outcome:
+    """One case along every path; several rules of its table at once; now and then without the compiler."""
+    rng = random.Random(_FIRST + seed)
+    case = random_case(rng)
+    if disagreement(case) is not None:
+        return Outcome(failure=shrunk(case, disagreement))
+    rules = [case.rule, *(random_rule(rng, case.table) for _ in range(3))]
+    fault = _many_rules(case, rules)
+    if fault:
+        return Outcome(failure=f"{fault}\n{rules}\n{case.script()}")
+    if seed % _UNCOMPILED_EVERY:
+        return FINE
+    compiled, uncompiled = answers(case, local.Options()), _uncompiled(_FIRST + seed)
+    if uncompiled != compiled:
+        return Outcome(failure=f"uncompiled {uncompiled}, compiled {compiled}\n{case.script()}")
+    return Outcome(notes=("also uncompiled",))
+
+
+def _many_rules(case: Case, rules: list[Rule]) -> str:
+    """Rules checked together, on one and two threads, sharing work or not, against each alone."""
+    with settings(prefixes=(), memo=NoMemo):
+        alone = [answers(replace(case, rule=rule), local.Options(n_threads=1))["count"] for rule in rules]
+    for n_threads, memo in ((1, Memo), (2, Memo), (2, NoMemo)):
+        with settings(prefixes=(1, 3, 7), memo=memo):
+            options = local.Options(nulls=case.nulls, n_threads=n_threads)
+            report = local.check(from_frame(case.table), rules, options)
+            together = [result.violations for result in report]
+            if together != alone:
+                return f"together {together}, each alone {alone}; {n_threads} threads, {memo.__name__}"
+            quick = local.check(from_frame(case.table), rules, options, quick=True)
+            if [result.holds for result in quick] != [count == 0 for count in alone]:
+                return f"quickly {[result.holds for result in quick]}, counts {alone}"
+    return ""
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    """A process of our own in which nothing is compiled: seeds in, answers out."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "soak.every_path"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _uncompiled(seed: int) -> Answers:
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(f"{seed}\n")
+    server.stdin.flush()
+    found: Answers = json.loads(server.stdout.readline())
+    return found
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        found = answers(random_case(random.Random(int(line))), local.Options())
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _serve()
