@@ -20,10 +20,10 @@ def canonical(rule: Rule) -> Rule:
     >>> canonical(parse("not(s.B != t.B and t.A == s.A)")) == canonical(parse("A -> B"))
     True
     """
-    forms = [tuple(sorted(turned(rule), key=_sort_key))]
-    if not rule.is_one_row:
-        forms.append(tuple(sorted(turned(rule.swapped()), key=_sort_key)))
-    return Rule(min(forms, key=lambda predicates: [_sort_key(predicate) for predicate in predicates]))
+    rules = (rule,) if rule.is_one_row else (rule, rule.swapped())
+    forms = [{_sort_key(predicate): predicate for predicate in turned(one)} for one in rules]
+    first = min(forms, key=sorted)
+    return Rule(tuple(first[key] for key in sorted(first)))
 
 
 def is_symmetric(rule: Rule) -> bool:
