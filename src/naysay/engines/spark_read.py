@@ -1,0 +1,200 @@
+"""Files, folders, globs and tables that Spark can reach, as a DataFrame with the types that our own reader would give.
+
+What a CSV file means is decided in `local_csv.py`; here Spark reads all columns as text, one pass looks at the values,
+and the columns are cast. So leading zeros stay, long numbers stay exact, and one word in the last row makes a column
+text instead of nulls.
+"""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.engines.spark_session import plain_errors
+from naysay.errors import TableError, UsageError
+
+_FORMATS = {
+    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": "json",
+    ".ndjson": "json", ".orc": "orc", ".txt": "csv",
+}  # fmt: skip
+FORMATS = ("csv", "json", "parquet", "orc", "table")
+_COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
+# Up to this size a CSV file is read in one piece, so that a quoted value may hold line breaks.
+_WHOLE_BYTES = 64 << 20
+_DELIMITERS = ",;\t|"
+_CORRUPT = "naysay_malformed_row"
+
+
+def read(
+    session: SparkSession, source: str, *, format: str | None = None, encoding: str | None = None,
+    delimiter: str | None = None,
+) -> DataFrame:  # fmt: skip
+    """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name."""
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
+    chosen = format or _format_of(session, source)
+    with plain_errors(source):
+        if chosen == "table":
+            return session.table(source)
+        if chosen == "csv":
+            return _read_csv(session, source, encoding, delimiter)
+        if chosen == "json":
+            reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
+            return reader.json(source)
+        return session.read.format(chosen).load(source)
+
+
+def _format_of(session: SparkSession, source: str) -> str:
+    name = source.rstrip("/")
+    while name.endswith(_COMPRESSED):
+        name = name[: name.rindex(".")]
+    known = _FORMATS.get(Path(name).suffix.lower())
+    local = Path(source)
+    if local.is_dir():
+        inside = {_FORMATS.get(Path(_uncompressed(file.name)).suffix.lower()) for file in local.rglob("*")
+                  if file.is_file() and not file.name.startswith(("_", "."))}  # fmt: skip
+        kinds = sorted(kind for kind in inside if kind)
+        if len(kinds) == 1:
+            return kinds[0]
+        raise TableError(
+            f"{source}: the folder holds {'files of several kinds' if kinds else 'no data files'}; "
+            "name the kind with --input-format"
+        )
+    if known:
+        return known
+    if "/" not in source and session.catalog.tableExists(source):
+        return "table"
+    if local.exists() or "/" in source:
+        raise TableError(f"{source}: the name does not say what kind of file it is; say so with --input-format")
+    raise TableError(f"there is no file, folder or table {source!r}")
+
+
+def _uncompressed(name: str) -> str:
+    return next((name[: -len(ending)] for ending in _COMPRESSED if name.endswith(ending)), name)
+
+
+def _read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
+    whole = _is_small(source)
+    options: dict[str, Any] = {
+        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": encoding or "UTF-8",
+        "multiLine": whole, "enforceSchema": True, "sep": delimiter or _delimiter(session, source, encoding),
+    }  # fmt: skip
+    header = session.read.options(**options).csv(source)
+    names = [name.removeprefix("\ufeff") for name in header.columns]
+    if not names:
+        raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
+    positions = [f"c{place}" for place in range(len(names))]
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in (*positions, _CORRUPT)])
+    reader = session.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
+    rows = reader.schema(schema).csv(source)
+    looks = rows.agg(*_looks(positions), F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd"))
+    found = looks.collect()[0]
+    _refuse_malformed(source, found["malformed"], len(names), whole)
+    if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
+        raise TableError(
+            f"{source}: a value is not in the file's encoding: {found['odd'][:60]!r}; "
+            "give the file's --encoding, such as latin-1 or cp1252"
+        )
+    columns = [_typed(F.col(position), found.asDict(), position) for position in positions]
+    return rows.select(*columns).toDF(*names)
+
+
+def _is_small(source: str) -> bool:
+    path = Path(source)
+    return path.is_file() and not source.endswith(_COMPRESSED) and path.stat().st_size <= _WHOLE_BYTES
+
+
+def _is_all_text(source: str, encoding: str) -> bool:
+    """Whether a file that we can open ourselves is in its encoding throughout; then U+FFFD is one character of many."""
+    if not Path(source).is_file() or source.endswith(_COMPRESSED):
+        return False
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with open(source, "rb") as file:
+            while part := file.read(1 << 20):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _delimiter(session: SparkSession, source: str, encoding: str | None) -> str:
+    """The most frequent of comma, semicolon, tab and bar in the first line; tab for .tsv."""
+    if _uncompressed(source).endswith(".tsv"):
+        return "\t"
+    first = session.read.option("encoding", encoding or "UTF-8").text(source).filter("length(value) > 0").head()
+    header = "".join(str(first[0]).split('"')[::2]) if first is not None else ""
+    return max(_DELIMITERS, key=header.count)
+
+
+def _refuse_malformed(source: str, row: str | None, n_columns: int, whole: bool) -> None:
+    if row is None:
+        return
+    hint = "" if whole else "; a quoted value with a line break in it cannot be read from a file this large"
+    raise TableError(
+        f"{source}: a row does not have the {n_columns} fields of the header, or a quote is not closed: "
+        f"{row[:60]!r}; complete the row, or quote a value that holds the delimiter{hint}"
+    )
+
+
+def _undecoded(positions: list[str]) -> Column:
+    """A value with the character that stands for bytes that were no text, if a row has one."""
+    return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
+
+
+# What values look like; a column has the first type that all its values look like.
+_INTEGER = r"^-?[0-9]+$"
+_LEADING_ZERO = r"^[+-]?0[0-9xX]"
+_BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
+_TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?$"
+_FLOAT = r"^(-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|-?inf|nan|NaN)$"
+
+
+def _looks(positions: list[str]) -> list[Column]:
+    """For each column, whether all of its values look like each type."""
+    looks = []
+    for position in positions:
+        value = F.col(position)
+        tests = {
+            "zero": ~value.rlike(_LEADING_ZERO),
+            "integer": value.rlike(_INTEGER),
+            "long": value.try_cast("bigint").isNotNull(),
+            "wide": F.length(value) <= 38,
+            "boolean": value.rlike(_BOOLEAN),
+            "date": value.rlike(_DATE) & value.try_cast("date").isNotNull(),
+            "time": value.rlike(_TIME),
+            "timestamp": (value.rlike(_TIMESTAMP) | value.rlike(_DATE)) & value.try_cast("timestamp_ntz").isNotNull(),
+            "float": value.rlike(_FLOAT),
+        }
+        looks += [F.min(F.when(value.isNotNull(), test)).alias(f"{position} {name}") for name, test in tests.items()]
+    return looks
+
+
+def _typed(value: Column, looks: dict[str, Any], position: str) -> Column:
+    """The column as the first type that all its values look like."""
+
+    def all_look(*names: str) -> bool:
+        return all(looks[f"{position} {name}"] is True for name in names)
+
+    if all_look("integer", "zero"):
+        return value.cast("bigint") if all_look("long") else value.cast("decimal(38,0)") if all_look("wide") else value
+    for name, type_ in (("boolean", "boolean"), ("date", "date")):
+        if all_look(name):
+            return value.cast(type_)
+    if all_look("time"):
+        # Spark's type for the time of day is off by default; written out in full, text has its order and equality.
+        return F.when(F.length(value) == 5, F.concat(value, F.lit(":00"))).otherwise(value)
+    if all_look("timestamp"):
+        return value.cast("timestamp_ntz")
+    if all_look("float", "zero"):
+        # Java writes infinity in full.
+        return F.regexp_replace(F.regexp_replace(value, "inf$", "Infinity"), "^nan$", "NaN").cast("double")
+    return value
