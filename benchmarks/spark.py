@@ -1,0 +1,194 @@
+"""Exact counts on Spark: naysay, the naive self-join, and the best Spark SQL that an expert would write, in one run.
+
+    python benchmarks/spark.py [--rows 1000000,10000000] [--cores 2] [--limit 45] [--runs 3] [--json FILE]
+
+Tables are Parquet in benchmarks/data. `cold` is the first naysay call of the session, JVM and Python workers included;
+the others are medians after it. `sort` is a plain Spark sort of the rows by the rule's key and first order, all rows
+consumed: the yardstick for rules that no aggregation answers. What exceeds --limit seconds is cancelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import naysay
+from tax import tax_table
+from workloads import DATA, lineitem
+
+LINEITEM_ROWS = 6_000_000
+
+
+def dependency(key: str, value: str) -> str:
+    return (
+        f"select sum(n * n - squares) from (select sum(c) n, sum(c * c) squares from "
+        f"(select {key}, {value}, count(*) c from r group by {key}, {value}) group by {key})"
+    )
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "c1": {"rule": "key(AreaCode, Phone)", "columns": ["AreaCode", "Phone"],
+           "best": "select sum(c * (c - 1)) from (select count(*) c from r group by AreaCode, Phone)"},
+    "c2": {"rule": "ZipCode -> City", "columns": ["ZipCode", "City"], "best": dependency("ZipCode", "City")},
+    "c3": {"rule": "State, HasChild -> ChildExemp", "columns": ["State", "HasChild", "ChildExemp"],
+           "best": dependency("State, HasChild", "ChildExemp")},
+    "c4": {"rule": "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
+           "columns": ["State", "Salary", "Rate"], "sort": ["State", "Salary"]},
+    "c7": {"rule": "not(t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)",
+           "columns": ["l_extendedprice", "l_discount"], "sort": ["l_extendedprice", "l_discount"]},
+    "c8": {"rule": "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and t.l_extendedprice > s.l_extendedprice "
+                   "and t.l_discount < s.l_discount)",
+           "columns": ["l_quantity", "l_tax", "l_extendedprice", "l_discount"],
+           "sort": ["l_quantity", "l_tax", "l_extendedprice"]},
+}  # fmt: skip
+TAX_RULES = ("c1", "c2", "c3", "c4")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="1000000,10000000", help="sizes of Tax, with commas")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=45.0, help="seconds after which the naive join is cancelled")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--naive", action="store_true", help="run the naive self-joins too")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    session = make_session(args.cores)
+    measured = []
+    for rows in (int(text) for text in args.rows.split(",")):
+        data = tax(session, rows)
+        measured += measure(session, f"tax {rows:,}", data, TAX_RULES, args)
+        measured.append(skewed(session, data, rows, args))
+    measured += measure(session, "lineitem", items(session), ("c7", "c8"), args)
+    session.stop()
+    print(table_text(measured))
+    if args.json:
+        args.json.write_text(json.dumps({"cores": args.cores, "measured": measured}, indent=2) + "\n")
+
+
+def make_session(cores: int) -> SparkSession:
+    return (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.driver.memory", "6g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def tax(session: SparkSession, rows: int) -> DataFrame:
+    path = DATA / f"tax-{rows}.parquet"
+    if not path.exists():
+        DATA.mkdir(exist_ok=True)
+        pq.write_table(tax_table(rows), path, row_group_size=1 << 20)
+    return session.read.parquet(str(path))
+
+
+def items(session: SparkSession) -> DataFrame:
+    lineitem(1)
+    return session.read.parquet(str(DATA / "lineitem.parquet")).limit(LINEITEM_ROWS)
+
+
+def measure(
+    session: SparkSession, name: str, data: DataFrame, rules: tuple[str, ...], args: Any
+) -> list[dict[str, Any]]:
+    rows = []
+    for rule in rules:
+        spec = RULES[rule]
+        row: dict[str, Any] = {"table": name, "rule": rule}
+        row["cold"], row["violations"] = stopwatch(lambda spec=spec: naysay.count(data, spec["rule"]))
+        runs: dict[str, Callable[[], Any]] = {"naysay": lambda spec=spec: naysay.count(data, spec["rule"])}
+        if "best" in spec:
+            data.createOrReplaceTempView("r")
+            runs["best SQL"] = lambda spec=spec: session.sql(spec["best"]).collect()
+        if "sort" in spec:
+            runs["sort"] = lambda spec=spec: consume(data.select(*spec["columns"]).sort(*spec["sort"]))
+        row |= medians(runs, args.runs)
+        if args.naive:
+            row["naive"] = naive(session, data, naysay.parse(spec["rule"]), args.limit)
+        print(row, flush=True)
+        rows.append(row)
+    if len(rules) > 2:
+        together = medians({"naysay": lambda: naysay.count(data, [RULES[rule]["rule"] for rule in rules])}, args.runs)
+        alone = sum(row["naysay"] for row in rows)
+        rows.append({"table": name, "rule": "together", **together, "sum": alone})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def skewed(session: SparkSession, data: DataFrame, rows: int, args: Any) -> dict[str, Any]:
+    """c4 where half of all rows are of one state, against the even case."""
+    half = data.withColumn("State", F.when(F.col("Phone") % 2 == 0, F.lit("S0")).otherwise(F.col("State")))
+    runs = {
+        "naysay": lambda: naysay.count(half, RULES["c4"]["rule"]),
+        "even": lambda: naysay.count(data, RULES["c4"]["rule"]),
+    }
+    row = {"table": f"tax {rows:,}", "rule": "c4 skewed", **medians(runs, args.runs)}
+    print(row, flush=True)
+    return row
+
+
+def medians(runs: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(n_runs):
+        for name, run in runs.items():
+            seconds[name].append(stopwatch(run)[0])
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def stopwatch(run: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    answer = run()
+    return time.perf_counter() - start, answer
+
+
+def consume(data: DataFrame) -> None:
+    data.write.format("noop").mode("overwrite").save()
+
+
+def naive(session: SparkSession, data: DataFrame, rule: Any, limit: float) -> float | str:
+    """Seconds of the obvious self-join, or that it was cancelled."""
+    numbered = data.withColumn("naysay_id", F.monotonically_increasing_id())
+    left = numbered.select(*[F.col(name).alias(f"t_{name}") for name in numbered.columns])
+    right = numbered.select(*[F.col(name).alias(f"s_{name}") for name in numbered.columns])
+    condition = F.col("t_naysay_id") != F.col("s_naysay_id")
+    for predicate in rule.predicates:
+        columns = [F.col(f"{side.row.value}_{side.name}") for side in predicate.columns]
+        condition &= predicate.op.compare(*columns)
+    timer = threading.Timer(limit, session.interruptAll)
+    timer.start()
+    try:
+        return stopwatch(lambda: left.join(right, condition).count())[0]
+    except Exception:
+        return f"over {limit:g} s"
+    finally:
+        timer.cancel()
+
+
+def table_text(rows: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for row in rows:
+        values = [row.get(name, "") for name in names]
+        cells = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in values]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
