@@ -283,6 +283,8 @@ class Program:
         if change is not None:
             assert change.counts == counts
         if self.counting:
+            if self.rng.random() < 0.5:
+                self._compare_conflicts(expected)
             return
         if change is not None:
             assert self._found(change.added) == expected - stood
@@ -293,9 +295,13 @@ class Program:
     def _compare_standing(self, expected: Found) -> None:
         standing = self.watch.standing()
         assert self._found(standing.table) == expected
+        self._compare_conflicts(expected)
+
+    def _compare_conflicts(self, expected: Found) -> None:
+        conflicts = self.watch.standing().rows_in_conflict
         for name in self.model.rules:
             rows = {key for found in expected if found[0] == name for key in found[1:] if key is not None}
-            assert standing.rows_in_conflict[name] == len(rows)
+            assert conflicts[name] == len(rows)
 
     def _found(self, table: pa.Table) -> Found:
         """A table of violations with keys as the model numbers them; no violation stands in it twice."""

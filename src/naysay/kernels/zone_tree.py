@@ -27,7 +27,7 @@ FAN_OUT = 32
 NULL = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
 
-# Places in `state`. Height counts the levels of inner nodes. Free leaves and nodes form chains: -2 - next in their size.
+# Places in `state`. Height counts levels of inner nodes. Free leaves and nodes form chains: -2 - next in their size.
 ROOT, HEIGHT, N_LEAVES, N_NODES, N_ROWS, FREE_LEAF, FREE_NODE = 0, 1, 2, 3, 4, 5, 6
 N_STATE = 7
 
@@ -240,7 +240,8 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
     rows, sizes, children, fan_outs, begins, _, state = tree
     path = np.empty((64, 2), np.int64)
     n_missing = 0
-    for i in range(old.shape[0]):
+    # From the last to the first: of rows that ascend, each then moves few others of its leaf.
+    for i in range(old.shape[0] - 1, -1, -1):
         row = old[i]
         last = row.size - 1
         node = state[ROOT]
@@ -289,7 +290,8 @@ def _shrink_path(tree: Tree, path: Int64Array, row: Int64Array) -> None:
         n_features = zone.size // 2
         bounds = False
         for feature in range(n_features):
-            bounds |= row[feature] == zone[feature] or row[feature] == zone[n_features + feature]
+            low, high = zone[feature], zone[n_features + feature]
+            bounds |= low != high and (row[feature] == low or row[feature] == high)
         if bounds:
             _measure(tree, node, place, level)
         else:
@@ -311,7 +313,7 @@ def build_tree(tree: Tree, ordered: Int64Array) -> None:
 
     Needs n // 48 + 1 leaves and twice n // 1152 + 16 nodes.
     """
-    rows, sizes, children, fan_outs, begins, zones, state = tree
+    rows, sizes, children, fan_outs, begins, _, state = tree
     n_rows = ordered.shape[0]
     state[N_ROWS] = n_rows
     n_below = (n_rows + _FILL_LEAF - 1) // _FILL_LEAF

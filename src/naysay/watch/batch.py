@@ -13,7 +13,7 @@ from naysay.table.codes import Int64Array
 from naysay.watch.columns import Coded, Codes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Rows by slot with the codes of everything that rules compare. `groups` keeps what indexes share."""
 
@@ -26,7 +26,7 @@ class Batch:
         return len(self.slots)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """Violations as slots of the left and the right row; the same slot twice for a one-row rule."""
 
@@ -40,7 +40,7 @@ class Pairs:
 NO_PAIRS = Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Delta:
     """What a change does to the violations of one rule."""
 

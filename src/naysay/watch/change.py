@@ -68,7 +68,6 @@ class Standing:
     _pairs: Mapping[str, Pairs] | None = field(repr=False)
     _rules: Mapping[str, Rule] = field(repr=False)
     _keys: KeyValues | None = field(repr=False)
-    total_rows_in_conflict: int = 0
 
     @property
     def total(self) -> int:
@@ -79,7 +78,7 @@ class Standing:
     def table(self) -> pa.Table:
         """All violations: rule, left, right, as in `Change.added`."""
         if self._pairs is None:
-            raise UsageError("this watch counts violations and keeps no pairs; make it with counting=False to list them")
+            raise UsageError("this watch counts violations and keeps no pairs; make it with counting=False")
         return pairs_table(self._pairs, self._rules, self._keys)
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,17 @@ class SpaceName:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """One column in one code space."""
+    """One column in one code space. Its hash is kept: it is asked for in every batch."""
 
     space: SpaceName
     column: str
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.space, self.column)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,13 @@ class Filter:
     """Predicates about one row, all written of the left row; its code is 1 where all hold, else 0."""
 
     predicates: tuple[Predicate, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.predicates))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Source = Coded | Filter
@@ -63,7 +77,8 @@ def coded(schema: pa.Schema, part: Match | Order) -> tuple[Coded, Coded]:
 def sources_of(schema: pa.Schema, join: Join) -> list[Source]:
     """Everything that a join's indexes and searches read."""
     sources: list[Source] = []
-    for part in (*join.key, *join.order, *join.differs):
+    parts: tuple[Match | Order, ...] = (*join.key, *join.order, *join.differs)
+    for part in parts:
         sources += coded(schema, part)
     sources += [found for found in (filter_of(join.left_filter), filter_of(join.right_filter)) if found is not None]
     return list(dict.fromkeys(sources))
@@ -107,10 +122,13 @@ class Columns:
 
     def encode(self, table: pa.Table, sources: Sequence[Source] | None = None) -> tuple[Codes, bool]:
         """The codes of a batch. The flag is True where codes given out before are void: fill all again."""
+        wanted = self._users if sources is None else sources
+        if table.num_rows == 0:
+            return {source: np.empty(0, np.int64) for source in wanted}, False
         rows = Table(table)
         before = self._version()
         codes: Codes = {}
-        for source in self._users if sources is None else sources:
+        for source in wanted:
             if isinstance(source, Coded):
                 codes[source] = self._spaces[source.space].encode(table.column(source.column))
             else:

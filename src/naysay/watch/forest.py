@@ -34,6 +34,8 @@ class SharedTree:
 
     def rows(self, batch: Batch, groups: Groups, nulls: Nulls) -> Int64Array:
         """The rows of a batch as the tree holds them."""
+        if batch.n_rows == 0:
+            return np.empty((0, self.tree.width), np.int64)
         places = self.side.standing(batch, nulls)
         codes = [batch.codes[column][places] for column in self.features] or [np.zeros(len(places), np.int64)]
         columns = [groups.of(batch, self.side.key)[places], *codes, batch.slots[places]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -9,13 +11,15 @@ from numpy.typing import NDArray
 from naysay.kernels.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
 from naysay.table.codes import Int64Array
 
+Item = TypeVar("Item", np.int64, np.uint8, np.bool_)
+
 
 class TupleTable:
     """Numbers tuples of codes 0, 1, ... in order of appearance."""
 
     def __init__(self, width: int) -> None:
         self.n_known = 0
-        self._tuples = np.empty((64, width), np.int64)
+        self._tuples: Int64Array = np.empty((64, width), np.int64)
         self._slots = np.full(256, -1, np.int64)
 
     def find(self, codes: Int64Array) -> Int64Array:
@@ -44,8 +48,8 @@ class TextTable:
 
     def __init__(self) -> None:
         self.n_known = 0
-        self._known = np.empty(1024, np.uint8)
-        self._starts = np.zeros(65, np.int64)
+        self._known: NDArray[np.uint8] = np.empty(1024, np.uint8)
+        self._starts: Int64Array = np.zeros(65, np.int64)
         self._slots = np.full(256, -1, np.int64)
 
     def add(self, texts: pa.Array) -> Int64Array:
@@ -66,7 +70,7 @@ class TextTable:
         return numbers
 
 
-def grown(array: NDArray[np.generic], n_items: int) -> NDArray[np.generic]:
+def grown(array: NDArray[Item], n_items: int) -> NDArray[Item]:
     """The same array with room for more items; what stands in the new ones means nothing."""
     bigger = np.empty((n_items, *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array

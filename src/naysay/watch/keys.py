@@ -78,13 +78,19 @@ class Keys:
         """The slot of each key, -1 where it was never seen."""
         return self._table.find(codes)
 
-    def add(self, codes: Int64Array, keys: pa.Table) -> Int64Array:
-        """The slot of each key, new ones for those never seen. The keys differ from each other."""
-        fresh = np.flatnonzero(self._table.find(codes) == -1)
-        if len(fresh):
-            columns = keys.select(list(self.layout.key))
-            self.values = self.values.appended(columns if len(fresh) == len(codes) else columns.take(pa.array(fresh)))
-        return self._table.add(codes)
+    def add(self, codes: Int64Array, slots: Int64Array, keys: pa.Table) -> Int64Array:
+        """The slot of each key, new ones where `slots`, as found, are -1. The keys differ from each other."""
+        fresh = np.flatnonzero(slots == -1)
+        if len(fresh) == 0:
+            return slots
+        columns = keys.select(list(self.layout.key))
+        if len(fresh) == len(codes):
+            self.values = self.values.appended(columns)
+            return self._table.add(codes)
+        self.values = self.values.appended(columns.take(pa.array(fresh)))
+        slots = slots.copy()
+        slots[fresh] = self._table.add(codes[fresh])
+        return slots
 
     def show(self, keys: pa.Table, row: int) -> str:
         """One key, for a message."""

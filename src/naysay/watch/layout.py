@@ -93,12 +93,10 @@ def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
 
 
 def canonical_type(type_: pa.DataType) -> pa.DataType:
-    """The type that values are kept in: encodings are undone, and all text is large_string."""
+    """The type that values are kept in: encodings are undone, and text is string or large_string."""
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return canonical_type(type_.value_type)
-    if types.is_string(type_) or types.is_string_view(type_):
-        return pa.large_string()
-    return type_
+    return pa.large_string() if types.is_string_view(type_) else type_
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -116,7 +114,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArra
         return column
     if types.is_null(given):
         return pa.chunked_array([pa.nulls(len(column), field.type)])
-    if not canonical_type(given).equals(field.type):
+    if not canonical_type(given).equals(field.type) and not (_is_text(given) and _is_text(field.type)):
         raise TableError(
             f"{what}: column {field.name!r} has type {given}, but the table has held {field.type} since its first "
             "frame; cast it"
@@ -125,6 +123,10 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArra
         return _decoded(column).cast(field.type)
     except pa.ArrowException as error:
         raise TableError(f"{what}: column {field.name!r} cannot be read: {error}") from error
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return kind_of(type_) is Kind.TEXT
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -160,4 +162,5 @@ def _key_values(keys: Any, field: pa.Field, what: str) -> pa.ChunkedArray:
         array = keys if isinstance(keys, pa.Array) else pa.array(keys)
         return _cast(pa.chunked_array([array]), field, what)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise TableError(f"{what}: these are no values of the key column {field.name!r} ({field.type}): {error}") from None
+        what = f"{what}: these are no values of the key column {field.name!r} ({field.type})"
+        raise TableError(f"{what}: {error}") from None

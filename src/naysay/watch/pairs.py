@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.table.codes import BoolArray, Int64Array
+from naysay.table.codes import BoolArray
 from naysay.watch.batch import NO_PAIRS, Pairs, joined
 
 
@@ -32,6 +32,10 @@ class PairLog:
         if len(self._added) + len(self._removed) > 1024 or self._n_logged > 1_000_000 + len(self._settled):
             self.pairs()
 
+    def shift(self, by: int) -> None:
+        """Where pairs are counted and not kept: the number has grown by so many."""
+        self.count += by
+
     def pairs(self) -> Pairs:
         """The set, ascending by left and right."""
         if self._added or self._removed:
@@ -39,11 +43,6 @@ class PairLog:
             self._settled = _net(every, gone)
             self._added, self._removed, self._n_logged = [], [], 0
         return self._settled
-
-    def renumber(self, slots: Int64Array) -> None:
-        """Write slots[old] for each old slot."""
-        pairs = self.pairs()
-        self._settled = Pairs(slots[pairs.left], slots[pairs.right])
 
 
 def net_change(removed: Pairs, added: Pairs) -> tuple[Pairs, Pairs]:

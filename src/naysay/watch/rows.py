@@ -44,13 +44,15 @@ class Rows:
     def drop(self, slots: Int64Array) -> None:
         """Take away the rows of these slots, where they have one."""
         chunks = self._chunk_of[slots]
-        for number, count in zip(*np.unique(chunks[chunks >= 0], return_counts=True), strict=True):
-            self._chunks[int(number)].n_live -= int(count)
+        chunks = chunks[chunks >= 0]
+        if len(chunks) == 0:
+            return
         self._chunk_of[slots] = -1
-        for number in {int(number) for number in chunks if number >= 0}:
-            chunk = self._chunks[number]
+        for number, count in zip(*np.unique(chunks, return_counts=True), strict=True):
+            chunk = self._chunks[int(number)]
+            chunk.n_live -= int(count)
             if 2 * chunk.n_live < len(chunk.slots):
-                self._merge([number])
+                self._merge([int(number)])
 
     def take(self, slots: Int64Array, names: Sequence[str]) -> pa.Table:
         """The given columns of the rows of these slots, in that order."""

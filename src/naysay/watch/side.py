@@ -52,7 +52,7 @@ class Sides:
     symmetric: bool
 
     def boxes(self, batch: Batch, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
-        """What rows on one side ask of the other: [key, lows, highs, values to differ from], see kernels.zone_search."""
+        """What rows on one side ask of the other: [key, lows, highs, values to differ from]."""
         own = self.left if row is Row.LEFT else self.right
         lows, highs = [], []
         for column, descending, strict in zip(own.orders, self.descending, self.strict, strict=True):

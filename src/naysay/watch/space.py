@@ -60,8 +60,10 @@ class Space:
 class Coder(Protocol):
     """A way to give values codes; None where a value does not fit it. `scale` is the decimal scale of the codes."""
 
-    version: int
     scale: int
+
+    @property
+    def version(self) -> int: ...
 
     def encode(self, plain: Plain) -> Int64Array | None: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from naysay.watch.layout import Layout
 from naysay.watch.pairs import PairLog, net_change
 from naysay.watch.rows import Rows
 
+if TYPE_CHECKING:
+    from naysay.watch.counting import CountingIndex
+
 # A state with more than this many slots beside twice its rows is made anew: keys and values that are gone go then.
 _SPARE_SLOTS = 65_536
 
@@ -36,11 +40,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A checked change: slots to delete, slots to update, keys to insert, and the rows of the latter two."""
+    """A checked change: slots to delete, slots to update, keys to insert (with the slots they had, or -1), new rows."""
 
     deletes: Int64Array
     updates: Int64Array
     insert_codes: Int64Array
+    insert_slots: Int64Array
     rows: pa.Table
     codes: Codes
 
@@ -63,7 +68,9 @@ class State:
         self.rows = Rows(layout.schema)
         self.columns = Columns(layout.schema, options.nulls)
         self.index = _make_index(layout.schema, options)
+        self.counter = _make_counter(layout.schema, options)
         self.n_rows = 0
+        self._no_rows = layout.schema.empty_table()
         self._alive = np.zeros(64, np.bool_)
         self._stamps = np.zeros(64, np.int64)
         self._watched: dict[str, _Watched] = {}
@@ -82,8 +89,18 @@ class State:
         return self.keys.n_slots > 2 * self.n_rows + _SPARE_SLOTS
 
     def pairs(self) -> dict[str, Pairs]:
-        """The violations that stand."""
+        """The violations that stand; none where they are only counted."""
         return {name: watched.log.pairs() for name, watched in self._watched.items()}
+
+    def conflicts(self) -> dict[str, int]:
+        """How many rows take part in violations of each rule. Where these are only counted, this looks at all rows."""
+        if self.counter is None:
+            return {name: conflicting([found]) for name, found in self.pairs().items()}
+        standing = self.standing()
+        return {
+            name: watched.log.count if watched.join.one_row else self.counter.n_conflicting(name, standing)
+            for name, watched in self._watched.items()
+        }
 
     def add_rule(self, name: str, rule: Rule) -> Delta:
         """Watch one more rule; gives its violations as added."""
@@ -94,11 +111,14 @@ class State:
         try:
             if fresh:
                 self._fill(fresh)
-            found = self._start(name, join)
+            found = self._start(name, join) if self.counter is None else self._start_counting(name, join)
         except BaseException:
             self.columns.release(sources)
             raise
         self._watched[name] = watched = _Watched(rule, join, sources, PairLog())
+        if isinstance(found, int):
+            watched.log.shift(found)
+            return Delta(_none(), _none())
         watched.log.apply(_none(), found)
         return Delta(_none(), found)
 
@@ -106,7 +126,7 @@ class State:
         """Stop watching a rule; gives its violations as removed."""
         watched = self._watched.pop(name)
         if not watched.join.one_row:
-            self.index.remove(name)
+            (self.counter or self.index).remove(name)
         self.columns.release(watched.sources)
         return Delta(watched.log.pairs(), _none())
 
@@ -114,39 +134,28 @@ class State:
         """Check a change against the state: every key known or new as it must be, and none twice."""
         delete_slots = self._known(deletes, "deletes")
         update_slots = self._known(updates, "updates")
-        gone = np.isin(update_slots, delete_slots)
-        if gone.any():
-            assert updates is not None
-            shown = self.keys.show(updates, int(np.argmax(gone)))
-            raise UsageError(f"updates: the key {shown} is deleted in the same batch")
-        insert_codes = self._new(inserts, delete_slots)
-        parts = [part for part in (updates, inserts) if part is not None]
-        rows = pa.concat_tables(parts) if parts else self.layout.schema.empty_table()
-        if any(column.num_chunks > 1 for column in rows.columns):
-            rows = rows.combine_chunks()
+        if updates is not None and len(update_slots) and len(delete_slots):
+            gone = np.isin(update_slots, delete_slots)
+            if gone.any():
+                shown = self.keys.show(updates, int(np.argmax(gone)))
+                raise UsageError(f"updates: the key {shown} is deleted in the same batch")
+        insert_codes, insert_slots = self._new(inserts, delete_slots)
+        rows = self._together(updates, inserts)
         codes, void = self.columns.encode(rows)
         while void:
             self._recode()
             codes, void = self.columns.encode(rows)
-        return Edit(delete_slots, update_slots, insert_codes, rows, codes)
+        return Edit(delete_slots, update_slots, insert_codes, insert_slots, rows, codes)
 
     def apply(self, edit: Edit) -> dict[str, Delta]:
         """Make a change that `prepare` gave just now; answers the net change of each rule's violations."""
         n_updates = len(edit.updates)
-        insert_slots = self.keys.add(edit.insert_codes, edit.rows.slice(n_updates))
+        insert_slots = self.keys.add(edit.insert_codes, edit.insert_slots, edit.rows.slice(n_updates))
         self._make_room(self.keys.n_slots)
         old_slots = np.concatenate((edit.deletes, edit.updates))
         new_slots = np.concatenate((edit.updates, insert_slots))
         old, new = Batch(old_slots, self.columns.read(old_slots)), Batch(new_slots, edit.codes)
-        deltas = self.index.change(old, new, self._stamps)
-        same = bool(len(old_slots)) and bool(np.isin(new_slots, old_slots).any())
-        changed = {}
-        for name, watched in self._watched.items():
-            delta = _singles(watched.join, old, new) if watched.join.one_row else deltas[name]
-            if same:
-                delta = Delta(*net_change(delta.removed, delta.added))
-            watched.log.apply(delta.removed, delta.added)
-            changed[name] = delta
+        changed = self._count(old, new) if self.counter else self._list(old, new)
         self._alive[edit.deletes] = False
         self._alive[insert_slots] = True
         self.n_rows += len(insert_slots) - len(edit.deletes)
@@ -154,6 +163,28 @@ class State:
         self.rows.put(new_slots, edit.rows)
         self.columns.write(new_slots, edit.codes)
         return changed
+
+    def _list(self, old: Batch, new: Batch) -> dict[str, Delta]:
+        deltas = self.index.change(old, new, self._stamps)
+        changed = {}
+        for name, watched in self._watched.items():
+            delta = _singles(watched.join, old, new) if watched.join.one_row else deltas[name]
+            if old.n_rows and new.n_rows:
+                delta = Delta(*net_change(delta.removed, delta.added))
+            watched.log.apply(delta.removed, delta.added)
+            changed[name] = delta
+        return changed
+
+    def _count(self, old: Batch, new: Batch) -> dict[str, Delta]:
+        assert self.counter is not None
+        grown = self.counter.change(old, new)
+        for name, watched in self._watched.items():
+            if watched.join.one_row:
+                delta = _singles(watched.join, old, new)
+                watched.log.shift(len(delta.added) - len(delta.removed))
+            else:
+                watched.log.shift(grown[name])
+        return {}
 
     def rebuilt(self, layout: Layout | None = None) -> State:
         """The same rows and rules in a state made anew, perhaps with types for columns that had none."""
@@ -176,6 +207,16 @@ class State:
             self.index.remove(name)
             raise
 
+    def _start_counting(self, name: str, join: Join) -> int:
+        assert self.counter is not None
+        standing = self.standing()
+        return len(_breaking(join, standing)) if join.one_row else self.counter.add(name, join, standing)
+
+    def _together(self, updates: pa.Table | None, inserts: pa.Table | None) -> pa.Table:
+        parts = [part for part in (updates, inserts) if part is not None and part.num_rows]
+        rows = pa.concat_tables(parts) if parts else self._no_rows
+        return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
+
     def _known(self, table: pa.Table | None, what: str) -> Int64Array:
         """The slots of keys that must stand, each once."""
         if table is None or table.num_rows == 0:
@@ -185,13 +226,18 @@ class State:
         unknown[~unknown] = ~self._alive[slots[~unknown]]
         if unknown.any():
             raise UsageError(f"{what}: there is no row with the key {self.keys.show(table, int(np.argmax(unknown)))}")
-        self._check_once(slots[:, None], table, what)
+        numbers = np.arange(len(slots))
+        self._stamps[slots] = numbers
+        again = self._stamps[slots] != numbers
+        self._stamps[slots] = 0
+        if again.any():
+            raise UsageError(f"{what}: the key {self.keys.show(table, int(np.argmax(again)))} stands twice")
         return slots
 
-    def _new(self, table: pa.Table | None, deletes: Int64Array) -> Int64Array:
-        """The codes of keys that must not stand, each once; those deleted in the same batch may come back."""
+    def _new(self, table: pa.Table | None, deletes: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Codes and slots of keys that must not stand, each once; those deleted in the same batch may come back."""
         if table is None or table.num_rows == 0:
-            return np.empty((0, len(self.layout.key)), np.int64)
+            return np.empty((0, len(self.layout.key)), np.int64), np.empty(0, np.int64)
         codes = self.keys.codes(table, "inserts")
         slots = self.keys.find(codes)
         stands = slots >= 0
@@ -201,16 +247,13 @@ class State:
         if stands.any():
             shown = self.keys.show(table, int(np.argmax(stands)))
             raise UsageError(f"inserts: there is a row with the key {shown} already; update it, or delete it first")
-        self._check_once(codes, table, "inserts")
-        return codes
-
-    def _check_once(self, codes: Int64Array, table: pa.Table, what: str) -> None:
         seen = TupleTable(codes.shape[1])
-        numbers = seen.add(np.ascontiguousarray(codes))
+        numbers = seen.add(codes)
         if seen.n_known < len(codes):
             _, first = np.unique(numbers, return_index=True)
             again = int(np.setdiff1d(np.arange(len(codes)), first)[0])
-            raise UsageError(f"{what}: the key {self.keys.show(table, again)} stands twice")
+            raise UsageError(f"inserts: the key {self.keys.show(table, again)} stands twice")
+        return codes, slots
 
     def _fill(self, fresh: list[Source]) -> None:
         """Code new sources for the standing rows; where that voids codes, all of them."""
@@ -229,10 +272,11 @@ class State:
             codes, void = self.columns.encode(rows)
         self.columns.write(slots, codes)
         self.index = _make_index(self.layout.schema, self.options)
+        self.counter = _make_counter(self.layout.schema, self.options)
         standing = self.standing()
         for name, watched in self._watched.items():
             if not watched.join.one_row:
-                self.index.add(name, watched.join, standing)
+                (self.counter or self.index).add(name, watched.join, standing)
 
     def _make_room(self, n_slots: int) -> None:
         if n_slots > len(self._alive):
@@ -260,6 +304,14 @@ def _make_index(schema: pa.Schema, options: Options) -> Index:
     from naysay.watch.forest import Forest
 
     return Forest(schema, options.nulls)
+
+
+def _make_counter(schema: pa.Schema, options: Options) -> CountingIndex | None:
+    if not options.counting:
+        return None
+    from naysay.watch.counting import CountingIndex
+
+    return CountingIndex(schema, options.nulls)
 
 
 def _singles(join: Join, old: Batch, new: Batch) -> Delta:

@@ -10,12 +10,12 @@ from naysay.kernels.zone_tree import (
     FAN_OUT,
     FREE_LEAF,
     FREE_NODE,
+    HEIGHT,
     LEAF_ROWS,
     N_LEAVES,
     N_NODES,
     N_ROWS,
     N_STATE,
-    HEIGHT,
     Tree,
     all_rows,
     build_tree,
@@ -23,6 +23,7 @@ from naysay.kernels.zone_tree import (
     insert_rows,
 )
 from naysay.table.codes import Int64Array
+from naysay.watch.intern import grown
 
 # Inserting one by one costs some ten times what rebuilding costs a row.
 _REBUILD_SHARE = 8
@@ -112,12 +113,12 @@ class ZoneTree:
         rows, sizes, children, fan_outs, begins, zones, state = self._tree
         if state[N_LEAVES] + n_new > len(sizes):
             n_leaves = max(2 * len(sizes), int(state[N_LEAVES]) + n_new)
-            rows, sizes = _grown(rows, n_leaves), _grown(sizes, n_leaves)
+            rows, sizes = grown(rows, n_leaves), grown(sizes, n_leaves)
         n_needed = n_new + 16
         if state[N_NODES] + n_needed > len(fan_outs):
             n_nodes = max(2 * len(fan_outs), int(state[N_NODES]) + n_needed)
-            children, fan_outs = _grown(children, n_nodes), _grown(fan_outs, n_nodes)
-            begins, zones = _grown(begins, n_nodes), _grown(zones, n_nodes)
+            children, fan_outs = grown(children, n_nodes), grown(fan_outs, n_nodes)
+            begins, zones = grown(begins, n_nodes), grown(zones, n_nodes)
         self._tree = (rows, sizes, children, fan_outs, begins, zones, state)
 
 
@@ -128,9 +129,3 @@ def in_tree_order(rows: Int64Array) -> Int64Array:
     by_owner = rows[np.argsort(rows[:, -1], kind="stable")]
     places = sorted_places(np.ascontiguousarray(by_owner[:, 0]), np.ascontiguousarray(by_owner[:, 1]))
     return by_owner[places]
-
-
-def _grown(array: Int64Array, n_items: int) -> Int64Array:
-    bigger = np.empty((n_items, *array.shape[1:]), np.int64)
-    bigger[: len(array)] = array
-    return bigger

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +14,8 @@ from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.change import Change, Standing
-from naysay.watch.layout import Layout, layout_of
-from naysay.watch.state import Edit, Options, State, build_state, conflicting
+from naysay.watch.layout import layout_of
+from naysay.watch.state import Edit, Options, State, build_state
 
 RuleLike = str | Rule
 INDEXES = ("auto", "lt-tree")
@@ -113,11 +112,8 @@ class Watch:
         if state is None:
             zeros = dict.fromkeys(self._rules, 0)
             return Standing(zeros, zeros, 0, {}, self._rules, None)
-        pairs = state.pairs()
-        conflicts = {name: conflicting([found]) for name, found in pairs.items()}
-        return Standing(
-            state.counts, conflicts, state.n_rows, pairs, state.rules, state.keys.values, conflicting(pairs.values())
-        )
+        pairs = None if self._options.counting else state.pairs()
+        return Standing(state.counts, state.conflicts(), state.n_rows, pairs, state.rules, state.keys.values)
 
     def rows(self) -> pa.Table | None:
         """The rows that stand, in no particular order; None before the first frame."""

@@ -1,0 +1,170 @@
+"""The counting index: how many violations a change adds and removes, without forming them.
+
+A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of the
+disequalities. Each subset is a term: a key that is joined with equality on the subset, and the rule's orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls, Row
+from naysay.table.codes import BoolArray, Int64Array
+from naysay.watch.batch import Batch
+from naysay.watch.counters import Counter, GroupCounter, PointCounter, TreeCounter
+from naysay.watch.forest import Groups
+from naysay.watch.side import Side, Sides, sides_of
+
+# Beyond so many disequalities, or two orders, one tree looks at them all: 2^m terms would cost more.
+_MAX_DIFFERS = 4
+_MAX_ORDERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One subset of the disequalities: its sign, the sides with its key, and a counter for each side's rows."""
+
+    sign: int
+    sides: Sides
+    left: Counter
+    right: Counter
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    sides: Sides
+    terms: tuple[Term, ...]
+
+
+class CountingIndex:
+    """Counters for rules about two rows. With up to two orders a change costs O(log^2 n) a row and rule."""
+
+    def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
+        self.schema = schema
+        self.nulls = nulls
+        self._rules: dict[str, _Rule] = {}
+        self._groups = Groups()
+
+    def add(self, name: str, join: Join, standing: Batch) -> int:
+        """Watch one more rule; gives the number of its violations among the standing rows."""
+        sides = sides_of(self.schema, join)
+        self._rules[name] = rule = _Rule(sides, tuple(_terms(sides, self.nulls)))
+        self._each(rule, standing, insert=True)
+        return int(self._counts(rule, standing, Row.LEFT).sum()) - int(self._meets_itself(rule, standing).sum())
+
+    def remove(self, name: str) -> None:
+        """Forget a rule."""
+        del self._rules[name]
+
+    def change(self, old: Batch, new: Batch) -> dict[str, int]:
+        """Take old rows away and put new ones in; gives by how much the violations of each rule grew."""
+        return {name: self._change(rule, old, new) for name, rule in self._rules.items()}
+
+    def n_conflicting(self, name: str, standing: Batch) -> int:
+        """How many rows take part in a violation."""
+        rule = self._rules[name]
+        itself = self._meets_itself(rule, standing)
+        left = self._counts(rule, standing, Row.LEFT) > itself
+        return int((left | (self._counts(rule, standing, Row.RIGHT) > itself)).sum())
+
+    def _change(self, rule: _Rule, old: Batch, new: Batch) -> int:
+        self._each(rule, old, insert=False)
+        removed = self._touching(rule, old)
+        added = self._touching(rule, new)
+        self._each(rule, new, insert=True)
+        return added - removed
+
+    def _touching(self, rule: _Rule, batch: Batch) -> int:
+        """Violations between a batch and the rows in the counters, and inside the batch."""
+        if batch.n_rows == 0:
+            return 0
+        total = int(self._counts(rule, batch, Row.LEFT).sum()) + int(self._counts(rule, batch, Row.RIGHT).sum())
+        inside = _Rule(rule.sides, tuple(_terms(rule.sides, self.nulls)))
+        self._each(inside, batch, insert=True)
+        total += int(self._counts(inside, batch, Row.LEFT).sum())
+        return total - int(self._meets_itself(rule, batch).sum())
+
+    def _each(self, rule: _Rule, batch: Batch, *, insert: bool) -> None:
+        if batch.n_rows == 0:
+            return
+        for term in rule.terms:
+            for counter, side in {id(term.left): (term.left, term.sides.left),
+                                  id(term.right): (term.right, term.sides.right)}.values():  # fmt: skip
+                rows = self._rows(side, batch, rule.sides.left if counter is term.left else rule.sides.right)
+                if insert:
+                    counter.insert(rows)
+                else:
+                    counter.delete(rows)
+
+    def _rows(self, side: Side, batch: Batch, whole: Side) -> Int64Array:
+        places = whole.eligible(batch, self.nulls)
+        codes = [batch.codes[column][places] for column in side.features]
+        columns = [self._groups.of(batch, side.key)[places], *codes, batch.slots[places]]
+        return np.ascontiguousarray(np.stack(columns, axis=1))
+
+    def _counts(self, rule: _Rule, batch: Batch, row: Row) -> Int64Array:
+        """For each row of a batch, on one side, the number of its partners in the counters, itself included."""
+        counts = np.zeros(batch.n_rows, np.int64)
+        whole = rule.sides.left if row is Row.LEFT else rule.sides.right
+        places = whole.eligible(batch, self.nulls)
+        if len(places) == 0:
+            return counts
+        for term in rule.terms:
+            own, counter = (term.sides.left, term.right) if row is Row.LEFT else (term.sides.right, term.left)
+            group = self._groups.of(batch, own.key)[places]
+            counts[places] += term.sign * counter.count(term.sides.boxes(batch, places, row, group))
+        return counts
+
+    def _meets_itself(self, rule: _Rule, batch: Batch) -> BoolArray:
+        """Which rows stand on both sides and satisfy the whole rule with themselves."""
+        left, right = rule.sides.left, rule.sides.right
+        met = np.zeros(batch.n_rows, np.bool_)
+        both = np.intersect1d(left.eligible(batch, self.nulls), right.eligible(batch, self.nulls))
+        met[both] = True
+        for one, other in zip(left.key, right.key, strict=True):
+            met &= batch.codes[one] == batch.codes[other]
+        for one, other in zip(left.differs, right.differs, strict=True):
+            met &= batch.codes[one] != batch.codes[other]
+        orders = zip(left.orders, right.orders, rule.sides.descending, rule.sides.strict, strict=True)
+        for one, other, descending, strict in orders:
+            low, high = (other, one) if descending else (one, other)
+            less, greater = batch.codes[low], batch.codes[high]
+            met &= (less < greater) if strict else (less <= greater)
+        return met
+
+
+def _terms(sides: Sides, nulls: Nulls) -> list[Term]:
+    n_orders, n_differs = len(sides.left.orders), len(sides.left.differs)
+    alike = sides.left == sides.right
+    if n_orders > _MAX_ORDERS or n_differs > _MAX_DIFFERS:
+        return [_term(1, sides, alike, nulls)]
+    terms = []
+    for size in range(n_differs + 1):
+        for subset in combinations(range(n_differs), size):
+            left, right = (_agreeing(side, subset) for side in (sides.left, sides.right))
+            terms.append(_term((-1) ** size, replace(sides, left=left, right=right), alike, nulls))
+    return terms
+
+
+def _agreeing(side: Side, subset: tuple[int, ...]) -> Side:
+    """A side whose key has the disequalities of a subset as equalities, and which has no other."""
+    return replace(side, key=side.key + tuple(side.differs[which] for which in subset), differs=())
+
+
+def _term(sign: int, sides: Sides, alike: bool, nulls: Nulls) -> Term:
+    """`alike`: the same rows may stand on both sides of the whole rule, so that one counter serves both."""
+    left = _counter(sides.left, nulls)
+    return Term(sign, sides, left, left if alike else _counter(sides.right, nulls))
+
+
+def _counter(side: Side, nulls: Nulls) -> Counter:
+    if not side.features:
+        return GroupCounter()
+    if len(side.orders) == 2 and not side.differs:
+        return PointCounter()
+    return TreeCounter(len(side.features), len(side.orders), nulls is Nulls.EQUAL)

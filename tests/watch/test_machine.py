@@ -1,0 +1,38 @@
+"""Random programs of inserts, updates, deletes, refusals, restarts and changes of rules, judged after each step.
+
+CI's dose is 2,000 programs of 30 steps; NAYSAY_SOAK multiplies it (20 gives 40,000), with other seeds.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from machine import run_program
+
+from naysay.watch import counters, tree
+
+SOAK = int(os.environ.get("NAYSAY_SOAK", "0"))
+# Programs are run in lots, so that several processes share them evenly.
+N_LOTS = 20
+
+
+def seeds(lot: int, n_programs: int) -> range:
+    n_programs = n_programs * max(SOAK, 1) // N_LOTS
+    start = (10**6 if SOAK else 0) + lot * n_programs
+    return range(start, start + n_programs)
+
+
+@pytest.mark.parametrize("lot", range(N_LOTS))
+def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(lot, 1200):
+        # Small tables would always be built anew; every other program inserts row by row.
+        monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
+        run_program(seed)
+
+
+@pytest.mark.parametrize("lot", range(N_LOTS))
+def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(lot, 300):
+        monkeypatch.setattr(counters, "_BUFFER_ROWS", 3 if seed % 2 else 1024)
+        run_program(seed, counting=True)

@@ -1,0 +1,118 @@
+"""The growing tree of zones against a list of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from naysay.kernels.zone_tree import FAN_OUT, LEAF_ROWS, NULL
+from naysay.watch import tree as tree_module
+from naysay.watch.side import GREATEST
+from naysay.watch.tree import ZoneTree
+
+
+def random_rows(rng: np.random.Generator, n_rows: int, n_features: int, first_owner: int) -> np.ndarray:
+    n_keys, n_values = rng.choice([1, 3, 40]), rng.choice([2, 10, 1000])
+    rows = rng.integers(0, n_values, (n_rows, n_features + 2))
+    rows[:, 0] = rng.integers(0, n_keys, n_rows)
+    rows[:, 1:-1][rng.random((n_rows, n_features)) < 0.05] = NULL
+    rows[:, -1] = np.arange(first_owner, first_owner + n_rows)
+    return rows
+
+
+def random_boxes(rng: np.random.Generator, rows: np.ndarray, n_orders: int, n_boxes: int) -> np.ndarray:
+    chosen = rows[rng.integers(0, len(rows), n_boxes)]
+    n_features = rows.shape[1] - 2
+    lows = np.where(rng.random((n_boxes, n_orders)) < 0.5, np.maximum(chosen[:, 1 : 1 + n_orders], NULL + 1), NULL + 1)
+    highs = np.where(lows == NULL + 1, chosen[:, 1 : 1 + n_orders], GREATEST)
+    return np.concatenate((chosen[:, :1], lows, highs, chosen[:, 1 + n_orders : 1 + n_features]), axis=1)
+
+
+def partners(rows: np.ndarray, box: np.ndarray, n_orders: int, nulls_differ: bool) -> set[int]:
+    holds = rows[:, 0] == box[0]
+    for part in range(rows.shape[1] - 2):
+        values = rows[:, 1 + part]
+        if part < n_orders:
+            holds &= (values >= box[1 + part]) & (values <= box[1 + n_orders + part])
+        else:
+            holds &= values != box[1 + n_orders + part]
+            if not nulls_differ:
+                holds &= values != NULL
+    return set(rows[holds, -1].tolist())
+
+
+def check(tree: ZoneTree, rows: np.ndarray, rng: np.random.Generator, n_orders: int, nulls_differ: bool) -> None:
+    assert tree.n_rows == len(rows)
+    if len(rows) == 0:
+        assert len(tree.rows()) == 0
+        return
+    by_key = np.lexsort((rows[:, -1], rows[:, 1], rows[:, 0]))
+    assert np.array_equal(tree.rows(), rows[by_key])
+    boxes = np.ascontiguousarray(random_boxes(rng, rows, n_orders, 20))
+    owners = rows[rng.integers(0, len(rows), 20), -1].copy()
+    stamps = np.zeros(int(rows[:, -1].max()) + 1, np.int64)
+    stamps[rng.choice(rows[:, -1], len(rows) // 3)] = 7
+    features = np.arange(1, rows.shape[1] - 1)
+    at, found, complete = tree.list(boxes, features, n_orders, nulls_differ, owners, stamps, 7, 10**9)
+    assert complete
+    assert len(set(zip(at.tolist(), found.tolist(), strict=True))) == len(at)
+    counts = tree.count(boxes, features, n_orders, nulls_differ)
+    for place, box in enumerate(boxes):
+        expected = partners(rows, box, n_orders, nulls_differ)
+        assert counts[place] == len(expected)
+        listed = {owner for owner in expected if owner != owners[place] and stamps[owner] != 7}
+        assert set(found[at == place].tolist()) == listed
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_rows_come_and_go(seed: int, one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_module, "_REBUILD_SHARE", 0 if one_by_one else 8)
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(1, 5))
+    n_orders = int(rng.integers(0, n_features + 1))
+    tree = ZoneTree(n_features)
+    rows = np.empty((0, n_features + 2), np.int64)
+    n_made = 0
+    for _ in range(14):
+        new = random_rows(rng, int(rng.choice([1, 5, 100, 3000])), n_features, n_made)
+        n_made += len(new)
+        tree.insert(new)
+        rows = np.concatenate((rows, new))
+        check(tree, rows, rng, n_orders, bool(seed % 2))
+        gone = rng.random(len(rows)) < rng.choice([0.0, 0.01, 0.5, 0.97, 1.0])
+        tree.delete(rows[gone])
+        rows = rows[~gone]
+        check(tree, rows, rng, n_orders, bool(seed % 2))
+
+
+def test_rows_in_order_split_and_empty_again() -> None:
+    n_rows = LEAF_ROWS * FAN_OUT * 3
+    rows = np.stack([np.zeros(n_rows, np.int64), np.arange(n_rows), np.arange(n_rows)], axis=1)
+    tree = ZoneTree(1)
+    for start in range(0, n_rows, 100):
+        tree.insert(rows[start : start + 100])
+    assert np.array_equal(tree.rows(), rows)
+    for start in range(0, n_rows, 1000):
+        tree.delete(rows[start : start + 1000])
+    assert tree.n_rows == 0
+    tree.insert(rows[:10])
+    assert np.array_equal(tree.rows(), rows[:10])
+
+
+def test_a_limit_cuts_and_says_so() -> None:
+    rows = np.stack([np.zeros(100, np.int64), np.zeros(100, np.int64), np.arange(100)], axis=1)
+    tree = ZoneTree(1)
+    tree.insert(rows)
+    box, features, stamps = np.zeros((1, 1), np.int64), np.empty(0, np.int64), np.zeros(100, np.int64)
+    at, _, complete = tree.list(box, features, 0, False, np.array([5]), stamps, -1, 50)
+    assert (len(at), complete) == (50, False)
+    at, _, complete = tree.list(box, features, 0, False, np.array([5]), stamps, -1, 99)
+    assert (len(at), complete) == (99, True)
+
+
+def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
+    tree = ZoneTree(1)
+    tree.insert(np.array([[1, 2, 3]]))
+    with pytest.raises(AssertionError, match="1 rows to delete are not in the tree"):
+        tree.delete(np.array([[1, 2, 4]]))
