@@ -218,7 +218,7 @@ def _full(
     counts = partners(bound) if counts is None else counts
     limit = max(CANDIDATES, 2 * n_sample) if n_sample else 0
     found = list_violations(bound, limit, counts) if options.strategy == "auto" else strategy.violations(bound, limit)
-    left, right = varied(found.left, found.right, n_sample, symmetric=bound.symmetric and bound.mirror)
+    left, right = varied(found.left, found.right, n_sample, symmetric=join.symmetric)
     sample = sample_pairs(table, rule, options.key, left, right)
     conflicts = Conflicts(*conflict_counts(bound, counts))
     n_conflict = int(conflicts.rows.size)

@@ -38,6 +38,7 @@ from naysay.report.words import (
 from naysay.verbs.result import Report, RuleResult, SamplePair
 
 _LONGEST_VALUE = 90
+_LONG_VALUE = 28
 _LONGEST_TITLE = 200
 _MOST_LINKS = 4
 _CHART_WIDTH, _CHART_HEIGHT = 600, 64
@@ -58,6 +59,11 @@ class Cell:
     before: str
     differs: str = ""
     after: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it may take several lines."""
+        return len(self.before) + len(self.differs) + len(self.after) > _LONG_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +248,9 @@ def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     noun = "row" if result.rule.is_one_row else "pair"
     if result.violations is None:
         return f"the first {noun} found"
-    return f"{counted(n_shown, noun)} of {counted(result.violations, 'violation')}"
+    # A pair that breaks the rule both ways round is two violations and stands here once.
+    n_all = result.violations // 2 if join_of(result.rule).symmetric else result.violations
+    return f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
 
 
 def _chart(result: RuleResult, n_rows: int, room: Room) -> tuple[tuple[Bar, ...], str]:
