@@ -1,40 +1,164 @@
-"""The Spark engine: the verbs on a Spark DataFrame."""
+"""The Spark engine: the verbs on a Spark DataFrame.
+
+DataFrame API alone, so that it runs over Spark Connect too. The session is the caller's: nothing of it is changed,
+cached or stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from naysay.engines import spark_kernels as kernels
+from naysay.engines import spark_list
 from naysay.engines.spark_aggregate import (
     collect_sums,
     filter_branch,
     groups_branch,
     products_branch,
 )
+from naysay.engines.spark_check import Found, find_all, wanted
+from naysay.engines.spark_conflicts import marked
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
+from naysay.engines.spark_identity import identity_of
 from naysay.engines.spark_kernels import Sizes
 from naysay.engines.spark_plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
-from naysay.engines.spark_tasks import TaskRule
+from naysay.engines.spark_sample import samples
+from naysay.engines.spark_work import measured, over_groups
 from naysay.errors import CountOverflow
-from naysay.rule.model import Nulls, Rule
+from naysay.plan.shape import plan_of
+from naysay.rule.model import Nulls, Row, Rule
+from naysay.verbs.identify import compared_columns
+from naysay.verbs.result import Removal, Report, RuleResult, SamplePair, Verdict, within_tolerance
 
 _SIZES = Sizes()
 
 
 def count(data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES) -> list[int]:
-    """Count the violations of each rule: one job for all that grouping answers, one for each key that needs kernels."""
+    """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
     frame = Frame.of(data)
     meaning = Meaning(frame, nulls)
     plans = plan(frame, rules)
+    if not plans:
+        return []
     if frame.data.count() <= sizes.rows_a_task:
-        found = kernels.count(kernels.whole_table(meaning, plans), _task_rules(plans, nulls))
-        counts = {number: sums.violations for number, sums in kernels.collect_task_sums(found).items()}
+        task_rules = tuple(kernels.task_rule(each, nulls) for each in plans)
+        found = kernels.collect_task_sums([kernels.count(kernels.whole_table(meaning, plans), task_rules)])
+        counts = {number: sums.violations for number, sums in found.items()}
     else:
         counts = _count_large(meaning, plans, sizes)
     return [_within_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
+
+
+def verify(
+    data: DataFrame, rule: Rule, *, key: Sequence[str] = (), nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
+) -> Verdict:
+    """Look for one violation."""
+    frame = Frame.of(data)
+    meaning = Meaning(frame, nulls)
+    plans = plan(frame, [rule])
+    identity = identity_of(frame, key)
+    found = find_all(meaning, plans, frame.data.count(), 1, sizes)
+    shown = samples(meaning, identity, wanted(plans, found), [rule], 1)
+    return Verdict(rule, shown[0][0] if found[0].violations else None)
+
+
+def check(
+    data: DataFrame,
+    rules: Sequence[Rule],
+    *,
+    key: Sequence[str] = (),
+    nulls: Nulls = Nulls.SQL,
+    quick: bool = False,
+    n_sample: int = 5,
+    source: str = "",
+    progress: Callable[[Rule], None] | None = None,
+    sizes: Sizes = _SIZES,
+) -> Report:
+    """Check all rules, in as few passes over the data as their keys allow."""
+    start = time.perf_counter()
+    frame = Frame.of(data)
+    meaning = Meaning(frame, nulls)
+    plans = plan(frame, rules)
+    identity = identity_of(frame, key)
+    n_rows = frame.data.count()
+    found = find_all(meaning, plans, n_rows, n_sample, sizes) if plans else {}
+    shown = samples(meaning, identity, wanted(plans, found), rules, n_sample)
+    seconds = time.perf_counter() - start
+    results = []
+    for each, rule in zip(plans, rules, strict=True):
+        results.append(_result(rule, each, found[each.number], shown.get(each.number, ()), n_rows, seconds))
+        if progress is not None:
+            progress(rule)
+    return Report("spark", source, n_rows, frame.names, tuple(results), seconds, identity.description)
+
+
+def violations(
+    data: DataFrame,
+    rule: Rule,
+    *,
+    limit: int | None = None,
+    key: Sequence[str] = (),
+    nulls: Nulls = Nulls.SQL,
+    sizes: Sizes = _SIZES,
+) -> DataFrame:
+    """List violations: rule, left, right, then left_COLUMN and right_COLUMN for each compared column.
+
+    With a limit, the first ones in the order of the identities of left and right row: the same in every run.
+    """
+    frame = Frame.of(data)
+    meaning = Meaning(frame, nulls)
+    (each,) = plan(frame, [rule])
+    identity = identity_of(frame, key)
+    left, right = (compared_columns(each.rule, row) for row in Row)
+    if each.join.one_row:
+        pairs = spark_list.singles(meaning, each, identity)
+    else:
+        pairs = spark_list.pairs(meaning, each, identity, limit, sizes)
+    if limit is not None:
+        sides = ("left_",) if each.join.one_row else ("left_", "right_")
+        pairs = pairs.orderBy(*(side + name for side in sides for name in identity.positions)).limit(limit)
+    first = identity.value("left_")
+    second = F.lit(None) if each.join.one_row else identity.value("right_")
+    named = pairs.select(
+        F.lit(rule.name),
+        first,
+        second,
+        *(F.col(f"left_{name}") for name in left),
+        *(F.col(f"right_{name}") for name in right),
+    )
+    names = [*(f"left_{frame.name_of(name)}" for name in left), *(f"right_{frame.name_of(name)}" for name in right)]
+    return named.toDF("rule", "left", "right", *names)
+
+
+def conflict_rows(
+    data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
+) -> DataFrame:
+    """The rows that take part in a violation of any rule."""
+    return split(data, rules, nulls=nulls, sizes=sizes)[1]
+
+
+def split(
+    data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
+) -> tuple[DataFrame, DataFrame]:
+    """The rows in no conflict, and the rows in conflict with any rule."""
+    frame = Frame.of(data)
+    meaning = Meaning(frame, nulls)
+    rows = frame.data
+    marks = [F.lit(False)]
+    for each in plan(frame, rules):
+        rows, mark = marked(meaning, each, rows, sizes)
+        marks.append(mark)
+    columns = rows.columns[: len(frame.names)]
+    rows = rows.select(*columns, reduce(or_, marks).alias("in_conflict"))
+    good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
+    return good.select(*columns).toDF(*frame.names), bad.select(*columns).toDF(*frame.names)
 
 
 def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
@@ -44,15 +168,11 @@ def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> d
     branches += [kernels.measure_branch(meaning, keys, -1 - i) for i, keys in enumerate(key_sets)]
     sums = collect_sums(branches)
     counts = {each.number: sums[each.number].violations(each) for each in by_grouping}
+    summaries = []
     for i, keys in enumerate(key_sets):
-        records = kernels.dealt(kernels.keyed_records(meaning, keys), keys, sums[-1 - i].rows, sizes)
-        found = kernels.collect_task_sums(kernels.count(records, kernels.task_rules(keys, meaning.nulls)))
-        counts |= {number: sums.violations for number, sums in found.items()}
-    return counts
-
-
-def _task_rules(plans: Sequence[RulePlan], nulls: Nulls) -> tuple[TaskRule, ...]:
-    return tuple(kernels.task_rule(each, nulls) for each in plans)
+        summaries += over_groups(meaning, measured(meaning, keys, sums[-1 - i], sizes), sizes, kernels.count)
+    found = kernels.collect_task_sums(summaries)
+    return counts | {number: sums.violations for number, sums in found.items()}
 
 
 def _needs_kernels(plan: RulePlan) -> bool:
@@ -67,6 +187,17 @@ def _count_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
     if plan.route is Route.GROUPS:
         return groups_branch(meaning, plan, 0)
     return products_branch(meaning, plan)
+
+
+def _result(
+    rule: Rule, plan: RulePlan, found: Found, sample: tuple[SamplePair, ...], n_rows: int, seconds: float
+) -> RuleResult:
+    n_violations = _within_64_bits(found.violations, rule)
+    holds = n_violations == 0
+    removal = Removal(0, 0) if holds else found.removal
+    passes = within_tolerance(rule, n_violations, n_rows)
+    strategy = f"{plan_of(plan.join).name}, by {plan.route.value}"
+    return RuleResult(rule, holds, passes, n_violations, found.rows, removal, sample, strategy, seconds)
 
 
 def _within_64_bits(n_violations: int, rule: Rule) -> int:

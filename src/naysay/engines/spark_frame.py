@@ -16,6 +16,8 @@ from naysay.table import fit
 from naysay.table.kind import Kind, kind_of
 
 _UNSUPPORTED = pa.binary()
+# The names of the columns that say which file a row came from and which row of it it was.
+FILE_ROW = ("__naysay_file", "__naysay_row")
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,24 @@ class Frame:
     data: DataFrame
     names: tuple[str, ...]
     types: tuple[T.DataType, ...]
+    file_row: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, data: DataFrame) -> Frame:
+        """Take a DataFrame in.
+
+        Files that naysay itself read carry where each row came from in two more columns (see `spark_read`).
+        """
         if data.isStreaming:
-            raise UsageError("this DataFrame is a stream; use naysay.watch_stream for streams, or read it as a batch")
+            raise UsageError("this DataFrame is a stream, and checks need a table: read it with spark.read")
         fields = data.schema.fields
-        positions = [position(place) for place in range(len(fields))]
+        by_position = data.toDF(*(position(place) for place in range(len(fields))))
+        file_row = None
+        if tuple(field.name for field in fields[-2:]) == FILE_ROW:
+            fields = fields[:-2]
+            file_row = (position(len(fields)), position(len(fields) + 1))
         return cls(
-            data.toDF(*positions), tuple(field.name for field in fields), tuple(field.dataType for field in fields)
+            by_position, tuple(field.name for field in fields), tuple(field.dataType for field in fields), file_row
         )
 
     @cached_property

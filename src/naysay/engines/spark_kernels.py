@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.engines import spark_tasks as tasks
-from naysay.engines.spark_aggregate import sums_branch
+from naysay.engines.spark_aggregate import hash_of, sums_branch
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_plan import RulePlan, is_mirror, key_columns
 from naysay.engines.spark_tasks import TaskRule
@@ -61,6 +61,10 @@ class KeySet:
     def key_names(self) -> list[str]:
         return [f"k{i}" for i in range(len(self.join.key))]
 
+    def key_hash(self) -> Expression:
+        """The hash of a record's key. Keys with equal hashes may differ: only what need not be exact goes by it."""
+        return hash_of([F.col(name) for name in self.key_names])
+
     def keys(self, meaning: Meaning, row: Row) -> list[Expression]:
         """The key on one side, in comparable form, named by `key_names`."""
         pairs = key_columns(self.join, row)
@@ -90,30 +94,37 @@ def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
     ]
 
 
-def keyed_records(meaning: Meaning, keys: KeySet) -> DataFrame:
-    """The records of a key set: its key in comparable form, all columns of its rules, and sides where they matter."""
+def keyed_records(
+    meaning: Meaning, keys: KeySet, extra: Sequence[Expression] = (), *, met: bool = False
+) -> DataFrame:
+    """The records of a key set: its key in comparable form, all columns of its rules, and sides where they matter.
+
+    `extra` columns travel along; `met` asks for the columns that say whether a row would meet itself.
+    """
     joins = [plan.join for plan in keys.plans]
     on_left = reduce(or_, [meaning.side(join, Row.LEFT) for join in joins])
     on_right = reduce(or_, [meaning.side(join, Row.RIGHT) for join in joins])
     data = meaning.frame.data
+    itself = []
+    if met or keys.crossed:
+        itself = [meaning.meets_itself(plan.join).alias(_itself(plan)) for plan in keys.plans if _may_meet_itself(plan)]
     if not keys.crossed:
-        return data.filter(on_left | on_right).select(*keys.keys(meaning, Row.LEFT), *keys.columns)
+        rows = data.filter(on_left | on_right)
+        return rows.select(*keys.keys(meaning, Row.LEFT), *keys.columns, *itself, *extra)
     records = F.array(
         F.struct(*keys.keys(meaning, Row.LEFT), _side(tasks.LEFT), on_left.alias("stands")),
         F.struct(*keys.keys(meaning, Row.RIGHT), _side(tasks.RIGHT), on_right.alias("stands")),
     )
-    itself = [meaning.meets_itself(plan.join).alias(_itself(plan)) for plan in keys.plans if _may_meet_itself(plan)]
-    rows = data.select(*keys.columns, *itself, F.explode(records).alias("record"))
+    rows = data.select(*keys.columns, *itself, *extra, F.explode(records).alias("record"))
     return rows.select("*", "record.*").drop("record").filter("stands").drop("stands")
 
 
-def task_rules(keys: KeySet, nulls: Nulls) -> tuple[TaskRule, ...]:
-    """The rules as tasks see them on `keyed_records`."""
+def task_rules(keys: KeySet, nulls: Nulls, *, sided: bool = False) -> tuple[TaskRule, ...]:
+    """The rules as tasks see them on `keyed_records`; `sided` where all its rows were cut into sides besides."""
+    sided = sided or keys.crossed
     return tuple(
         replace(
-            task_rule(plan, nulls),
-            sided=keys.crossed,
-            itself=_itself(plan) if keys.crossed and _may_meet_itself(plan) else None,
+            task_rule(plan, nulls), sided=sided, itself=_itself(plan) if sided and _may_meet_itself(plan) else None
         )
         for plan in keys.plans
     )
@@ -128,6 +139,13 @@ def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
     """How many records the rules of a key set look at, and how many the largest group has (as `removed`)."""
     groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
     return sums_branch(number, groups.agg(F.sum("n").alias("rows"), F.max("n").alias("removed")))
+
+
+def giant_keys(meaning: Meaning, keys: KeySet, sizes: Sizes) -> tuple[int, ...]:
+    """Hashes of the keys of groups too large for one task."""
+    groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
+    giants = groups.filter(F.col("n") > sizes.giant).select(keys.key_hash().alias("hash"))
+    return tuple(sorted(set(giants.toArrow().column("hash").to_pylist())))
 
 
 def dealt(records: DataFrame, keys: KeySet, n_records: int, sizes: Sizes) -> DataFrame:
@@ -155,10 +173,12 @@ def summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *,
     return records.mapInArrow(work, tasks.SUMMARY)
 
 
-def collect_task_sums(summaries: DataFrame) -> dict[int, TaskSums]:
-    """Run the tasks and add up what they found."""
+def collect_task_sums(summaries: Sequence[DataFrame]) -> dict[int, TaskSums]:
+    """Run the tasks of all summaries as one job and add up what they found. A rule without violations may be absent."""
     found: dict[int, TaskSums] = {}
-    for row in summaries.toArrow().to_pylist():
+    if not summaries:
+        return found
+    for row in reduce(DataFrame.union, summaries).toArrow().to_pylist():
         before = found.get(row["rule"], TaskSums())
         sample = (pa.ipc.open_stream(row["sample"]).read_all(),) if row["sample"] else ()
         found[row["rule"]] = TaskSums(

@@ -1,0 +1,131 @@
+"""A few violations to show a person: rows in conflict are found again by hashes, then paired in-process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as Expression
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.engines.spark_aggregate import hash_of
+from naysay.engines.spark_expressions import Meaning
+from naysay.engines.spark_identity import Identity, Naming
+from naysay.engines.spark_pairs import numbered
+from naysay.engines.spark_plan import Route, RulePlan
+from naysay.plan.bind import bind, singles
+from naysay.plan.join import join_of
+from naysay.rule.model import Row, Rule
+from naysay.table import Table
+from naysay.verbs.identify import sample_pairs
+from naysay.verbs.result import SamplePair
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Rows to find for a rule: those whose key (by grouping) or compared values (elsewhere) have one of the hashes."""
+
+    plan: RulePlan
+    hashes: tuple[int, ...]
+
+    def columns(self, meaning: Meaning) -> list[Expression]:
+        """What is hashed."""
+        if self.plan.route is Route.GROUPS:
+            return [meaning.comparable(match.left, match.right) for match in self.plan.join.key]
+        return [meaning.comparable(name, name) for name in self.plan.columns]
+
+
+def hashes_of_values(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> list[int]:
+    """The hashes by which rows with these values of the rule's columns are found again."""
+    values = pa.concat_tables(tables).combine_chunks()
+    schema = T.StructType([T.StructField(name, meaning.frame.type_of(name)) for name in plan.columns])
+    rows = session.createDataFrame(values, schema=schema)
+    hashed = rows.select(hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
+    found: list[int] = hashed.toArrow().column("hash").to_pylist()
+    return sorted(set(found))
+
+
+def samples(
+    meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], rules: Sequence[Rule], n_sample: int
+) -> dict[int, tuple[SamplePair, ...]]:
+    """Violations to show of each rule, all found in one job."""
+    wanted = [each for each in wanted if each.hashes]
+    if not wanted or n_sample == 0:
+        return {}
+    rows = _find(meaning, identity, wanted, n_sample)
+    return {
+        each.plan.number: _pairs(meaning, identity, rows, each.plan, rules[each.plan.number], n_sample)
+        for each in wanted
+    }
+
+
+def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_sample: int) -> pa.Table:
+    """The rows wanted, with `rule`, and no more of them than it takes to show n_sample pairs.
+
+    For each rule at most `n_sample + 1` rows with the same values; of the rows of one group first one of each set of
+    values, then a second of each, and so on: so that rows that differ are among them.
+    """
+    names = list(dict.fromkeys(name for each in wanted for name in each.plan.columns))
+    matches = []
+    for each in wanted:
+        hashed = hash_of(each.columns(meaning))
+        values = hash_of([meaning.comparable(name, name) for name in each.plan.columns])
+        is_wanted = hashed.isin(list(each.hashes))
+        if each.plan.route is Route.GROUPS:
+            is_wanted = meaning.side(each.plan.join, Row.LEFT) & is_wanted
+        match = F.struct(F.lit(each.plan.number).alias("rule"), hashed.alias("group"), values.alias("values"))
+        matches.append((is_wanted, match))
+    found = meaning.frame.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
+    every = F.array_compact(F.array(*(F.when(is_wanted, match) for is_wanted, match in matches)))
+    rows = found.select(*names, *identity.attached(), F.explode(every).alias("match"))
+    rows = rows.select(*names, *identity.positions, "match.rule", "match.group", "match.values")
+    alike = Window.partitionBy("rule", "group", "values").orderBy(*identity.positions)
+    rows = rows.withColumn("nth", F.row_number().over(alike)).filter(F.col("nth") <= n_sample + 1)
+    together = Window.partitionBy("rule", "group").orderBy("nth", *identity.positions)
+    rows = rows.withColumn("turn", F.row_number().over(together)).filter(F.col("turn") <= 2 * (n_sample + 1))
+    return rows.drop("group", "values", "nth", "turn").toArrow()
+
+
+def _pairs(
+    meaning: Meaning, identity: Identity, rows: pa.Table, plan: RulePlan, rule: Rule, n_sample: int
+) -> tuple[SamplePair, ...]:
+    from naysay.verbs.violations import violations
+
+    mine = rows.filter(pc.equal(rows.column("rule"), plan.number))
+    mine = mine.select([*identity.positions, *plan.columns]).combine_chunks()
+    if identity.naming is Naming.CONTENT:
+        named = numbered(mine.column("i0").combine_chunks(), np.zeros(mine.num_rows, np.int64))
+        mine = mine.set_column(0, "i0", named)
+    keys = [(name, "ascending") for name in identity.positions]
+    mine = mine.take(pc.sort_indices(mine, sort_keys=keys, null_placement="at_start"))
+    # The identity's columns go by names that no column of the table has by accident.
+    hidden = [f"\0{name}" for name in identity.positions]
+    table = Table(mine.rename_columns([*hidden, *(meaning.frame.name_of(name) for name in plan.columns)]))
+    join = join_of(rule)
+    if join.one_row:
+        pairs = sample_pairs(table, rule, hidden, singles(table, join, meaning.nulls)[:n_sample], None)
+    else:
+        bound = bind(table, join, meaning.nulls)
+        listed = violations(bound, 2 * n_sample)
+        left, right = listed.left, listed.right
+        if join.symmetric:
+            # A pair that breaks the rule both ways round is shown once.
+            once = left < right
+            left, right = left[once], right[once]
+        pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
+    names = dict(zip(hidden, identity.names, strict=True))
+    return tuple(
+        replace(
+            pair,
+            left={names[name]: value for name, value in pair.left.items()},
+            right=None if pair.right is None else {names[name]: value for name, value in pair.right.items()},
+        )
+        for pair in pairs
+    )

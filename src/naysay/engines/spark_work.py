@@ -1,0 +1,58 @@
+"""A key set's rules over real data: the groups that fit a task to tasks, the giant ones in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+
+from naysay.engines import spark_blocks as blocks
+from naysay.engines.spark_aggregate import Sums, collect_sums
+from naysay.engines.spark_expressions import Meaning
+from naysay.engines.spark_kernels import KeySet, Sizes, dealt, giant_keys, keyed_records, measure_branch, task_rules
+from naysay.engines.spark_tasks import TaskRule
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A key set whose groups have been measured. `giants` are hashes of the keys that are not left to one task."""
+
+    keys: KeySet
+    n_records: int
+    largest: int
+    giants: tuple[int, ...]
+
+
+Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
+
+
+def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes) -> Measured:
+    """What `measure_branch` found, and which groups are giant: a job of its own, only where there are any."""
+    giants = giant_keys(meaning, keys, sizes) if sums.removed > sizes.giant else ()
+    return Measured(keys, sums.rows, sums.removed, giants)
+
+
+def measure(meaning: Meaning, keys: KeySet, sizes: Sizes) -> Measured:
+    return measured(meaning, keys, collect_sums([measure_branch(meaning, keys, 0)])[0], sizes)
+
+
+def over_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on all groups: those that fit a task there, the giant ones in blocks.
+
+    The answers of the blocks of one group add up, but a row may be found in several of them.
+    """
+    keys = found.keys
+    records = keyed_records(meaning, keys, extra)
+    if len(found.giants) == 0:
+        return [work(dealt(records, keys, found.n_records, sizes), task_rules(keys, meaning.nulls))]
+    giant = blocks.of_giants(keyed_records(meaning, keys, extra, met=True), keys, found.giants)
+    cut = blocks.blocked(giant, keys, len(found.giants), found.largest, sizes)
+    parts = [work(cut, task_rules(keys, meaning.nulls, sided=True))]
+    if keys.key_names:
+        others = blocks.of_others(records, keys, found.giants)
+        parts.append(work(dealt(others, keys, found.n_records, sizes), task_rules(keys, meaning.nulls)))
+    return parts
