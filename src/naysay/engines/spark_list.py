@@ -45,7 +45,7 @@ def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | Non
         list_pairs = partial(
             spark_pairs.pairs_of_partition,
             rule=rules[0],
-            naming=_naming(identity),
+            naming=_naming(identity, sided=rules[0].sided),
             left_columns=left,
             right_columns=right,
             limit=limit,
@@ -56,9 +56,9 @@ def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | Non
     return reduce(DataFrame.union, over_groups(meaning, found, sizes, work, extra))
 
 
-def _naming(identity: Identity) -> spark_pairs.Naming:
+def _naming(identity: Identity, *, sided: bool) -> spark_pairs.Naming:
     names = tuple(identity.positions)
-    if identity.naming is Naming.KEY:
+    if identity.naming is Naming.KEY and sided:
         return spark_pairs.Naming(names, (CONTENT,), CONTENT)
     if identity.naming is Naming.CONTENT:
         return spark_pairs.Naming(names, names, names[0])
