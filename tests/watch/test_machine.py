@@ -10,7 +10,7 @@ import os
 import pytest
 from machine import run_program
 
-from naysay.watch import counters, tree
+from naysay.watch import counters, store, tree
 
 SOAK = int(os.environ.get("NAYSAY_SOAK", "0"))
 # Programs are run in lots, so that several processes share them evenly.
@@ -36,3 +36,10 @@ def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 300):
         monkeypatch.setattr(counters, "_BUFFER_ROWS", 3 if seed % 2 else 1024)
         run_program(seed, counting=True)
+
+
+@pytest.mark.parametrize("lot", range(N_LOTS))
+def test_programs_with_a_store(lot: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(lot, 60):
+        monkeypatch.setattr(store, "_MIN_LOG_EVENTS", 5 if seed % 2 else 4096)
+        run_program(seed, folder=tmp_path)

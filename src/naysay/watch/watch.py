@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from naysay.errors import StateError, UsageError
-from naysay.rule import parse, render
 from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
 from naysay.table.frame import to_arrow
+from naysay.watch.batch import Delta
 from naysay.watch.change import Change, Standing
 from naysay.watch.layout import layout_of
-from naysay.watch.state import Edit, Options, State, build_state
+from naysay.watch.naming import RuleLike, find_rule, named
+from naysay.watch.state import Options, State, build_state
 
-RuleLike = str | Rule
+if TYPE_CHECKING:
+    from naysay.watch.store import Store
+
 INDEXES = ("auto", "lt-tree")
+_CLOSED = "this watch is closed; make it again on the same store"
 
 
 class Watch:
@@ -49,16 +56,43 @@ class Watch:
     ) -> None:
         if index not in INDEXES:
             raise UsageError(f"there is no index {index!r}; choose one of: {', '.join(INDEXES)}")
-        given = None if rules is None else _named(_rules(rules))
-        self._broken: str = ""
-        self._store = None
-        self._state: State | None = None
-        self._batch_ids: set[str] = set()
-        if store is not None:
-            raise NotImplementedError
+        self._rules = {} if rules is None else named(rules)
         self._key = _key(key)
         self._options = Options(_nulls(nulls), counting, index)
-        self._rules = given or {}
+        self._state: State | None = None
+        self._store: Store | None = None
+        self._stored_schema: pa.Schema | None = None
+        self._batch_ids: set[str] = set()
+        self._closed = ""
+        if store is None and not self._key:
+            raise UsageError("a watch needs a key: the column or columns that identify a row")
+        if store is not None:
+            self._open(store, given_rules=rules is not None, given_nulls=nulls is not None)
+
+    def _open(self, path: str | os.PathLike[str], *, given_rules: bool, given_nulls: bool) -> None:
+        """Make a new store, or go on with the one that is there."""
+        from naysay.watch.durable import Restored, rules_part, settings_of
+        from naysay.watch.store import Store
+
+        self._store = store = Store(path)
+        try:
+            if store.is_new:
+                if not self._key:
+                    raise UsageError("a watch needs a key: the column or columns that identify a row")
+                store.create(settings_of(self._key, self._options), rules_part(self._rules))
+                return
+            given, options = self._rules, self._options
+            events = store.load()
+            self._key, self._options = _settled(store, self._key, options, given_nulls)
+            restored = Restored(store.path, events, self._key, self._options)
+            self._rules, self._stored_schema = restored.rules, restored.schema
+            if given_rules and given != self._rules:
+                raise UsageError(_other_rules(store.path, given, self._rules))
+            self._batch_ids = store.batch_ids
+            self._state = restored.watching()
+        except BaseException:
+            store.close()
+            raise
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -89,16 +123,37 @@ class Watch:
             raise UsageError(f"a batch id is text, not {type(batch_id).__name__}")
         if batch_id is not None and batch_id in self._batch_ids:
             return Change(self.counts, self.n_rows, repeated=True, batch_id=batch_id)
-        state, edit = self._prepare(inserts, updates, deletes)
-        if state is None:
-            change = Change(dict.fromkeys(self._rules, 0), 0, batch_id=batch_id)
-        else:
-            deltas = state.apply(edit)
-            change = Change(state.counts, state.n_rows, False, batch_id, deltas, state.rules, state.keys.values)
+        state, tables = self._read(inserts, updates, deletes)
+        edit = state.prepare(tables.get("inserts"), tables.get("updates"), tables.get("deletes"))
+        deltas = state.apply(edit)
+        change = Change(state.counts, state.n_rows, False, batch_id, deltas, state.rules, state.keys.values)
+        self._state = state
+        if self._store is not None:
+            self._keep(tables, batch_id, state)
         if batch_id is not None:
             self._batch_ids.add(batch_id)
-        self._state = state.rebuilt() if state is not None and state.is_sparse else state
+        if state.is_sparse:
+            self._state = state.rebuilt()
         return change
+
+    def _keep(self, tables: Mapping[str, pa.Table], batch_id: str | None, state: State) -> None:
+        """Make a batch durable. Where that fails the state in memory is ahead of the store: it must not be used."""
+        from naysay.watch.durable import batch_parts, snapshot_parts
+
+        assert self._store is not None
+        with self._writing():
+            self._store.append("rows", batch_parts(tables, state.layout, self._stored_schema), batch_id)
+            self._stored_schema = state.layout.schema
+            if self._store.needs_snapshot(state.n_rows):
+                self._store.snapshot(snapshot_parts(state, self._rules))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._closed = "the last change could not be written to the store: make the watch again on the same path"
+            raise
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,32 +177,48 @@ class Watch:
     def add_rule(self, rule: RuleLike) -> Change:
         """Watch one more rule; its violations among the standing rows are answered as added."""
         self._check_open()
-        ((name, parsed),) = _named(_rules(rule)).items()
+        ((name, parsed),) = named(rule).items()
         if name in self._rules:
             raise UsageError(f"a rule named {name!r} is watched already")
-        if self._state is None:
-            self._rules[name] = parsed
-            return Change(self.counts, 0)
-        delta = self._state.add_rule(name, parsed)
+        deltas = {} if self._state is None else {name: self._state.add_rule(name, parsed)}
         self._rules[name] = parsed
-        keys = self._state.keys.values
-        return Change(self.counts, self.n_rows, deltas={name: delta}, rules=self._state.rules, keys=keys)
+        self._keep_rules()
+        return self._rule_change(deltas, {name: parsed})
 
     def remove_rule(self, rule: RuleLike) -> Change:
         """Stop watching a rule, given by its name, its text or itself; its violations are answered as removed."""
         self._check_open()
-        name = self._name_of(rule)
-        parsed = self._rules[name]
-        if self._state is None:
-            del self._rules[name]
-            return Change(self.counts, 0)
-        delta = self._state.remove_rule(name)
-        del self._rules[name]
-        keys = self._state.keys.values
-        return Change(self.counts, self.n_rows, deltas={name: delta}, rules={name: parsed}, keys=keys)
+        name = find_rule(self._rules, rule)
+        deltas = {} if self._state is None else {name: self._state.remove_rule(name)}
+        removed = self._rules.pop(name)
+        self._keep_rules()
+        return self._rule_change(deltas, {name: removed})
 
-    def _prepare(self, inserts: Any, updates: Any, deletes: Any) -> tuple[State | None, Edit]:
-        """The state that a change is for, perhaps a new one, and the change, checked."""
+    def close(self) -> None:
+        """Close the store, where there is one. The watch cannot be used afterwards."""
+        if self._store is not None and self._closed != _CLOSED:
+            self._store.close()
+        self._closed = _CLOSED
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _keep_rules(self) -> None:
+        if self._store is not None:
+            from naysay.watch.durable import rules_part
+
+            with self._writing():
+                self._store.append("rules", rules_part(self._rules))
+
+    def _rule_change(self, deltas: Mapping[str, Delta], rules: Mapping[str, Rule]) -> Change:
+        keys = self._state.keys.values if self._state else None
+        return Change(self.counts, self.n_rows, deltas=deltas, rules=rules, keys=keys)
+
+    def _read(self, inserts: Any, updates: Any, deletes: Any) -> tuple[State, dict[str, pa.Table]]:
+        """The frames of a change with the table's columns, and the state that they are for, perhaps a new one."""
         frames = {"inserts": inserts, "updates": updates}
         tables = {what: to_arrow(frame) for what, frame in frames.items() if frame is not None}
         state = self._state
@@ -159,64 +230,49 @@ class Watch:
         layout = state.layout
         for table in tables.values():
             layout = layout.grown(table)
-        conformed = {what: layout.conform(table, what) for what, table in tables.items()}
-        keys = None if deletes is None else layout.conform_keys(deletes, "deletes")
+        tables = {what: layout.conform(table, what) for what, table in tables.items()}
+        if deletes is not None:
+            tables["deletes"] = layout.conform_keys(deletes, "deletes")
         if layout is not state.layout:
             for rule in self._rules.values():
                 check_rule(layout.schema, rule)
             state = state.rebuilt(layout)
-        return state, state.prepare(conformed.get("inserts"), conformed.get("updates"), keys)
+        return state, tables
 
     def _first_state(self, frame: pa.Table) -> State:
         layout = layout_of(frame, self._key)
         return build_state(layout, self._options, layout.schema.empty_table(), self._rules)
 
-    def _name_of(self, rule: RuleLike) -> str:
-        if isinstance(rule, str) and rule in self._rules:
-            return rule
-        for name, known in self._rules.items():
-            if known == rule:
-                return name
-        if isinstance(rule, str):
-            return self._name_of_text(rule)
-        raise UsageError(f"the rule {_name(rule)!r} is not watched; watched are: {', '.join(map(repr, self._rules))}")
-
-    def _name_of_text(self, text: str) -> str:
-        try:
-            name = _name(parse(text))
-        except Exception:
-            name = text
-        if name not in self._rules:
-            raise UsageError(f"the rule {name!r} is not watched; watched are: {', '.join(map(repr, self._rules))}")
-        return name
-
     def _check_open(self) -> None:
-        if self._broken:
-            raise StateError(self._broken)
+        if self._closed:
+            raise UsageError(self._closed)
 
 
-def _rules(rules: RuleLike | Sequence[RuleLike]) -> list[Rule]:
-    given = [rules] if isinstance(rules, str | Rule) else rules
-    return [parse(rule) if isinstance(rule, str) else rule for rule in given]
+def _settled(
+    store: Store, key: tuple[str, ...], options: Options, given_nulls: bool
+) -> tuple[tuple[str, ...], Options]:
+    """Key and options of a store that is there; UsageError where others were given."""
+    try:
+        stored_key, stored_nulls = tuple(map(str, store.settings["key"])), Nulls(store.settings["nulls"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise StateError(f"{store.path}: the store is damaged: its settings cannot be read") from error
+    if key and key != stored_key:
+        raise UsageError(f"{store.path}: the store has the key {', '.join(stored_key)}, not {', '.join(key)}")
+    if given_nulls and options.nulls is not stored_nulls:
+        raise UsageError(f"{store.path}: the store was made with nulls={stored_nulls.value!r}")
+    return stored_key, replace(options, nulls=stored_nulls)
 
 
-def _name(rule: Rule) -> str:
-    return rule.name or render(rule)
-
-
-def _named(rules: Sequence[Rule]) -> dict[str, Rule]:
-    named: dict[str, Rule] = {}
-    for rule in rules:
-        if _name(rule) in named:
-            raise UsageError(f"two rules are called {_name(rule)!r}; give each a name of its own")
-        named[_name(rule)] = rule
-    return named
+def _other_rules(path: Path, given: Mapping[str, Rule], stored: Mapping[str, Rule]) -> str:
+    changed = [name for name in {**given, **stored} if given.get(name) != stored.get(name)]
+    return (
+        f"{path}: the store watches other rules than those given (see {changed[0]!r}); "
+        "leave the rules out, and use add_rule and remove_rule"
+    )
 
 
 def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:
     names = (key,) if isinstance(key, str) else tuple(key or ())
-    if not names:
-        raise UsageError("a watch needs a key: the column or columns that identify a row")
     if len(set(names)) < len(names):
         raise UsageError(f"a key column stands twice in {', '.join(names)}")
     return names

@@ -1,0 +1,142 @@
+"""Rules and rows as bytes, for the store. Nothing here runs what it reads."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+
+from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Severity, Value
+
+DIGEST_BYTES = 16
+
+
+def digest_of(*parts: bytes | str | int) -> bytes:
+    """One checksum of several values, each with its length, so that no two sequences of values look alike."""
+    hashed = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        hashed.update(len(data).to_bytes(8, "little"))
+        hashed.update(data)
+    return hashed.digest()
+
+
+def rules_to_json(rules: Mapping[str, Rule]) -> bytes:
+    return json.dumps([_rule_to_json(rule) for rule in rules.values()]).encode()
+
+
+def rules_from_json(data: bytes) -> list[Rule]:
+    return [_rule_from_json(item) for item in json.loads(data)]
+
+
+def schema_to_bytes(schema: pa.Schema) -> bytes:
+    return bytes(schema.serialize().to_pybytes())
+
+
+def schema_from_bytes(data: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def table_to_bytes(table: pa.Table, compression: str | None = None) -> bytes:
+    """A table without its schema, as one record batch."""
+    batches = table.combine_chunks().to_batches()
+    batch = batches[0] if len(batches) == 1 else _one_batch(table)
+    return bytes(batch.serialize().to_pybytes()) if compression is None else _compressed(batch, compression)
+
+
+def table_from_bytes(data: bytes, schema: pa.Schema, *, compressed: bool = False) -> pa.Table:
+    buffer = pa.py_buffer(data)
+    if compressed:
+        with pa.ipc.open_stream(buffer) as reader:
+            return reader.read_all()
+    return pa.Table.from_batches([pa.ipc.read_record_batch(buffer, schema)])
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    if table.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=table.schema)
+    columns = [pa.concat_arrays(column.chunks) for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _compressed(batch: pa.RecordBatch, compression: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _rule_to_json(rule: Rule) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "max_violations": rule.max_violations,
+        "max_fraction": rule.max_fraction,
+        "description": rule.description,
+        "predicates": [
+            [_operand_to_json(predicate.left), predicate.op.value, _operand_to_json(predicate.right)]
+            for predicate in rule.predicates
+        ],
+    }
+
+
+def _rule_from_json(item: dict[str, Any]) -> Rule:
+    predicates = []
+    for left, op, right in item["predicates"]:
+        column = _operand_from_json(left)
+        assert isinstance(column, Column)
+        predicates.append(Predicate(column, Op(op), _operand_from_json(right)))
+    return Rule(
+        tuple(predicates),
+        item["name"],
+        Severity(item["severity"]),
+        item["max_violations"],
+        item["max_fraction"],
+        item["description"],
+    )
+
+
+def _operand_to_json(operand: Column | Constant) -> list[str]:
+    if isinstance(operand, Column):
+        return [operand.row.value, operand.name]
+    return list(_constant_to_json(operand.value))
+
+
+def _constant_to_json(value: Value) -> tuple[str, str]:
+    if isinstance(value, bool):
+        return "bool", str(int(value))
+    if isinstance(value, int):
+        return "int", str(value)
+    if isinstance(value, float):
+        return "float", value.hex()
+    if isinstance(value, str):
+        return "text", value
+    if isinstance(value, Decimal):
+        return "decimal", str(value)
+    kind = "datetime" if isinstance(value, datetime.datetime) else type(value).__name__
+    return kind, value.isoformat()
+
+
+_READ_CONSTANT: dict[str, Callable[[str], Value]] = {
+    "bool": lambda text: text == "1",
+    "int": int,
+    "float": float.fromhex,
+    "text": str,
+    "decimal": Decimal,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+}
+
+
+def _operand_from_json(item: list[str]) -> Column | Constant:
+    kind, text = item
+    if kind in ("t", "s"):
+        return Column(Row(kind), text)
+    return Constant(_READ_CONSTANT[kind](text))

@@ -1,0 +1,159 @@
+"""Damage to files of a store, and what a watch says to it.
+
+    python damage.py FOLDER SEED N      for each damage prints its verdict; each is judged in a forked process
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from feeder import RULES, batches
+from naysay.errors import StateError
+from naysay.watch import Watch, store
+
+PAGE = 4096
+N_BATCHES = 30
+SAME, DETECTED, WRONG = 0, 3, 1
+
+
+def answers(path: Path) -> tuple[Any, ...]:
+    """Everything that a watch on a store answers, and what it does with one more batch."""
+    with Watch(store=path) as watch:
+        before = _shown(watch)
+        change = watch.apply(**batches(7, N_BATCHES + 1)[-1], batch_id="one more")
+        repeated = watch.apply(batch_id="3").repeated
+        return before, _shown(watch), change.n_added, change.n_removed, repeated
+
+
+def _shown(watch: Watch) -> tuple[Any, ...]:
+    rows = watch.rows()
+    assert rows is not None
+    found = {tuple(row.values()) for row in watch.standing().table.to_pylist()}
+    return watch.counts, rows.sort_by("id").to_pylist(), found
+
+
+def make_stores(folder: Path) -> dict[str, Path]:
+    """A store closed in order, one whose process was killed with changes in the log, and an older copy of each."""
+    store._MIN_LOG_EVENTS = 12
+    stores = {}
+    for name in ("closed", "killed"):
+        child = os.fork()
+        if child == 0:
+            _feed(folder, name)
+        os.waitpid(child, 0)
+        stores[name] = folder / name
+    return stores
+
+
+def _feed(folder: Path, name: str) -> None:
+    home = folder / name
+    home.mkdir()
+    watch = Watch(RULES, "id", store=home / "state.duckdb")
+    for number, batch in enumerate(batches(7, N_BATCHES + 1)[:-1]):
+        watch.apply(**batch, batch_id=str(number))
+        if number in (N_BATCHES // 2, N_BATCHES - 2):
+            if name == "closed":
+                watch.close()
+            copy = folder / f"{name} older {int(number > N_BATCHES // 2)}"
+            shutil.copytree(home, copy)
+            if name == "closed":
+                watch = Watch(store=home / "state.duckdb")
+    if name == "closed":
+        watch.close()
+    os._exit(0)
+
+
+def damage(rng: random.Random, folder: Path, older: list[Path]) -> str:
+    """Damage one file of a store; says how."""
+    file = folder / rng.choice(sorted(path.name for path in folder.iterdir()))
+    size = file.stat().st_size
+    kind = rng.choice(("bit", "bit", "bits", "truncate", "zero page", "zero rest", "delete", "older", "swap", "garbage"))
+    if kind == "older":
+        name = rng.choice(older) / file.name
+        if name.exists():
+            shutil.copy(name, file)
+        else:
+            file.unlink()
+        return f"{file.name}: an older version"
+    if kind == "delete" or size == 0:
+        file.unlink()
+        return f"{file.name}: deleted"
+    with file.open("r+b") as opened:
+        if kind in ("bit", "bits"):
+            for _ in range(1 if kind == "bit" else rng.randint(2, 20)):
+                place = rng.randrange(size)
+                opened.seek(place)
+                byte = opened.read(1)[0] ^ (1 << rng.randrange(8))
+                opened.seek(place)
+                opened.write(bytes([byte]))
+        elif kind == "truncate":
+            opened.truncate(rng.choice([0, rng.randrange(size), max(size - rng.randrange(1, 200), 0)]))
+        elif kind == "swap" and size >= 2 * PAGE:
+            one, other = (PAGE * rng.randrange(size // PAGE) for _ in range(2))
+            pages = []
+            for place in (one, other):
+                opened.seek(place)
+                pages.append(opened.read(PAGE))
+            for place, page in zip((other, one), pages, strict=True):
+                opened.seek(place)
+                opened.write(page)
+        else:
+            place = PAGE * rng.randrange(max(size // PAGE, 1))
+            n_bytes = size - place if kind == "zero rest" else min(PAGE, size - place)
+            opened.seek(place)
+            opened.write(rng.randbytes(n_bytes) if kind == "garbage" else bytes(n_bytes))
+    return f"{file.name}: {kind}"
+
+
+def judge(path: Path, expected: tuple[Any, ...]) -> int:
+    """How a watch on a damaged store ends: the same answers, a StateError, or something else."""
+    try:
+        found = answers(path)
+    except StateError as error:
+        return DETECTED if path.name in str(error) else WRONG
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return WRONG
+    return SAME if found == expected else WRONG
+
+
+def forked(path: Path, expected: tuple[Any, ...]) -> int:
+    child = os.fork()
+    if child == 0:
+        os._exit(judge(path, expected))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(folder: Path, seed: int, n_damages: int) -> tuple[Counter[str], list[str]]:
+    """Damage stores so many times; gives the verdicts, and each damage that was answered wrongly."""
+    stores = make_stores(folder)
+    work = folder / "work"
+    verdicts: Counter[str] = Counter()
+    wrong = []
+    expected = {}
+    for name, home in stores.items():
+        shutil.copytree(home, work)
+        expected[name] = answers(work / "state.duckdb")
+        shutil.rmtree(work)
+    rng = random.Random(seed)
+    for number in range(n_damages):
+        name = rng.choice(sorted(stores))
+        shutil.copytree(stores[name], work)
+        how = damage(rng, work, sorted(folder.glob(f"{name} older *")))
+        ended = forked(work / "state.duckdb", expected[name])
+        verdicts[{SAME: "same", DETECTED: "detected"}.get(ended, f"wrong ({ended})")] += 1
+        if ended not in (SAME, DETECTED):
+            wrong.append(f"damage {number} of seed {seed}, {name}: {how}: ended with {ended}")
+        shutil.rmtree(work)
+    return verdicts, wrong
+
+
+if __name__ == "__main__":
+    found, faults = run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    print(dict(found), *faults, sep="\n")

@@ -1,0 +1,109 @@
+"""A process that feeds a watch and may be killed: batches from a seed, each acknowledged in a file after `apply`.
+
+    python feeder.py            reads jobs from its input, one JSON object a line
+
+For each job it forks, so that a kill costs no import: it says the child's process id, then how the child ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from naysay.watch import Watch, store
+
+RULES = (
+    "one: key(a, b)",
+    "two: a -> c",
+    "three: not(t.a == s.a and t.x < s.x and t.y > s.y)",
+    "four: not(t.x > 90)",
+)
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.string()), ("x", pa.int64()), ("y", pa.float64())]
+)
+
+
+def batches(seed: int, n_batches: int) -> list[dict[str, Any]]:
+    """Batches with inserts, updates and deletes, the same for the same seed."""
+    rng = random.Random(seed)
+    alive: set[int] = set()
+    made: list[dict[str, Any]] = []
+    next_id = 0
+    for _ in range(n_batches):
+        inserts = list(range(next_id, next_id + rng.randint(1, 12)))
+        next_id += len(inserts)
+        known = sorted(alive)
+        deletes = rng.sample(known, min(len(known), rng.randint(0, 5)))
+        rest = [key for key in known if key not in deletes]
+        updates = rng.sample(rest, min(len(rest), rng.randint(0, 4)))
+        alive = (alive | set(inserts)) - set(deletes)
+        made.append({"inserts": rows(rng, inserts), "updates": rows(rng, updates), "deletes": deletes})
+    return made
+
+
+def rows(rng: random.Random, keys: list[int]) -> pa.Table:
+    values = [
+        {
+            "id": key,
+            "a": rng.randrange(5),
+            "b": rng.choice("uvwxyz"),
+            "c": rng.choice(["p", "q", None]),
+            "x": rng.randrange(100),
+            "y": rng.randrange(100) / 4,
+        }
+        for key in keys
+    ]
+    return pa.Table.from_pylist(values, SCHEMA)
+
+
+def feed(job: dict[str, Any]) -> None:
+    """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
+    store._MIN_LOG_BYTES, store._MIN_LOG_EVENTS = job.get("log_bytes", 1 << 24), job.get("log_events", 4096)
+    acknowledged = Path(job["acknowledged"])
+    n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
+    watch = Watch(RULES, "id", store=job["store"])
+    for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
+        # The one after the last acknowledged may or may not have arrived: its id decides.
+        if number < n_known and number % 7:
+            continue
+        change = watch.apply(**batch, batch_id=str(number))
+        assert change.repeated or number >= n_known, f"batch {number} was acknowledged, and is gone"
+        if number >= n_known:
+            with acknowledged.open("a") as file:
+                file.write(f"{number}\n")
+    watch.close()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        job = json.loads(line)
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                if job.get("crash_at"):
+                    os.environ["NAYSAY_CRASH_AT"] = job["crash_at"]
+                feed(job)
+                status = 0
+            except BaseException as error:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(status)
+        print(child, flush=True)
+        _, ended = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(ended), flush=True)
+
+
+if __name__ == "__main__":
+    # Compile or load every kernel before the first fork.
+    warm = Watch(RULES, "id")
+    for batch in batches(0, 20):
+        warm.apply(**batch)
+    main()

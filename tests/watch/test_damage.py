@@ -1,0 +1,116 @@
+"""Random damage to every file of a store: each is detected by name, or without effect on any answer.
+
+CI does 100; NAYSAY_SOAK multiplies that (10 gives 1,000), with another seed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from damage import run
+from naysay.errors import StateError, UsageError
+from naysay.watch import Watch
+
+SOAK = int(os.environ.get("NAYSAY_SOAK", "0"))
+ROWS = pa.table({"id": [1, 2, 3], "a": [1, 1, 2]})
+
+
+def test_random_damages(tmp_path: Path) -> None:
+    verdicts, wrong = run(tmp_path, SOAK, 100 * max(SOAK, 1))
+    assert wrong == []
+    assert verdicts["detected"] > verdicts.total() // 3
+    assert verdicts["same"] > 0
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    path = tmp_path / "state.duckdb"
+    with Watch("key(a)", "id", store=path) as watch:
+        watch.apply(inserts=ROWS, batch_id="first")
+    return path
+
+
+def test_a_store_is_restored_exactly(stored: Path) -> None:
+    with Watch(store=stored) as watch:
+        assert watch.counts == {"not(t.a == s.a)": 2}
+        assert watch.key == ("id",)
+        assert watch.apply(inserts=ROWS, batch_id="first").repeated
+        assert watch.apply(deletes=[1]).n_removed == 2
+
+
+def test_another_version_is_refused_by_name(stored: Path) -> None:
+    with duckdb.connect(str(stored)) as database:
+        database.execute("UPDATE meta SET content = replace(content, '\"version\": 1', '\"version\": 7')")
+    with pytest.raises(StateError, match=r"state\.duckdb: the store has version 7, and this naysay reads version 1"):
+        Watch(store=stored)
+
+
+def test_another_database_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "other.duckdb"
+    with duckdb.connect(str(path)) as database:
+        database.execute("CREATE TABLE people (name VARCHAR)")
+    with pytest.raises(StateError, match=r"other\.duckdb: this is a database, but no store of naysay"):
+        Watch("key(a)", "id", store=path)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database" * 1000)
+    with pytest.raises(StateError, match=r"notes\.txt: the store is damaged"):
+        Watch("key(a)", "id", store=path)
+    assert path.read_text() == "not a database" * 1000
+
+
+@pytest.mark.parametrize(
+    ("statement", "cause"),
+    [
+        ("UPDATE events SET batch_id = 'other' WHERE seq = 1", "event 1 does not fit its checksum"),
+        ("DELETE FROM events WHERE seq = 1", "event 1 was acknowledged"),
+        ("DELETE FROM events WHERE seq = 0", "event 0 is missing"),
+        ("DELETE FROM events", "no event is left"),
+        ("DELETE FROM payloads WHERE seq = 1", "the content of event 1 does not fit"),
+        ("INSERT INTO payloads SELECT * FROM payloads WHERE seq = 1", "stands twice"),
+        ("INSERT INTO payloads VALUES (9, 'inserts', 'x'::BLOB)", "belongs to no event"),
+        ("UPDATE meta SET content = replace(content, 'sql', 'equal')", "event 0 does not fit its checksum"),
+        ("UPDATE meta SET content = '{'", "cannot be read"),
+        ("DROP TABLE payloads", "the tables of the store are missing"),
+    ],
+)
+def test_a_change_behind_the_back_is_found(stored: Path, statement: str, cause: str) -> None:
+    with duckdb.connect(str(stored)) as database:
+        database.execute(statement)
+    with pytest.raises(StateError, match=cause):
+        Watch(store=stored)
+
+
+def test_the_seal_belongs_to_its_store(stored: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.duckdb"
+    with Watch("key(a)", "id", store=other) as watch:
+        watch.apply(inserts=ROWS)
+    shutil.copy(f"{other}.seal", f"{stored}.seal")
+    with pytest.raises(StateError, match="belongs to another store"):
+        Watch(store=stored)
+    Path(f"{stored}.seal").unlink()
+    with pytest.raises(StateError, match="its seal state.duckdb.seal is missing"):
+        Watch(store=stored)
+
+
+def test_the_store_is_asked_for_what_it_has_not(stored: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the store has the key id, not a"):
+        Watch(key="a", store=stored)
+    with pytest.raises(UsageError, match="was made with nulls='sql'"):
+        Watch(store=stored, nulls="equal")
+    with pytest.raises(UsageError, match="watches other rules"):
+        Watch("key(id)", store=stored)
+    with pytest.raises(UsageError, match="there is no folder"):
+        Watch("key(a)", "id", store=tmp_path / "missing" / "state.duckdb")
+    with Watch("key(a)", store=stored) as watch:
+        assert watch.n_rows == 3
+    with pytest.raises(UsageError, match="closed"):
+        watch.apply(deletes=[1])
