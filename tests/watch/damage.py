@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from feeder import RULES, batches
+
 from naysay.errors import StateError
 from naysay.watch import Watch, store
 
 PAGE = 4096
 N_BATCHES = 30
 SAME, DETECTED, WRONG = 0, 3, 1
+KINDS = ("bit", "bit", "bits", "truncate", "zero page", "zero rest", "delete", "older", "swap", "garbage")
 
 
 def answers(path: Path) -> tuple[Any, ...]:
@@ -73,7 +75,7 @@ def damage(rng: random.Random, folder: Path, older: list[Path]) -> str:
     """Damage one file of a store; says how."""
     file = folder / rng.choice(sorted(path.name for path in folder.iterdir()))
     size = file.stat().st_size
-    kind = rng.choice(("bit", "bit", "bits", "truncate", "zero page", "zero rest", "delete", "older", "swap", "garbage"))
+    kind = rng.choice(KINDS)
     if kind == "older":
         name = rng.choice(older) / file.name
         if name.exists():
@@ -118,7 +120,8 @@ def judge(path: Path, expected: tuple[Any, ...]) -> int:
     except StateError as error:
         return DETECTED if path.name in str(error) else WRONG
     except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.flush()
         return WRONG
     return SAME if found == expected else WRONG
 
@@ -156,4 +159,4 @@ def run(folder: Path, seed: int, n_damages: int) -> tuple[Counter[str], list[str
 
 if __name__ == "__main__":
     found, faults = run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-    print(dict(found), *faults, sep="\n")
+    sys.stdout.write("\n".join([str(dict(found)), *faults, ""]))

@@ -25,7 +25,7 @@ RULES = (
     "four: not(t.x > 90)",
 )
 SCHEMA = pa.schema(
-    [("id", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.string()), ("x", pa.int64()), ("y", pa.float64())]
+    {"id": pa.int64(), "a": pa.int64(), "b": pa.string(), "c": pa.string(), "x": pa.int64(), "y": pa.float64()}
 )
 
 
@@ -93,12 +93,18 @@ def main() -> None:
                 feed(job)
                 status = 0
             except BaseException as error:
-                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+                sys.stderr.flush()
             finally:
                 os._exit(status)
-        print(child, flush=True)
+        say(child)
         _, ended = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(ended), flush=True)
+        say(os.waitstatus_to_exitcode(ended))
+
+
+def say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

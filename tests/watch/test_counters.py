@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from fractions import Fraction
 
@@ -91,7 +92,7 @@ def test_labels_keep_the_order(pattern: str) -> None:
             seen = dict(zip(seen, labels.label(list(seen)), strict=True))
         seen[value] = label
         ordered = [seen[value] for value in sorted(seen)]
-        assert all(low < high for low, high in zip(ordered, ordered[1:], strict=False))
+        assert all(low < high for low, high in itertools.pairwise(ordered))
     if pattern != "nested":
         assert labels.version <= 1
 

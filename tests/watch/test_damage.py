@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-
 from damage import run
+
 from naysay.errors import StateError, UsageError
 from naysay.watch import Watch
 
@@ -97,7 +97,7 @@ def test_the_seal_belongs_to_its_store(stored: Path, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="belongs to another store"):
         Watch(store=stored)
     Path(f"{stored}.seal").unlink()
-    with pytest.raises(StateError, match="its seal state.duckdb.seal is missing"):
+    with pytest.raises(StateError, match=r"its seal state\.duckdb\.seal is missing"):
         Watch(store=stored)
 
 

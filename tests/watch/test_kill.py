@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from feeder import RULES, batches
+
 from naysay.watch import Watch
 from naysay.watch.crash import POINTS
 

@@ -6,6 +6,7 @@ CI's dose is 2,000 programs of 30 steps; NAYSAY_SOAK multiplies it (20 gives 40,
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from machine import run_program

@@ -32,10 +32,12 @@ def rules_part(rules: Mapping[str, Rule]) -> dict[str, bytes]:
 
 
 def batch_parts(
-    tables: Mapping[str, pa.Table | None], layout: Layout | None, known: pa.Schema | None
+    tables: Mapping[str, pa.Table], layout: Layout | None, known: pa.Schema | None
 ) -> dict[str, bytes]:
     """A batch as parts of an event; with the schema, where the store does not know it yet."""
-    parts = {what: table_to_bytes(table) for what, table in tables.items() if table is not None and table.num_rows}
+    parts: dict[str, bytes] = {}
+    for what, table in tables.items():
+        parts |= _table_parts(what, table, None)
     if layout is not None and (known is None or not known.equals(layout.schema)):
         parts["schema"] = schema_to_bytes(layout.schema)
     return parts
@@ -46,10 +48,15 @@ def snapshot_parts(state: State | None, rules: Mapping[str, Rule]) -> dict[str, 
     parts = rules_part(rules)
     if state is not None:
         parts["schema"] = schema_to_bytes(state.layout.schema)
-        _, rows = state.rows.all()
-        for number, start in enumerate(range(0, rows.num_rows, _PART_ROWS)):
-            parts[f"rows {number:06}"] = table_to_bytes(rows.slice(start, _PART_ROWS), "zstd")
+        parts |= _table_parts("rows", state.rows.all()[1], "zstd")
     return parts
+
+
+def _table_parts(what: str, table: pa.Table, compression: str | None) -> dict[str, bytes]:
+    return {
+        f"{what} {number:06}": table_to_bytes(table.slice(start, _PART_ROWS), compression)
+        for number, start in enumerate(range(0, table.num_rows, _PART_ROWS))
+    }
 
 
 class Restored:
@@ -82,10 +89,8 @@ class Restored:
         if "schema" in parts:
             self._use_schema(schema_from_bytes(parts["schema"]))
         if event.kind == "snapshot":
-            tables = [table_from_bytes(parts[name], self._known, compressed=True) for name in _row_parts(parts)]
-            if tables:
-                self._apply(pa.concat_tables(tables), None, None)
-        elif event.kind == "rows" and self.state is not None:
+            self._apply(self._table(parts, "rows", compressed=True), None, None)
+        elif event.kind == "rows":
             self._apply(self._table(parts, "inserts"), self._table(parts, "updates"), self._table(parts, "deletes"))
 
     @property
@@ -99,21 +104,18 @@ class Restored:
         empty = schema.empty_table()
         self.state = build_state(layout, self._options, empty, {}) if self.state is None else self.state.rebuilt(layout)
 
-    def _table(self, parts: Parts, what: str) -> pa.Table | None:
-        if what not in parts:
+    def _table(self, parts: Parts, what: str, *, compressed: bool = False) -> pa.Table | None:
+        names = sorted(name for name in parts if name.startswith(f"{what} "))
+        if not names:
             return None
         schema = self._known
         if what == "deletes":
             schema = pa.schema([schema.field(name) for name in self._key])
-        return table_from_bytes(parts[what], schema)
+        return pa.concat_tables([table_from_bytes(parts[name], schema, compressed=compressed) for name in names])
 
     def _apply(self, inserts: pa.Table | None, updates: pa.Table | None, deletes: pa.Table | None) -> None:
-        assert self.state is not None
-        self.state.apply(self.state.prepare(inserts, updates, deletes))
-
-
-def _row_parts(parts: Parts) -> list[str]:
-    return sorted(name for name in parts if name.startswith("rows "))
+        if self.state is not None:
+            self.state.apply(self.state.prepare(inserts, updates, deletes))
 
 
 def settings_of(key: tuple[str, ...], options: Options) -> dict[str, Any]:
