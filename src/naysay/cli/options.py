@@ -63,7 +63,7 @@ delimiter = click.option(
 )
 input_format = click.option(
     "--input-format",
-    type=click.Choice(["csv", "parquet", "json", "arrow", "orc"]),
+    type=click.Choice(["csv", "parquet", "json", "orc", "arrow", "table"]),
     help="The format of INPUT, where its name does not say.",
 )
 color = click.option(

@@ -11,7 +11,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from naysay.report.view import Line, Outcome, headline, lines, named, outcome, sentence, source_name, worst_first
+from naysay.report.view import (
+    Line,
+    Outcome,
+    headline,
+    is_known_by_key,
+    lines,
+    named,
+    outcome,
+    sentence,
+    source_name,
+    worst_first,
+)
 from naysay.report.words import (
     common_prefix,
     common_suffix,
@@ -73,9 +84,9 @@ def _print(report: Report, console: Console, detail: Detail) -> None:
         if not result.holds:
             console.print()
             _print_broken(result, report, console, detail.pairs_for(report))
-    if any(result.sample for result in report.results) and report.identity.startswith("row number"):
+    if any(result.sample for result in report.results) and not is_known_by_key(report):
         console.print()
-        console.print(Text("Rows are numbered from 0 in the order of the input; --key COLUMN names them.", "dim"))
+        console.print(Text(f"Rows are known by {printable(report.identity)}; --key COLUMN names them.", "dim"))
 
 
 def mark(result_outcome: Outcome, console: Console) -> str:

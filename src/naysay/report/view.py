@@ -162,6 +162,11 @@ def named(identity: Mapping[str, Any]) -> str:
     return ", ".join(f"{printable(name)} {shown(value)}" for name, value in identity.items())
 
 
+def is_known_by_key(report: Report) -> bool:
+    """Whether rows are named by columns of the table, and not by their number or the like."""
+    return set(report.identity.split(", ")) <= set(report.columns)
+
+
 def involved_columns(report: Report) -> list[tuple[str, int, int]]:
     """The columns of broken rules, each with the number of rules and of violations, those most involved first."""
     rules: Counter[str] = Counter()

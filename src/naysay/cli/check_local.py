@@ -1,0 +1,62 @@
+"""`naysay check --engine local`: read the file, check, and write results in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from naysay import api
+from naysay.cli.failure import say
+from naysay.cli.request import Request
+from naysay.cli.rules import load
+from naysay.cli.screen import Waiting
+from naysay.engines.local import Options
+from naysay.engines.local_files import read_table
+from naysay.errors import UsageError
+from naysay.rule import Nulls
+from naysay.table import Table, from_frame
+from naysay.verbs.result import Report
+
+
+def check_locally(request: Request, waiting: Waiting) -> Report:
+    if request.master is not None:
+        raise UsageError("--master names a Spark cluster; leave out --engine local to use it")
+    waiting.stage(f"reading {request.input}")
+    table = from_frame(
+        read_table(
+            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
+        )
+    )
+    rules = load(request.rules_files, request.rule_texts, table.names)
+    waiting.stage("checking", len(rules))
+    report = api.check(
+        table,
+        rules,
+        key=request.key,
+        nulls=request.nulls,
+        strategy=request.strategy,
+        quick=request.quick,
+        sample=request.n_sample,
+        memory=request.memory,
+        threads=request.threads,
+        progress=lambda rule: waiting.advance(),
+    )
+    report = replace(report, source=request.input)
+    if request.out is not None:
+        waiting.stage(f"writing {request.out}")
+        _write(request, request.out, table, report)
+    return report
+
+
+def _write(request: Request, out: str, table: Table, report: Report) -> None:
+    from naysay.report.results import Wanted, write_results
+
+    if "://" in out:
+        raise UsageError(f"--out {out} is no folder on this machine; the Spark engine writes to such places")
+    options = Options(
+        Nulls(request.nulls), request.key, request.strategy, request.threads, api.memory_bytes(request.memory)
+    )
+    wanted = Wanted(Path(out), request.out_format, request.limit, neutral=not request.raw_csv)
+    cut = write_results(table, report, options, wanted)
+    if cut and not request.quiet:
+        say(f"the first {request.limit:,} violations were written of: {', '.join(cut)}; --limit N writes more")

@@ -1,0 +1,97 @@
+"""`naysay check` on Spark: a session of our own unless one is there, Spark's errors in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from naysay.cli.request import Request
+from naysay.cli.rules import load
+from naysay.cli.screen import Waiting
+from naysay.errors import UsageError
+from naysay.report.folder import file_name, prepare
+from naysay.report.words import title
+from naysay.rule import Nulls
+from naysay.verbs.result import ColumnFacts, Report
+
+
+def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report:
+    if request.strategy != "auto":
+        raise UsageError("--strategy is for --engine local; on Spark each shape of rule has one method")
+    with _session(request, waiting, debug) as session:
+        from naysay.engines.spark_read import read
+        from naysay.engines.spark_session import plain_errors
+
+        waiting.stage(f"reading {request.input} on Spark")
+        data = read(
+            session,
+            _located(request.input),
+            format=request.input_format,
+            encoding=request.encoding,
+            delimiter=request.delimiter,
+        )
+        with plain_errors(request.input):
+            return _checked(request, waiting, data)
+
+
+def _located(source: str) -> str:
+    """A path of this machine in full: Java's working folder is that of its start, which need not be ours."""
+    return str(Path(source).absolute()) if Path(source).exists() else source
+
+
+@contextmanager
+def _session(request: Request, waiting: Waiting, debug: bool) -> Iterator[Any]:
+    from naysay.engines.spark_session import session_for
+
+    master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
+    waiting.stage(f"starting Spark on {master}")
+    with session_for(master, memory=request.memory, debug=debug) as session:
+        yield session
+
+
+def _checked(request: Request, waiting: Waiting, data: Any) -> Report:
+    from naysay import api
+
+    rules = load(request.rules_files, request.rule_texts, data.columns)
+    waiting.stage(f"checking {len(rules):,} rules on Spark", len(rules))
+    report = api.check(
+        data,
+        rules,
+        key=request.key,
+        nulls=request.nulls,
+        quick=request.quick,
+        sample=request.n_sample,
+        progress=lambda rule: waiting.advance(),
+    )
+    facts = tuple(ColumnFacts(field.name, field.dataType.simpleString()) for field in data.schema)
+    report = replace(report, source=request.input, nulls=Nulls(request.nulls), schema=facts)
+    if request.out is not None:
+        waiting.stage(f"writing {request.out}")
+        _write(request, request.out, data, report)
+    return report
+
+
+def _write(request: Request, out: str, data: Any, report: Report) -> None:
+    from naysay import api
+    from naysay.engines.spark_results import conflict_table, write, write_text
+    from naysay.report.json_ import dumps
+
+    is_local = "://" not in out
+    folder = str(prepare(Path(out)).resolve()) if is_local else out.rstrip("/")
+    neutral = not request.raw_csv
+    for place, result in enumerate(report.results):
+        if not result.holds:
+            found = api.violations(data, result.rule, limit=request.limit, key=request.key, nulls=request.nulls)
+            path = f"{folder}/violations/{file_name(place, result.rule)}.{request.out_format}"
+            write(found, path, request.out_format, neutral=neutral)
+    broken = [result.rule for result in report.results if not result.holds]
+    if broken:
+        rows = conflict_table(data, broken, [title(rule) for rule in broken], Nulls(request.nulls))
+        write(rows, f"{folder}/conflict_rows.{request.out_format}", request.out_format, neutral=neutral)
+    if is_local:
+        Path(folder, "report.json").write_text(dumps(report) + "\n", encoding="utf-8")
+    else:
+        write_text(data, f"{folder}/report.json", dumps(report))

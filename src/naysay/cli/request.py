@@ -1,0 +1,49 @@
+"""What `naysay check` was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAIRS_IN_A_TEXT = 5
+_PAIRS_IN_A_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of `naysay check`, as given."""
+
+    input: str
+    rules_files: tuple[Path, ...]
+    rule_texts: tuple[str, ...]
+    engine: str
+    master: str | None
+    key: tuple[str, ...]
+    nulls: str
+    strategy: str
+    memory: str | None
+    threads: int
+    quick: bool
+    input_format: str | None
+    encoding: str | None
+    delimiter: str | None
+    sample: int | None
+    limit: int
+    out: str | None
+    out_format: str
+    raw_csv: bool
+    report: Path | None
+    format: str
+    color: str
+    quiet: bool
+
+    @property
+    def n_sample(self) -> int:
+        """So many pairs a rule are looked for: a page and a results folder have room for more than a terminal."""
+        if self.report is not None or self.out is not None:
+            return max(self.n_shown, _PAIRS_IN_A_PAGE)
+        return self.n_shown
+
+    @property
+    def n_shown(self) -> int:
+        return _PAIRS_IN_A_TEXT if self.sample is None else self.sample
