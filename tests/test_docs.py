@@ -70,7 +70,7 @@ def _has_spark() -> bool:
     return has_java and importlib.util.find_spec("pyspark") is not None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if named(page) == "docs/cli.md"], ids=named)
+@pytest.mark.parametrize("page", [page for page in PAGES if named(page) in ("docs/cli.md", "docs/tutorial.md")], ids=named)
 def test_commands_of_a_page(page: Path, workshop: Path) -> None:
     from naysay.cli.group import naysay
 
@@ -85,7 +85,7 @@ def test_commands_of_a_page(page: Path, workshop: Path) -> None:
             if target:
                 (workshop / target).write_text(done.stdout, encoding="utf-8")
             n_run += 1
-    assert n_run > 5
+    assert n_run
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
