@@ -1,0 +1,1 @@
+"""Evolve: the rules of a table kept current as rows come and go."""

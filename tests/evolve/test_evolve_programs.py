@@ -1,0 +1,26 @@
+"""Evolve equals discovery from scratch after every step of random programs.
+
+CI runs 1,000 programs; NAYSAY_SOAK multiplies that.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from evolve_machine import run_program
+
+N_PROGRAMS = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
+
+
+@pytest.mark.parametrize("part", range(7))
+def test_programs_in_memory(part: int) -> None:
+    for seed in range(100 * N_PROGRAMS):
+        run_program(1_000_000 * part + seed)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_programs_with_restarts(part: int, tmp_path: Path) -> None:
+    for seed in range(50 * N_PROGRAMS):
+        run_program(1_000_000 * part + seed + 500_000, tmp_path)
