@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -181,3 +182,48 @@ def test_a_closed_pipe_is_quiet(work: Path) -> None:
     assert process.wait(60) in (Exit.HOLDS, Exit.CLOSED_PIPE)
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+SLOW = (
+    "import sys, time, naysay.api\n"
+    "real = naysay.api.check\n"
+    "def check(*given, **named):\n    time.sleep(1.8)\n    return real(*given, **named)\n"
+    "naysay.api.check = check\n"
+    "sys.argv = ['naysay', 'check', 'people.csv', '--engine', 'local', '--rule', 'zip -> city', *sys.argv[1:]]\n"
+    "from naysay.cli import main\nmain()\n"
+)
+
+
+def _errors_on_a_terminal(*arguments: str) -> str:
+    """What a slow check writes to its error output where that is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", SLOW, *arguments]
+    terminal = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=terminal) as done:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            written += part
+    os.close(ours)
+    assert done.returncode == 1
+    return written.decode("utf-8")
+
+
+def test_slow_work_shows_its_progress_on_a_terminal(work: Path) -> None:
+    assert "checking" in _errors_on_a_terminal()
+
+
+def test_no_progress_in_quiet(work: Path) -> None:
+    assert _errors_on_a_terminal("--quiet") == ""
+
+
+def test_no_progress_in_a_pipe(work: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert done.stderr == ""
