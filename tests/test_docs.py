@@ -70,7 +70,7 @@ def _has_spark() -> bool:
     return has_java and importlib.util.find_spec("pyspark") is not None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if named(page) in ("docs/cli.md", "docs/tutorial.md")], ids=named)
+@pytest.mark.parametrize("page", [ROOT / "docs" / "cli.md", ROOT / "docs" / "tutorial.md"], ids=named)
 def test_commands_of_a_page(page: Path, workshop: Path) -> None:
     from naysay.cli.group import naysay
 
