@@ -2,7 +2,7 @@
 
 from naysay.verbs.facet.pipeline import Facet
 from naysay.verbs.facet.predicates import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
-from naysay.verbs.facet.tries import Organisation, check_many
+from naysay.verbs.facet.tries import Organisation, check_many, list_many
 
 __all__ = [
     "Comparison",
@@ -11,6 +11,7 @@ __all__ = [
     "Refinable",
     "RuleParts",
     "check_many",
+    "list_many",
     "parts_of_bound",
     "parts_of_joins",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from naysay.table.codes import Int64Array
 from naysay.verbs.facet.predicates import Comparison, Refinable
-from naysay.verbs.facet.refinement import Operator, Stage
+from naysay.verbs.facet.stage import Operator, Stage
 
 # The thresholds of section 6.2: HSM below, BHSM from here on; IEJoin where both columns have at least so many values.
 BINNING_FROM = 10_000
@@ -126,12 +126,12 @@ class GreedyHLL:
         )
 
     def stage(self, predicate: Refinable) -> Stage:
-        """One predicate and the algorithm that fits its cardinality; equality builds on the side with fewer values."""
+        """A predicate and the algorithm for its cardinality; a hash table is built on the side with fewer values."""
         operator = _OPERATORS[predicate.comparison]
         if operator is Operator.HSM and self.cardinalities.least(predicate) >= BINNING_FROM:
             operator = Operator.BHSM
         build_right = (
-            operator is Operator.EQUAL
+            operator in (Operator.EQUAL, Operator.DIFFERS)
             and predicate.left is not predicate.right
             and self.cardinalities.of(predicate.right) < self.cardinalities.of(predicate.left)
         )

@@ -50,6 +50,11 @@ class Refinable:
         """Refining reflexive clusters gives reflexive clusters."""
         return self.comparison is Comparison.EQUAL and self.single_column
 
+    @property
+    def can_fail_alone(self) -> bool:
+        """Some place satisfies it with no other."""
+        return self.left_valid is not None or self.right_valid is not None
+
     def holds(self, left: Int64Array, right: Int64Array) -> BoolArray:
         """Whether it holds for each pair of a left and a right place."""
         held = np.ones(left.size, np.bool_)
