@@ -33,6 +33,12 @@ def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
+def test_programs_of_the_lt_tree(lot: int) -> None:
+    for seed in seeds(lot, 440):
+        run_program(seed, index="lt-tree")
+
+
+@pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 300):
         monkeypatch.setattr(counters, "_BUFFER_ROWS", 3 if seed % 2 else 1024)
