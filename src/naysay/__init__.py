@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from naysay.api import check, clusters, count, split, verify, violations
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.rule import Rule, parse, parse_rules, render
+    from naysay.watch import Watch
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "parse": "naysay.rule",
     "parse_rules": "naysay.rule",
     "render": "naysay.rule",
+    "Watch": "naysay.watch",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "StateError",
     "TableError",
     "UsageError",
+    "Watch",
     "check",
     "clusters",
     "count",
