@@ -78,12 +78,14 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
         wanted = "count(*) as violations" if query.count else "t.*"
         return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions) + ";"
     head, identity = "", list(query.key)
-    may_meet_itself = not join_of(rule).irreflexive
-    if not query.key and (may_meet_itself or not (query.count or dialect is Dialect.SPARK)):
+    if not join_of(rule).irreflexive:
+        # Rows are told apart by a number: a key that repeats, which may be the very fault, would hide its own pairs.
         head, table = _numbered(rule, table, dialect)
+        conditions.append("t.naysay_row <> s.naysay_row")
+    elif not query.key and not query.count and dialect is not Dialect.SPARK:
+        head, table = _numbered(rule, table, dialect)
+    if head and not identity:
         identity = ["naysay_row"]
-    if may_meet_itself:
-        conditions.append(_other_row(identity, dialect))
     wanted = "count(*) as violations" if query.count else _pair_columns(rule, dialect, identity)
     return f"{head}select {wanted}\nfrom {table} as t\njoin {table} as s\n  on " + "\n and ".join(conditions) + ";"
 
@@ -92,15 +94,11 @@ def _numbered(rule: Rule, table: str, dialect: Dialect) -> tuple[str, str]:
     """Number the rows, so that equal rows are still two rows and no row meets itself."""
     if dialect is Dialect.SPARK:
         raise UsageError(
-            f"Spark has no stable row number for {render(rule)}: name the columns that identify a row with --key"
+            f"Spark SQL has no stable row number, so {render(rule)} cannot tell a row from itself; "
+            "naysay check counts it on Spark"
         )
     numbered = f"select row_number() over () - 1 as naysay_row, * from {table}"
     return f"with naysay_rows as materialized ({numbered})\n", "naysay_rows"
-
-
-def _other_row(key: Sequence[str], dialect: Dialect) -> str:
-    same = " and ".join(f"t.{quoted(name, dialect)} is not distinct from s.{quoted(name, dialect)}" for name in key)
-    return f"not ({same})"
 
 
 def _pair_columns(rule: Rule, dialect: Dialect, identity: Sequence[str]) -> str:

@@ -13,12 +13,13 @@ join "people" as s
 
 -- id
 -- not(t.id == s.id)
+with naysay_rows as materialized (select row_number() over () - 1 as naysay_row, * from "people")
 select t."id" as "left_id",
        s."id" as "right_id"
-from "people" as t
-join "people" as s
+from naysay_rows as t
+join naysay_rows as s
   on t."id" = s."id"
- and not (t."id" is not distinct from s."id");
+ and t.naysay_row <> s.naysay_row;
 
 -- pay
 -- not(t.salary > s.salary and t.rate < s.rate)
