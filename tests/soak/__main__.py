@@ -25,7 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.list:
         for row in ROWS:
-            print(f"{row.name:16} {row.large:>9,}  {row.what}" + ("" if row.module else " (not written yet)"))
+            missing = "" if row.module else " (not written yet)"
+            sys.stdout.write(f"{row.name:16} {row.large:>9,}  {row.what}{missing}\n")
         return 0
     if given.table:
         write_table()
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         "command": f"scripts/soak {row.name} --n {n} --seed {given.seed}",
         "notes": dict(sorted(found.notes.items())),
     }
-    print(json.dumps(figures, ensure_ascii=False))
+    sys.stdout.write(json.dumps(figures, ensure_ascii=False) + "\n")
     if given.record:
         record(figures)
     return 1 if found.n_failures else 0

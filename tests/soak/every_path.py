@@ -19,6 +19,7 @@ from naysay.engines import local
 from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Rule
 from naysay.table import from_frame
+from naysay.verbs import differing
 from naysay.verbs.strategies import NAMES
 from soak.row import FINE, Outcome
 from soak.shrunk import shrunk
@@ -48,19 +49,26 @@ def answers(case: Case, options: local.Options) -> Answers:
 
 
 @contextmanager
-def settings(*, prefixes: tuple[int, ...], memo: type[Memo]) -> Iterator[None]:
-    """Look at other prefixes in verify, and share the work of several rules or do not."""
-    kept = local._PREFIXES, local._memo
+def settings(
+    *, prefixes: tuple[int, ...] = (), memo: type[Memo] = NoMemo, limit: float | None = None, collapse: float = 0.7
+) -> Iterator[None]:
+    """Look at other prefixes in verify; share the work of several rules or do not; divide groups above a limit; take
+    rows that look alike together where they are at most a share of all."""
+    kept = local._PREFIXES, local._memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS
     local._PREFIXES, local._memo = prefixes, lambda rules: memo()
+    if limit is not None:
+        differing.compare_limit = lambda *_: limit
+        differing._FEW_PAIRS = 0
+    differing._WORTH_COLLAPSING = collapse
     try:
         yield
     finally:
-        local._PREFIXES, local._memo = kept
+        local._PREFIXES, local._memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS = kept
 
 
 def disagreement(case: Case) -> str | None:
     """The first path whose answers are not those of the plainest one."""
-    with settings(prefixes=(), memo=NoMemo):
+    with settings():
         plainest = answers(case, local.Options(n_threads=1))
         for strategy in NAMES:
             found = answers(case, local.Options(strategy=strategy, n_threads=1))
@@ -68,7 +76,14 @@ def disagreement(case: Case) -> str | None:
                 return f"{strategy} says {found}, auto {plainest}"
     with settings(prefixes=(1, 3, 7), memo=Memo):
         found = answers(case, local.Options(n_threads=2))
-    return None if found == plainest else f"with prefixes, memo and two threads {found}, else {plainest}"
+    if found != plainest:
+        return f"with prefixes, memo and two threads {found}, else {plainest}"
+    for limit, collapse in ((0.0, 0.0), (1.0, 1.0)):
+        with settings(limit=limit, collapse=collapse):
+            found = answers(case, local.Options(n_threads=1))
+        if found != plainest:
+            return f"with groups divided above {limit}, classes at most {collapse}: {found}, else {plainest}"
+    return None
 
 
 def trial(seed: int) -> Outcome:
@@ -91,7 +106,7 @@ def trial(seed: int) -> Outcome:
 
 def _many_rules(case: Case, rules: list[Rule]) -> str:
     """Rules checked together, on one and two threads, sharing work or not, against each alone."""
-    with settings(prefixes=(), memo=NoMemo):
+    with settings():
         alone = [answers(replace(case, rule=rule), local.Options(n_threads=1))["count"] for rule in rules]
     for n_threads, memo in ((1, Memo), (2, Memo), (2, NoMemo)):
         with settings(prefixes=(1, 3, 7), memo=memo):

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 
-from naysay.kernels.group import dense_groups
 from naysay.kernels.partners import (
     add_partners_equal,
     add_to_rows,
@@ -22,21 +21,34 @@ from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, combine
 from naysay.plan.memo import Memo
 from naysay.table.codes import BoolArray, Int64Array
+from naysay.verbs.agreement import small_keys
+
+# From so many orders or disequalities on, groups are compared all with all where that is cheaper.
+_MANY = 3
 
 
 def partners(bound: BoundJoin) -> Int64Array:
     """For each left row, the number of right rows with which it breaks the rule.
 
     A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of
-    the disequalities (inclusion and exclusion).
+    the disequalities (inclusion and exclusion); see `verbs.differing` where they are many.
     """
     out = np.zeros(bound.left.n_rows, np.int64)
-    if bound.left.n_rows and bound.right.n_rows:
+    if bound.left.n_rows and bound.right.n_rows and is_hard(bound):
+        from naysay.verbs.differing import partners_differing
+
+        out = partners_differing(bound)
+    elif bound.left.n_rows and bound.right.n_rows:
         for sign, left_key, right_key, n_keys in agreeing_keys(bound):
-            _add_partners(bound, left_key, right_key, n_keys, sign, out)
+            add_partners(bound, left_key, right_key, n_keys, sign, out)
     if bound.reflexive:
         out[self_partners(bound)] -= 1
     return out
+
+
+def is_hard(bound: BoundJoin) -> bool:
+    """Whether there are many orders or disequalities."""
+    return max(len(bound.left.order), len(bound.n_differs)) >= _MANY
 
 
 def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Array, int]]:
@@ -48,16 +60,6 @@ def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Arra
             differs = [(left.differs[which], right.differs[which], bound.n_differs[which]) for which in subset]
             key = (left.key, right.key, bound.n_keys)
             yield (-1) ** size, *combine([key, *differs], left.n_rows, bound.memo)
-
-
-def small_keys(left: Int64Array, right: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array, int]:
-    """The same keys in a range small enough for an array of counts."""
-    if n_keys <= max(1 << 16, 4 * (left.size + right.size)):
-        return left, right, n_keys
-    if left is right:
-        ids, _, n_groups = dense_groups(left, left[:0])
-        return ids, ids, n_groups
-    return dense_groups(left, right)
 
 
 def self_partners(bound: BoundJoin) -> BoolArray:
@@ -114,7 +116,7 @@ def _same(left: tuple[Int64Array, ...], right: tuple[Int64Array, ...]) -> bool:
     return all(left_codes is right_codes for left_codes, right_codes in zip(left, right, strict=True))
 
 
-def _add_partners(
+def add_partners(
     bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array
 ) -> None:
     """Add `sign` times the partners under the given key to each left row, by the number of orders."""

@@ -8,7 +8,8 @@ from naysay.kernels.find import find_differing, find_repeated, find_two
 from naysay.kernels.group import table_bits
 from naysay.plan.bind import BoundJoin
 from naysay.table.codes import Int64Array
-from naysay.verbs.partners import collapse_sides, partners, small_keys
+from naysay.verbs.agreement import small_keys
+from naysay.verbs.partners import collapse_sides, partners
 
 
 def verify(bound: BoundJoin) -> tuple[int, int] | None:
