@@ -13,8 +13,7 @@ from naysay.discover.work import Clock, run_all
 from naysay.table.codes import Int64Array
 
 _UNLIMITED = 1 << 62
-# How many edges a search looks at for one with few candidates.
-_LOOKS = 4096
+# How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
 
@@ -55,9 +54,8 @@ def minimal_covers(
     from naysay.kernels.cover import expand, search_covers
 
     brake = brake or Brake()
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _LOOKS], np.int64)
+    limits = np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64)
     tables = vertices.tables()
-    # In a random order the first edges that are looked at are a sample of all.
     edges = np.random.default_rng(0).permutation(edges)
     return _search_all(
         lambda start, candidates: expand(edges, start, candidates, *tables, limits),
@@ -108,8 +106,7 @@ def _search_all(
         tasks = below
     np.random.default_rng(0).shuffle(tasks)
 
-    def tick() -> None:
-        assert clock is not None
+    def tick(clock: Clock) -> None:
         clock.report("covers", None, brake.n_found)
 
     parts = run_all([partial(search, *task) for task in tasks], n_threads, clock, on_stop=brake.stop, on_tick=tick)

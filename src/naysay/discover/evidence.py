@@ -12,8 +12,9 @@ from naysay.discover.outcomes import Layout, Outcomes, mirrored
 from naysay.discover.work import Clock, run_all
 from naysay.table.codes import Int32Array, Int64Array
 
-# Up to so many bits a code is the place of its counter; a table of counters then takes 64 MiB.
-DIRECT_BITS = 23
+# Up to so many bits a code may be the place of its counter: 512 MiB, of which little is ever touched. It must pay for
+# being read through at the end, so there have to be more pairs than counters.
+DIRECT_BITS = 26
 _BLOCK_ROWS = 64
 _BLOCK_PAIRS = 1 << 23
 
@@ -92,7 +93,8 @@ def count_blocks(
     todo: SimpleQueue[Block] = SimpleQueue()
     for block in blocks:
         todo.put(block)
-    direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS
+    n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
+    direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits > 0
 
     def work() -> Evidence:
         arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
@@ -109,8 +111,7 @@ def count_blocks(
                 keys, counts = count_hashed(*arrays, block, keys, counts)
         return _of_direct(counts) if direct else _of_hashed(keys, counts)
 
-    def tick() -> None:
-        assert clock is not None
+    def tick(clock: Clock) -> None:
         clock.report("evidence", 1.0 - todo.qsize() / max(1, len(blocks)))
 
     parts = run_all([work] * max(1, min(n_threads, len(blocks))), n_threads, clock, on_tick=tick)

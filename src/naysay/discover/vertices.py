@@ -63,6 +63,10 @@ class Group:
     def mask(self) -> int:
         return ((1 << self.size) - 1) << self.first
 
+    def is_equality(self, cover: int) -> bool:
+        """Whether a cover asks for equality here."""
+        return Op.EQ in self.ops(cover) or len(self.ops(cover)) == 2
+
     def ops(self, cover: int) -> tuple[Op, ...]:
         """What a cover says about this comparison; nothing where it has none of its vertices."""
         chosen = (cover & self.mask) >> self.first

@@ -72,7 +72,7 @@ def run_all(
     clock: Clock | None = None,
     *,
     on_stop: Callable[[], None] = lambda: None,
-    on_tick: Callable[[], None] = lambda: None,
+    on_tick: Callable[[Clock], None] = lambda clock: None,
 ) -> list[Made]:
     """Run tasks on threads and give the results of those that ran, in order.
 
@@ -98,10 +98,10 @@ def run_all(
     return [future.result() for future in futures if not future.cancelled()]
 
 
-def _wait(futures: Sequence[Future[Made]], clock: Clock, on_tick: Callable[[], None]) -> None:
+def _wait(futures: Sequence[Future[Made]], clock: Clock, on_tick: Callable[[Clock], None]) -> None:
     pending = set(futures)
     while pending and not clock.stopped():
         done, pending = wait(pending, timeout=_TICK_SECONDS)
         for future in done:
             future.result()
-        on_tick()
+        on_tick(clock)

@@ -10,7 +10,7 @@ candidates uint64[n_words]: ... and otherwise take vertices from these.
 group_of   int64[64 * n_words]: the group of each vertex.
 groups     int64[n_groups, 18]: a group's first vertex, the mask of its vertices counted from there, and for each of
            16 sets of them the vertices that may not join it.
-limits     int64[3]: the most groups in a cover, the most covers to find, how many edges to look at for a branch.
+limits     int64[2]: the most groups in a cover, the most covers to find.
 control    int64[2]: set control[0] from elsewhere to stop early; control[1] counts covers found, over all calls.
 """
 
@@ -30,6 +30,8 @@ UInt64Array = NDArray[np.uint64]
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# How many edges of its own are remembered for each vertex of a cover.
+_OWN = 4
 _STRIDE = 16
 
 
@@ -154,9 +156,10 @@ def _is_irredundant(edges: UInt64Array, cover: UInt64Array) -> bool:
 
 @kernel
 def _transposed(edges: UInt64Array) -> UInt64Array:
-    """For each vertex the set of edges that hold it."""
+    """For each vertex the set of edges that hold it, in whole strides of words."""
     n_edges, n_words = edges.shape
-    holders = np.zeros((64 * n_words, max(1, (n_edges + 63) >> 6)), np.uint64)
+    n_strides = (n_edges + 64 * _STRIDE - 1) // (64 * _STRIDE)
+    holders = np.zeros((64 * n_words, max(1, n_strides) * _STRIDE), np.uint64)
     for edge in range(n_edges):
         bit = _ONE << np.uint64(edge & 63)
         for word in range(n_words):
@@ -168,165 +171,157 @@ def _transposed(edges: UInt64Array) -> UInt64Array:
 
 
 @kernel
-def _outside(edges: UInt64Array, holders: UInt64Array) -> bool:
-    """Whether some edge of the first set is not in the second."""
-    place = 0
-    while place < edges.size:
-        found = _ZERO
-        for k in range(place, min(place + _STRIDE, edges.size)):
-            found |= edges[k] & ~holders[k]
-        if found != _ZERO:
-            return True
-        place += _STRIDE
-    return False
+def _recollect(
+    edges: UInt64Array, holders: UInt64Array, once: UInt64Array, depth: int, vertex: int, member: int,
+    own: UInt64Array,
+) -> int:
+    """Collect edges that only one member of a cover hits, when a vertex joins. How many; -n where n are all.
 
-
-@kernel
-def _fewest(edges: UInt64Array, alive: UInt64Array, candidates: UInt64Array, n_looks: int) -> int:
-    """The live edge with the fewest candidates, or -1 where one has none."""
-    best = 64 * candidates.size + 1
-    chosen = -1
-    for place in range(alive.size):
-        left = alive[place]
-        while left != _ZERO:
-            edge = 64 * place + np.int64(lowest(left))
-            left &= left - _ONE
-            n_common = _n_common(edges[edge], candidates)
-            n_looks -= 1
-            if n_common < best:
-                best = n_common
-                chosen = edge
-        if best <= 1 or n_looks <= 0:
-            break
-    return -1 if best == 0 else chosen
-
-
-@kernel
-def _split(edges: UInt64Array, start: UInt64Array) -> tuple[UInt64Array, UInt64Array]:
-    """The edges that `start` does not hit, and those that it hits once."""
-    n_edges, n_words = edges.shape
-    missed = np.empty((n_edges, n_words), np.uint64)
-    once = np.empty((n_edges, n_words), np.uint64)
-    n_missed = 0
-    n_once = 0
-    for edge in range(n_edges):
-        n_common = _n_common(edges[edge], start)
-        if n_common == 0:
-            missed[n_missed] = edges[edge]
-            n_missed += 1
-        elif n_common == 1:
-            once[n_once] = edges[edge]
-            n_once += 1
-    return missed[:n_missed].copy(), once[:n_once].copy()
-
-
-@kernel
-def _start_critical(once: UInt64Array, start: UInt64Array) -> UInt64Array:
-    """For each vertex of `start`, in order, the set of edges of `once` that hold it."""
-    holders = _transposed(once)
-    n_start = _n_common(start, start)
-    critical = np.zeros((n_start, holders.shape[1]), np.uint64)
-    n_done = 0
-    for vertex in range(64 * start.size):
-        if (start[vertex >> 6] >> np.uint64(vertex & 63)) & _ONE != _ZERO:
-            critical[n_done] = holders[vertex]
-            n_done += 1
-    return critical
-
-
-@kernel
-def search_covers(
-    edges: UInt64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array,
-    limits: Int64Array, control: Int64Array,
-) -> UInt64Array:
-    """All minimal covers of one branch of the search, uint64[n, n_words], in no particular order.
-
-    `start` is irredundant (see `expand`). Time is proportional to the nodes of the search tree times n_edges / 64
-    times the size of a cover; memory to n_edges / 64 times the square of the size of a cover.
+    once[0, depth] and once[1, depth] are the edges that the cover hits at least once, and twice. Writes at most as
+    many as `own` has room for.
     """
-    n_words = edges.shape[1]
-    missed, once = _split(edges, start)
-    found = np.empty((256, n_words), np.uint64)
-    if missed.shape[0] == 0:
-        found[0] = start
-        control[1] += 1
-        return found[:1].copy()
-    holders, holders_once = _transposed(missed), _transposed(once)
-    n_start, width, width_once = _n_common(start, start), holders.shape[1], holders_once.shape[1]
-    depths = 3 * groups.shape[0] + 2
-    # At each depth: the cover, its candidates, the vertices still to try, the edges not hit yet, how many groups.
-    cover, allowed = np.zeros((depths, n_words), np.uint64), np.zeros((depths, n_words), np.uint64)
-    branch, alive = np.zeros((depths, n_words), np.uint64), np.zeros((depths, width), np.uint64)
-    n_groups = np.zeros(depths, np.int64)
-    # The edges that only one vertex of the cover hits: the vertices of `start` first, then one a depth.
-    critical_once = np.zeros((depths, n_start, width_once), np.uint64)
-    critical = np.zeros((8, 8, width), np.uint64)
-    n_found = 0
-    cover[0], critical_once[0] = start, _start_critical(once, start)
-    allowed[0] = _allowed(start, candidates, group_of, groups, limits[0])
-    n_groups[0] = _count_groups(start, group_of, groups)
-    for edge in range(missed.shape[0]):
-        alive[0, edge >> 6] |= _ONE << np.uint64(edge & 63)
-    depth = 0
-    _branch(missed, alive[0], allowed[0], branch[0], limits[2])
-    while depth >= 0 and control[0] == 0:
-        vertex = _next_vertex(branch[depth])
-        if vertex < 0:
-            depth -= 1
+    hit_once, hit_twice, joining, hit = once[0, depth], once[1, depth], holders[vertex], holders[member]
+    n_own = 0
+    for block in range(hit.size // _STRIDE):
+        first = block * _STRIDE
+        found = _ZERO
+        for k in range(_STRIDE):
+            word = first + k
+            found |= hit_once[word] & ~(hit_twice[word] | joining[word]) & hit[word]
+        if found == _ZERO:
             continue
-        if not _stays_minimal(critical_once[depth], holders_once[vertex], critical[depth], holders[vertex], depth):
-            continue
-        cover[depth + 1], allowed[depth + 1] = cover[depth], allowed[depth]
-        allowed[depth, vertex >> 6] |= _ONE << np.uint64(vertex & 63)
-        fresh = _join(vertex, cover[depth + 1], allowed[depth + 1], group_of, groups)
-        if not _minus(alive[depth], holders[vertex], alive[depth + 1]):
-            if n_found == found.shape[0]:
-                found = _doubled(found)
-            found[n_found] = cover[depth + 1]
-            n_found += 1
-            control[1] += 1
-            if control[1] >= limits[1]:
-                control[0] = 1
-            continue
-        n_groups[depth + 1] = n_groups[depth] + fresh
-        if n_groups[depth + 1] >= limits[0]:
-            _keep_groups(cover[depth + 1], allowed[depth + 1], group_of, groups)
-        if not _branch(missed, alive[depth + 1], allowed[depth + 1], branch[depth + 1], limits[2]):
-            continue
-        if depth + 2 > critical.shape[0]:
-            critical = _deeper(critical)
-        for k in range(n_start):
-            _minus(critical_once[depth, k], holders_once[vertex], critical_once[depth + 1, k])
-        for k in range(depth):
-            _minus(critical[depth, k], holders[vertex], critical[depth + 1, k])
-        for k in range(width):
-            critical[depth + 1, depth, k] = alive[depth, k] & holders[vertex, k]
-        depth += 1
-    return found[:n_found].copy()
+        for k in range(_STRIDE):
+            word = first + k
+            alone = hit_once[word] & ~(hit_twice[word] | joining[word]) & hit[word]
+            while alone != _ZERO:
+                if n_own == own.shape[0]:
+                    return n_own
+                own[n_own] = edges[64 * word + np.int64(lowest(alone))]
+                n_own += 1
+                alone &= alone - _ONE
+    return -n_own
 
 
 @kernel
-def _count_groups(cover: UInt64Array, group_of: Int64Array, groups: Int64Array) -> int:
-    n_groups = 0
-    for group in range(groups.shape[0]):
-        word = cover[groups[group, 0] >> 6] >> np.uint64(groups[group, 0] & 63)
-        n_groups += (word & np.uint64(groups[group, 1])) != _ZERO
-    return n_groups
+def _keep_own(own: UInt64Array, n_own: Int64Array, depth: int, place: int, vertex: int) -> None:
+    """Copy the edges of a member that do not hold a vertex to the next depth."""
+    word = vertex >> 6
+    bit = np.uint64(vertex & 63)
+    n_kept = 0
+    for k in range(abs(n_own[depth, place])):
+        for part in range(own.shape[3]):
+            own[depth + 1, place, n_kept, part] = own[depth, place, k, part]
+        n_kept += np.int64(~(own[depth, place, k, word] >> bit) & _ONE)
+    n_own[depth + 1, place] = n_kept if n_own[depth, place] > 0 else -n_kept
 
 
 @kernel
-def _branch(
-    edges: UInt64Array, alive: UInt64Array, allowed: UInt64Array, branch: UInt64Array, n_looks: int
+def _hit(once: UInt64Array, depth: int, below: int, holders: UInt64Array, vertex: int) -> None:
+    """The edges that a cover hits at least once, and twice, after a vertex joined."""
+    hit_once, hit_twice, hit = once[0, depth], once[1, depth], holders[vertex]
+    next_once, next_twice = once[0, below], once[1, below]
+    for k in range(hit.size):
+        next_twice[k] = hit_twice[k] | (hit_once[k] & hit[k])
+        next_once[k] = hit_once[k] | hit[k]
+
+
+@kernel
+def _stays_minimal(
+    edges: UInt64Array, holders: UInt64Array, once: UInt64Array, own: UInt64Array, n_own: Int64Array,
+    members: Int64Array, depth: int, size: int, vertex: int,
 ) -> bool:
-    """Choose the edge to hit next; its candidates move to `branch`. False where some edge has none."""
-    edge = _fewest(edges, alive, allowed, n_looks)
-    if edge < 0:
-        branch[:] = _ZERO
-        return False
-    for word in range(allowed.size):
-        branch[word] = edges[edge, word] & allowed[word]
-        allowed[word] &= ~branch[word]
+    """Whether each member of a cover still has an edge of its own when a vertex joins.
+
+    own[depth, place] are some edges that only that member hits, n_own how many, negative where they are all. Those
+    that the vertex leaves to it go to the next depth; where it leaves none of them, others are looked for.
+    """
+    for place in range(size - 1, -1, -1):
+        _keep_own(own, n_own, depth, place, vertex)
+        if n_own[depth + 1, place] == 0:
+            if n_own[depth, place] < 0:
+                return False
+            n_own[depth + 1, place] = _recollect(
+                edges, holders, once, depth, vertex, members[place], own[depth + 1, place]
+            )
+            if n_own[depth + 1, place] == 0:
+                return False
     return True
+
+
+@kernel
+def _hits(live: UInt64Array, vertex: int, own: UInt64Array) -> int:
+    """Collect edges that hold a vertex, as `_recollect` does."""
+    word = vertex >> 6
+    bit = np.uint64(vertex & 63)
+    n_own = 0
+    for edge in range(live.shape[0]):
+        if (live[edge, word] >> bit) & _ONE != _ZERO:
+            if n_own == own.shape[0]:
+                return n_own
+            own[n_own] = live[edge]
+            n_own += 1
+    return -n_own
+
+
+@kernel
+def _filter(live: UInt64Array, start: int, stop: int, vertex: int, allowed: UInt64Array) -> tuple[int, int]:
+    """Copy the live edges in [start, stop) that do not hold a vertex behind themselves.
+
+    Gives the end of the copy and the edge in it with the fewest allowed vertices, -1 where one has none.
+    """
+    n_words = live.shape[1]
+    place = vertex >> 6
+    bit = np.uint64(vertex & 63)
+    most = np.uint64(64 * n_words + 1)
+    fewest = most
+    chosen = stop
+    end = stop
+    for edge in range(start, stop):
+        # Whether an edge stays is a coin toss, so it is not branched on: each is written, and the next overwrites it.
+        n_common = _ZERO
+        for word in range(n_words):
+            live[end, word] = live[edge, word]
+            n_common += popcount(live[edge, word] & allowed[word])
+        stays = ~(live[edge, place] >> bit) & _ONE
+        n_common = n_common if stays != _ZERO else most
+        if n_common < fewest:
+            fewest = n_common
+            chosen = end
+        end += np.int64(stays)
+    return end, chosen if fewest > _ZERO else -1
+
+
+@kernel
+def _at_most_once(edges: UInt64Array, start: UInt64Array) -> UInt64Array:
+    """The edges that `start` hits at most once: those hit more often never matter again. Missed ones come first."""
+    n_edges, n_words = edges.shape
+    kept = np.empty((n_edges, n_words), np.uint64)
+    n_kept = 0
+    for n_hits in range(2):
+        for edge in range(n_edges):
+            if _n_common(edges[edge], start) == n_hits:
+                kept[n_kept] = edges[edge]
+                n_kept += 1
+    return kept[:n_kept].copy()
+
+
+@kernel
+def _members(cover: UInt64Array, members: Int64Array) -> int:
+    """Write the vertices of a cover to `members`; gives their number."""
+    n_members = 0
+    for vertex in range(64 * cover.size):
+        if (cover[vertex >> 6] >> np.uint64(vertex & 63)) & _ONE != _ZERO:
+            members[n_members] = vertex
+            n_members += 1
+    return n_members
+
+
+@kernel
+def _take_branch(edge: UInt64Array, allowed: UInt64Array, branch: UInt64Array) -> None:
+    """Move the allowed vertices of an edge to `branch`."""
+    for word in range(allowed.size):
+        branch[word] = edge[word] & allowed[word]
+        allowed[word] &= ~branch[word]
 
 
 @kernel
@@ -341,40 +336,111 @@ def _next_vertex(branch: UInt64Array) -> int:
 
 
 @kernel
-def _stays_minimal(
-    critical_once: UInt64Array, holders_once: UInt64Array, critical: UInt64Array, holders: UInt64Array, depth: int
-) -> bool:
-    """Whether each vertex of the cover still has an edge of its own when another joins."""
-    for k in range(critical_once.shape[0]):
-        if not _outside(critical_once[k], holders_once):
-            return False
-    for k in range(depth - 1, -1, -1):
-        if not _outside(critical[k], holders):
-            return False
-    return True
-
-
-@kernel
-def _minus(left: UInt64Array, right: UInt64Array, out: UInt64Array) -> bool:
-    """out = left without right; whether anything is left."""
-    found = _ZERO
-    for k in range(left.size):
-        kept = left[k] & ~right[k]
-        out[k] = kept
-        found |= kept
-    return found != _ZERO
-
-
-@kernel
-def _doubled(found: UInt64Array) -> UInt64Array:
-    larger = np.empty((2 * found.shape[0], found.shape[1]), np.uint64)
-    larger[: found.shape[0]] = found
+def _doubled(rows: UInt64Array) -> UInt64Array:
+    larger = np.empty((2 * rows.shape[0], rows.shape[1]), np.uint64)
+    larger[: rows.shape[0]] = rows
     return larger
 
 
 @kernel
-def _deeper(critical: UInt64Array) -> UInt64Array:
-    n = critical.shape[0]
-    larger = np.zeros((2 * n, 2 * n, critical.shape[2]), np.uint64)
-    larger[:n, :n] = critical
+def _count_groups(cover: UInt64Array, groups: Int64Array) -> int:
+    n_groups = 0
+    for group in range(groups.shape[0]):
+        word = cover[groups[group, 0] >> 6] >> np.uint64(groups[group, 0] & 63)
+        n_groups += (word & np.uint64(groups[group, 1])) != _ZERO
+    return n_groups
+
+
+@kernel
+def search_covers(
+    edges: UInt64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array,
+    limits: Int64Array, control: Int64Array,
+) -> UInt64Array:
+    """All minimal covers of one branch of the search, uint64[n, n_words], in no particular order.
+
+    `start` is irredundant (see `expand`); the edges should come in a random order. A node of the search costs about
+    its live edges and a few for each vertex of its cover, seldom n_edges / 64 more.
+    """
+    n_words = edges.shape[1]
+    edges = _at_most_once(edges, start)
+    holders = _transposed(edges)
+    depths = 3 * groups.shape[0] + 3
+    # At each depth: the cover and its members, its candidates, the vertices still to try, its number of groups, and
+    # where its live edges end in `live`; for each member some edges of its own.
+    cover, allowed, branch = np.zeros((3, depths, n_words), np.uint64)
+    members, n_groups, ends = np.zeros((3, depths), np.int64)
+    own, n_own = np.empty((16, 16, _OWN, n_words), np.uint64), np.zeros((depths, depths), np.int64)
+    once = np.zeros((2, depths, holders.shape[1]), np.uint64)
+    live = np.empty((2 * edges.shape[0] + 64, n_words), np.uint64)
+    found, n_found = np.empty((64, n_words), np.uint64), 0
+    cover[0] = start
+    n_start = _members(start, members)
+    for place in range(n_start):
+        n_own[0, place] = _hits(edges, members[place], own[0, place])
+        _hit(once, 0, 0, holders, members[place])
+    while ends[0] < edges.shape[0] and _disjoint(edges[ends[0]], start):
+        live[ends[0]] = edges[ends[0]]
+        ends[0] += 1
+    if ends[0] == 0:
+        control[1] += 1
+        return cover[:1].copy()
+    allowed[0] = _allowed(start, candidates, group_of, groups, limits[0])
+    n_groups[0] = _count_groups(start, groups)
+    chosen = _fewest(live[: ends[0]], allowed[0])
+    depth = 0 if chosen >= 0 else -1
+    _take_branch(live[max(chosen, 0)], allowed[0], branch[0])
+    while depth >= 0 and control[0] == 0:
+        vertex = _next_vertex(branch[depth])
+        if vertex < 0:
+            depth -= 1
+            continue
+        below, size = depth + 1, n_start + depth
+        if max(below, size) + 1 >= own.shape[0]:
+            own = _deeper(own)
+        if not _stays_minimal(edges, holders, once, own, n_own, members, depth, size, vertex):
+            continue
+        cover[below], allowed[below] = cover[depth], allowed[depth]
+        allowed[depth, vertex >> 6] |= _ONE << np.uint64(vertex & 63)
+        n_groups[below] = n_groups[depth] + _join(vertex, cover[below], allowed[below], group_of, groups)
+        if n_groups[below] >= limits[0]:
+            _keep_groups(cover[below], allowed[below], group_of, groups)
+        first = ends[depth - 1] if depth else 0
+        if 2 * ends[depth] - first > live.shape[0]:
+            live = _doubled(live)
+        ends[below], chosen = _filter(live, first, ends[depth], vertex, allowed[below])
+        if ends[below] == ends[depth]:
+            if n_found == found.shape[0]:
+                found = _doubled(found)
+            found[n_found] = cover[below]
+            n_found += 1
+            control[1] += 1
+            if control[1] >= limits[1]:
+                control[0] = 1
+        elif chosen >= 0:
+            _take_branch(live[chosen], allowed[below], branch[below])
+            _hit(once, depth, below, holders, vertex)
+            n_own[below, size] = _hits(live[first : ends[depth]], vertex, own[below, size])
+            members[size] = vertex
+            depth = below
+    return found[:n_found].copy()
+
+
+@kernel
+def _deeper(own: UInt64Array) -> UInt64Array:
+    n = own.shape[0]
+    larger = np.empty((2 * n, 2 * n, own.shape[2], own.shape[3]), np.uint64)
+    larger[:n, :n] = own
     return larger
+
+
+@kernel
+def _fewest(live: UInt64Array, allowed: UInt64Array) -> int:
+    """The edge with the fewest allowed vertices, or -1 where one has none."""
+    fewest = 64 * allowed.size + 1
+    chosen = -1
+    for edge in range(live.shape[0]):
+        n_common = _n_common(live[edge], allowed)
+        if n_common < fewest:
+            fewest = n_common
+            chosen = edge
+    return chosen if fewest > 0 else -1

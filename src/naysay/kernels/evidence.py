@@ -29,6 +29,8 @@ Int64Array = NDArray[np.int64]
 _CHUNK = 1024
 _ZERO = np.int32(0)
 _SPREAD = np.int64(0x2545F4914F6CDD1D)
+# Codes that differ in so many of their lowest bits, those that vary most, lie side by side in a hash table.
+_NEAR = 6
 
 
 @kernel
@@ -139,7 +141,7 @@ def count_hashed(
             own = left_weights[row]
             for k in range(stop - start):
                 weights[k] = own * right_weights[start + k]
-            if 2 * (counts[-1] + _CHUNK) > keys.shape[0]:
+            if 4 * (counts[-1] + _CHUNK) > keys.shape[0]:
                 keys, counts = _grow(keys, counts)
             _add_codes(keys, counts, codes, weights, slots, stop - start)
         first = stop
@@ -154,13 +156,13 @@ def _add_codes(
     n_words = keys.shape[1]
     last = keys.shape[0] - 1
     for k in range(n_codes):
-        slots[k] = codes[0, k] * _SPREAD
+        slots[k] = (codes[0, k] >> _NEAR) * _SPREAD
     for word in range(1, n_words):
         line = codes[word]
         for k in range(n_codes):
             slots[k] = (slots[k] ^ (slots[k] >> 17) ^ line[k]) * _SPREAD
     for k in range(n_codes):
-        slot = (slots[k] ^ (slots[k] >> 29)) & last
+        slot = (((slots[k] ^ (slots[k] >> 29)) << _NEAR) | (codes[0, k] & ((1 << _NEAR) - 1))) & last
         while counts[slot] != 0:
             word = 0
             while word < n_words and keys[slot, word] == codes[word, k]:

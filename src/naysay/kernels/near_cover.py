@@ -20,11 +20,9 @@ from naysay.kernels.compile import kernel
 from naysay.kernels.cover import (
     _allowed,
     _count_groups,
-    _deeper,
     _doubled,
     _join,
     _keep_groups,
-    _minus,
     _n_common,
     _next_vertex,
     _transposed,
@@ -192,7 +190,7 @@ def search_near_covers(
     n_cover, n_groups = np.zeros(depths, np.int64), np.zeros(depths, np.int64)
     critical = np.zeros((8 + n_start, 8 + n_start, width), np.uint64)
     found, n_found = np.empty((256, n_words), np.uint64), 0
-    cover[0], n_cover[0], n_groups[0] = start, n_start, _count_groups(start, group_of, groups)
+    cover[0], n_cover[0], n_groups[0] = start, n_start, _count_groups(start, groups)
     allowed[0] = _allowed(start, candidates, group_of, groups, limits[0])
     _first_sets(edges, holders, start, alive[0], critical[n_start])
     missed[0] = _weight(alive[0], alive[0], counts)
@@ -264,3 +262,18 @@ def _open(
         branch[word] = edges[edge, word] & allowed[word]
         allowed[word] &= ~branch[word]
     return True
+
+
+@kernel
+def _minus(left: UInt64Array, right: UInt64Array, out: UInt64Array) -> None:
+    """out = left without right."""
+    for k in range(left.size):
+        out[k] = left[k] & ~right[k]
+
+
+@kernel
+def _deeper(critical: UInt64Array) -> UInt64Array:
+    n = critical.shape[0]
+    larger = np.zeros((2 * n, 2 * n, critical.shape[2]), np.uint64)
+    larger[:n, :n] = critical
+    return larger
