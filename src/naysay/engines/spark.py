@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.engines import spark_kernels as kernels
-from naysay.engines import spark_list
+from naysay.engines import spark_list, spark_strips
 from naysay.engines.spark_aggregate import (
     collect_sums,
     filter_branch,
@@ -27,10 +27,10 @@ from naysay.engines.spark_conflicts import marked
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_identity import identity_of
-from naysay.engines.spark_kernels import Sizes
+from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
 from naysay.engines.spark_sample import samples
-from naysay.engines.spark_work import measured, over_groups
+from naysay.engines.spark_work import measured, only, over_giant_groups, over_small_groups
 from naysay.errors import CountOverflow
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Nulls, Row, Rule
@@ -169,10 +169,22 @@ def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> d
     sums = collect_sums(branches)
     counts = {each.number: sums[each.number].violations(each) for each in by_grouping}
     summaries = []
+    in_strips: dict[int, int] = {}
     for i, keys in enumerate(key_sets):
-        summaries += over_groups(meaning, measured(meaning, keys, sums[-1 - i], sizes), sizes, kernels.count)
-    found = kernels.collect_task_sums(summaries)
-    return counts | {number: sums.violations for number, sums in found.items()}
+        found = measured(meaning, keys, sums[-1 - i], sizes)
+        summaries += over_small_groups(meaning, found, sizes, kernels.count)
+        if found.giants:
+            by_strips = [each for each in keys.plans if spark_strips.has_strips(each.join)]
+            in_blocks = [each for each in keys.plans if not spark_strips.has_strips(each.join)]
+            if in_blocks:
+                summaries += over_giant_groups(meaning, only(found, in_blocks), sizes, kernels.count)
+            for each in by_strips:
+                grid = spark_strips.grid_of(meaning, each, only(found, [each]), sizes)
+                in_strips[each.number] = spark_strips.count(grid, sizes)
+    of_tasks = kernels.collect_task_sums(summaries)
+    for each in (each for keys in key_sets for each in keys.plans):
+        counts[each.number] = of_tasks.get(each.number, TaskSums()).violations + in_strips.get(each.number, 0)
+    return counts
 
 
 def _needs_kernels(plan: RulePlan) -> bool:

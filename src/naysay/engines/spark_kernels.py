@@ -107,7 +107,8 @@ def keyed_records(
     data = meaning.frame.data
     itself = []
     if met or keys.crossed:
-        itself = [meaning.meets_itself(plan.join).alias(_itself(plan)) for plan in keys.plans if _may_meet_itself(plan)]
+        plans = [plan for plan in keys.plans if not plan.join.irreflexive]
+        itself = [meaning.meets_itself(plan.join).alias(itself_of(plan)) for plan in plans]
     if not keys.crossed:
         rows = data.filter(on_left | on_right)
         return rows.select(*keys.keys(meaning, Row.LEFT), *keys.columns, *itself, *extra)
@@ -124,7 +125,9 @@ def task_rules(keys: KeySet, nulls: Nulls, *, sided: bool = False) -> tuple[Task
     sided = sided or keys.crossed
     return tuple(
         replace(
-            task_rule(plan, nulls), sided=sided, itself=_itself(plan) if sided and _may_meet_itself(plan) else None
+            task_rule(plan, nulls),
+            sided=sided,
+            itself=itself_of(plan) if sided and not plan.join.irreflexive else None,
         )
         for plan in keys.plans
     )
@@ -195,9 +198,7 @@ def _side(side: int) -> Expression:
     return F.lit(side).cast(T.ByteType()).alias(tasks.SIDE)
 
 
-def _itself(plan: RulePlan) -> str:
+def itself_of(plan: RulePlan) -> str:
+    """The column that says whether a row would meet itself under a rule."""
     return f"itself{plan.number}"
 
-
-def _may_meet_itself(plan: RulePlan) -> bool:
-    return not plan.join.irreflexive

@@ -24,8 +24,10 @@ from naysay.verbs.result import Removal
 # The column that says on which side a record stands, where a row is sent as one record a side.
 SIDE = "side"
 LEFT, RIGHT = 0, 1
-# The column that names the part of the work to which a record belongs, where a group is cut into parts.
+# The column that names the part of the work to which a record belongs, where a group is cut into parts; and the
+# column for the order along which a part was cut.
 TASK = "task"
+DIM = "dim"
 
 _SUMMARY = pa.schema(
     [
@@ -47,6 +49,7 @@ class TaskRule:
 
     `mirror`: both sides are the same rows, filters included. `sided`: a row is sent as one record for each side, told
     apart by SIDE. `itself` then names a column that is true where the row would meet itself in this task.
+    `meets_itself`: pairs of a row with itself are left in, and taken out elsewhere.
     """
 
     number: int
@@ -56,6 +59,7 @@ class TaskRule:
     mirror: bool = False
     sided: bool = False
     itself: str | None = None
+    meets_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,10 @@ def bind_rule(table: Table, rule: TaskRule) -> Bound:
             left_filter=(*join.left_filter, _stands_on(Row.LEFT, LEFT)),
             right_filter=(*join.right_filter, _stands_on(Row.RIGHT, RIGHT)),
         )
-    return Bound(table, bind(table, join, rule.nulls), rule.itself)
+    bound = bind(table, join, rule.nulls)
+    if rule.meets_itself:
+        bound = replace(bound, reflexive=False)
+    return Bound(table, bound, rule.itself)
 
 
 def count_partition(batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
@@ -113,6 +120,12 @@ def count_partition(batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ..
     table = read(batches)
     if table is not None:
         yield _summary(rules, [(_count(table, rule), 0, 0, 0, b"") for rule in rules])
+
+
+def count_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
+    """Count the violations within strips: a record belongs to a strip of the order DIM, for which there is a rule."""
+    for rule, table in _by_dim(batches, dims):
+        yield _summary((rule,), [(bind_rule(table, rule).count(), 0, 0, 0, b"")])
 
 
 def summarise_partition(
@@ -153,6 +166,16 @@ def read(batches: Iterable[pa.RecordBatch]) -> Table | None:
 def numbers(table: Table, name: str) -> Int64Array:
     """A column of integers or truths as an array."""
     return np.asarray(pc.cast(table.arrow.column(name), pa.int64()).to_numpy(), np.int64)
+
+
+def _by_dim(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[tuple[TaskRule, Table]]:
+    table = read(batches)
+    if table is not None:
+        of_dim = numbers(table, DIM)
+        for dim, rule in enumerate(dims):
+            rows = np.flatnonzero(of_dim == dim)
+            if rows.size:
+                yield rule, Table(table.take(rows))
 
 
 def _stands_on(row: Row, side: int) -> Predicate:

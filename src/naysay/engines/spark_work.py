@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -12,6 +12,7 @@ from naysay.engines import spark_blocks as blocks
 from naysay.engines.spark_aggregate import Sums, collect_sums
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_kernels import KeySet, Sizes, dealt, giant_keys, keyed_records, measure_branch, task_rules
+from naysay.engines.spark_plan import RulePlan
 from naysay.engines.spark_tasks import TaskRule
 
 
@@ -34,6 +35,11 @@ def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes) -> Measur
     return Measured(keys, sums.rows, sums.removed, giants)
 
 
+def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:
+    """The same groups, for some of the rules."""
+    return replace(found, keys=KeySet(tuple(plans)))
+
+
 def measure(meaning: Meaning, keys: KeySet, sizes: Sizes) -> Measured:
     return measured(meaning, keys, collect_sums([measure_branch(meaning, keys, 0)])[0], sizes)
 
@@ -45,14 +51,28 @@ def over_groups(
 
     The answers of the blocks of one group add up, but a row may be found in several of them.
     """
-    keys = found.keys
-    records = keyed_records(meaning, keys, extra)
-    if len(found.giants) == 0:
-        return [work(dealt(records, keys, found.n_records, sizes), task_rules(keys, meaning.nulls))]
-    giant = blocks.of_giants(keyed_records(meaning, keys, extra, met=True), keys, found.giants)
-    cut = blocks.blocked(giant, keys, len(found.giants), found.largest, sizes)
-    parts = [work(cut, task_rules(keys, meaning.nulls, sided=True))]
-    if keys.key_names:
-        others = blocks.of_others(records, keys, found.giants)
-        parts.append(work(dealt(others, keys, found.n_records, sizes), task_rules(keys, meaning.nulls)))
-    return parts
+    return [
+        *over_small_groups(meaning, found, sizes, work, extra),
+        *over_giant_groups(meaning, found, sizes, work, extra),
+    ]
+
+
+def over_small_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on the groups that fit a task."""
+    if found.giants and not found.keys.key_names:
+        return []
+    records = blocks.of_others(keyed_records(meaning, found.keys, extra), found.keys, found.giants)
+    return [work(dealt(records, found.keys, found.n_records, sizes), task_rules(found.keys, meaning.nulls))]
+
+
+def over_giant_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on giant groups in blocks."""
+    if not found.giants:
+        return []
+    giant = blocks.of_giants(keyed_records(meaning, found.keys, extra, met=True), found.keys, found.giants)
+    cut = blocks.blocked(giant, found.keys, len(found.giants), found.largest, sizes)
+    return [work(cut, task_rules(found.keys, meaning.nulls, sided=True))]
