@@ -2,7 +2,8 @@
 
     python feeder.py            reads jobs from its input, one JSON object a line
 
-For each job it forks, so that a kill costs no import: it says the child's process id, then how the child ended.
+For each job it forks, so that a kill costs no import, and says how the child ended. Only this process kills, and before
+it has waited for the child: so the process id can be nobody else's by then.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from naysay.watch import Watch, store
+from naysay.watch.follow import Follower
+from naysay.watch.naming import named
 
 RULES = (
     "one: key(a, b)",
@@ -64,6 +69,9 @@ def rows(rng: random.Random, keys: list[int]) -> pa.Table:
 
 def feed(job: dict[str, Any]) -> None:
     """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
+    if "follow" in job:
+        follow(job)
+        return
     store._MIN_LOG_BYTES, store._MIN_LOG_EVENTS = job.get("log_bytes", 1 << 24), job.get("log_events", 4096)
     acknowledged = Path(job["acknowledged"])
     n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
@@ -78,6 +86,20 @@ def feed(job: dict[str, Any]) -> None:
             with acknowledged.open("a") as file:
                 file.write(f"{number}\n")
     watch.close()
+
+
+def follow(job: dict[str, Any]) -> None:
+    """Drain a folder of change files as the command line does."""
+    store._MIN_LOG_EVENTS = job["log_events"]
+    state = Path(job["state"])
+    state.mkdir(exist_ok=True)
+    is_new = not (state / "state.duckdb").exists()
+    with Watch(RULES if is_new else None, "id", store=state / "state.duckdb") as watch:
+        follower = Follower(Path(job["follow"]), watch, state)
+        follower.use_rules(named(RULES))
+        for _ in follower.drain():
+            pass
+        follower.write_standing()
 
 
 def main() -> None:
@@ -97,14 +119,12 @@ def main() -> None:
                 sys.stderr.flush()
             finally:
                 os._exit(status)
-        say(child)
+        if job.get("kill_after") is not None:
+            time.sleep(job["kill_after"])
+            os.kill(child, signal.SIGKILL)
         _, ended = os.waitpid(child, 0)
-        say(os.waitstatus_to_exitcode(ended))
-
-
-def say(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(ended)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

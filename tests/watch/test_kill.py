@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,17 +35,12 @@ class Nursery:
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def start(self, job: dict[str, Any]) -> int:
+    def run(self, job: dict[str, Any], **more: Any) -> int:
+        """How a feeder ended: 0, or minus the signal that killed it."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        return int(self._line())
-
-    def wait(self) -> int:
-        return int(self._line())
-
-    def _line(self) -> str:
         assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        self.process.stdin.write(json.dumps({**job, **more}) + "\n")
+        return int(self.process.stdout.readline())
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -98,11 +92,7 @@ def test_random_kills(nursery: Nursery, tmp_path: Path) -> None:
         job = job_for(folder, seed, n_batches, log_events=rng.choice([5, 4096]))
         ended = None
         while ended != 0:
-            child = nursery.start(job)
-            if n_killed < N_KILLS:
-                time.sleep(rng.random() * 0.4)
-                os.kill(child, signal.SIGKILL)
-            ended = nursery.wait()
+            ended = nursery.run(job, kill_after=rng.random() * 0.4 if n_killed < N_KILLS else None)
             assert ended in (0, -signal.SIGKILL)
             n_killed += ended == -signal.SIGKILL
         check_end(folder, seed, n_batches)
@@ -115,10 +105,8 @@ def test_kills_at_named_points(nursery: Nursery, tmp_path: Path, point: str) -> 
         folder = tmp_path / str(turn)
         folder.mkdir()
         job = job_for(folder, turn, 20, log_events=4)
-        nursery.start({**job, "crash_at": f"{point}:{turn}"})
-        ended = nursery.wait()
+        ended = nursery.run(job, crash_at=f"{point}:{turn}")
         passes_once = point.startswith(("create", "close"))
         assert ended == (0 if passes_once and turn > 1 else -signal.SIGKILL)
-        nursery.start(job)
-        assert nursery.wait() == 0
+        assert nursery.run(job) == 0
         check_end(folder, turn, 20)

@@ -28,6 +28,7 @@ COMMANDS = {
     "lint": Entry("naysay.cli.lint", "Read rules, find what is wrong with them, convert them."),
     "report": Entry("naysay.cli.report", "Write a page of HTML from the results of a check."),
     "sql": Entry("naysay.cli.sql", "Write rules as SQL for DuckDB, PostgreSQL or Spark."),
+    "watch": Entry("naysay.cli.watch", "Follow changes of a table, and the violations that come and go."),
 }
 
 

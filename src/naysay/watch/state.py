@@ -12,7 +12,7 @@ import pyarrow as pa
 from naysay.errors import UsageError
 from naysay.plan.join import Join, join_of
 from naysay.rule.model import Nulls, Rule
-from naysay.table.codes import Int64Array
+from naysay.table.codes import BoolArray, Int64Array
 from naysay.table.fit import check_rule
 from naysay.watch.batch import Batch, Delta, Index, Pairs
 from naysay.watch.columns import Codes, Columns, Source, filter_of, sources_of
@@ -185,6 +185,13 @@ class State:
             else:
                 watched.log.shift(grown[name])
         return {}
+
+    def contains(self, keys: pa.Table) -> BoolArray:
+        """Which of these keys have a row."""
+        slots = self.keys.find(self.keys.codes(keys, "keys"))
+        stands = slots >= 0
+        stands[stands] = self._alive[slots[stands]]
+        return stands
 
     def rebuilt(self, layout: Layout | None = None) -> State:
         """The same rows and rules in a state made anew, perhaps with types for columns that had none."""

@@ -63,6 +63,10 @@ class Store:
         self._log_bytes = self._log_events = self._snapshot_bytes = 0
         self.settings: dict[str, Any] = {}
         self.batch_ids: set[str] = set()
+        # The number of the last event that was not a snapshot.
+        self.last_event = -1
+        # Number, kind and batch id of every event, as they were when the store was opened.
+        self.history: list[tuple[int, str, str | None]] = []
         try:
             self.is_new = self._is_new()
         except BaseException:
@@ -103,10 +107,16 @@ class Store:
             raise self._failed("cannot be written", error) from error
         passing("batch.committed")
         self._done(chain, parts)
+        self.last_event = self._seq
         if batch_id is not None:
             self.batch_ids.add(batch_id)
         passing("batch.sealed")
         return self._seq
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event will have."""
+        return self._seq + 1
 
     def needs_snapshot(self, n_rows: int) -> bool:
         """Whether the log has grown beyond what a snapshot of so many rows saves."""
@@ -212,6 +222,7 @@ class Store:
             chains.append(chain)
         self._check_seal(chains)
         self._seq, self._chain = len(events) - 1, chain
+        self.history = [(seq, kind, batch_id) for seq, kind, batch_id, _, _ in events]
         self.batch_ids = {batch_id for _, _, batch_id, _, _ in events if batch_id is not None}
         return self._read_payloads(events)
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from naysay.errors import StateError, UsageError
 from naysay.rule.model import Nulls, Rule
+from naysay.table.codes import BoolArray
 from naysay.table.fit import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import Delta
 from naysay.watch.change import Change, Standing
-from naysay.watch.layout import layout_of
+from naysay.watch.explain import explained
+from naysay.watch.layout import Layout, layout_of
 from naysay.watch.naming import RuleLike, find_rule, named
 from naysay.watch.state import Options, State, build_state
 
@@ -64,6 +67,8 @@ class Watch:
         self._stored_schema: pa.Schema | None = None
         self._batch_ids: set[str] = set()
         self._closed = ""
+        # Called with the number of the event and the change before an event is made durable.
+        self.publisher: Callable[[int, Change], None] | None = None
         if store is None and not self._key:
             raise UsageError("a watch needs a key: the column or columns that identify a row")
         if store is not None:
@@ -104,6 +109,25 @@ class Watch:
         return self._key
 
     @property
+    def layout(self) -> Layout | None:
+        """The columns of the table; None before the first frame."""
+        return self._state.layout if self._state else None
+
+    @property
+    def store(self) -> Store | None:
+        """The store, where the watch is durable."""
+        return self._store
+
+    @property
+    def counting(self) -> bool:
+        return self._options.counting
+
+    @property
+    def batch_ids(self) -> Set[str]:
+        """The ids of all batches that were applied."""
+        return self._batch_ids
+
+    @property
     def n_rows(self) -> int:
         """How many rows stand."""
         return self._state.n_rows if self._state else 0
@@ -123,26 +147,44 @@ class Watch:
             raise UsageError(f"a batch id is text, not {type(batch_id).__name__}")
         if batch_id is not None and batch_id in self._batch_ids:
             return Change(self.counts, self.n_rows, repeated=True, batch_id=batch_id)
+        if self._state is None and inserts is None and updates is None and deletes is None:
+            return self._apply_nothing(batch_id)
         state, tables = self._read(inserts, updates, deletes)
         edit = state.prepare(tables.get("inserts"), tables.get("updates"), tables.get("deletes"))
         deltas = state.apply(edit)
         change = Change(state.counts, state.n_rows, False, batch_id, deltas, state.rules, state.keys.values)
         self._state = state
         if self._store is not None:
-            self._keep(tables, batch_id, state)
+            self._keep(tables, change, state)
         if batch_id is not None:
             self._batch_ids.add(batch_id)
         if state.is_sparse:
             self._state = state.rebuilt()
         return change
 
-    def _keep(self, tables: Mapping[str, pa.Table], batch_id: str | None, state: State) -> None:
+    def _apply_nothing(self, batch_id: str | None) -> Change:
+        """A batch before the first frame, without one: its id alone is remembered."""
+        change = Change(self.counts, 0, batch_id=batch_id)
+        if self._store is not None:
+            with self._writing():
+                self._publish(change)
+                self._store.append("rows", {}, batch_id)
+        if batch_id is not None:
+            self._batch_ids.add(batch_id)
+        return change
+
+    def _publish(self, change: Change) -> None:
+        if self.publisher is not None and self._store is not None:
+            self.publisher(self._store.next_seq, change)
+
+    def _keep(self, tables: Mapping[str, pa.Table], change: Change, state: State) -> None:
         """Make a batch durable. Where that fails the state in memory is ahead of the store: it must not be used."""
         from naysay.watch.durable import batch_parts, snapshot_parts
 
         assert self._store is not None
         with self._writing():
-            self._store.append("rows", batch_parts(tables, state.layout, self._stored_schema), batch_id)
+            self._publish(change)
+            self._store.append("rows", batch_parts(tables, state.layout, self._stored_schema), change.batch_id)
             self._stored_schema = state.layout.schema
             if self._store.needs_snapshot(state.n_rows):
                 self._store.snapshot(snapshot_parts(state, self._rules))
@@ -159,6 +201,18 @@ class Watch:
     def counts(self) -> dict[str, int]:
         """The number of violations that stand, by rule."""
         return self._state.counts if self._state else dict.fromkeys(self._rules, 0)
+
+    def contains(self, keys: Any) -> BoolArray:
+        """For each key, given as for `deletes`, whether it has a row."""
+        self._check_open()
+        if self._state is None:
+            return np.zeros(len(keys), np.bool_)
+        return self._state.contains(self._state.layout.conform_keys(keys, "keys"))
+
+    def explain(self, change: Change, limit: int = 5) -> list[str]:
+        """Say of some violations that the last change added why they are violations, in words."""
+        self._check_open()
+        return [] if self._state is None else explained(self._state, change, limit)
 
     def standing(self) -> Standing:
         """All violations that stand."""
@@ -182,8 +236,7 @@ class Watch:
             raise UsageError(f"a rule named {name!r} is watched already")
         deltas = {} if self._state is None else {name: self._state.add_rule(name, parsed)}
         self._rules[name] = parsed
-        self._keep_rules()
-        return self._rule_change(deltas, {name: parsed})
+        return self._keep_rules(deltas, {name: parsed})
 
     def remove_rule(self, rule: RuleLike) -> Change:
         """Stop watching a rule, given by its name, its text or itself; its violations are answered as removed."""
@@ -191,8 +244,7 @@ class Watch:
         name = find_rule(self._rules, rule)
         deltas = {} if self._state is None else {name: self._state.remove_rule(name)}
         removed = self._rules.pop(name)
-        self._keep_rules()
-        return self._rule_change(deltas, {name: removed})
+        return self._keep_rules(deltas, {name: removed})
 
     def close(self) -> None:
         """Close the store, where there is one. The watch cannot be used afterwards."""
@@ -206,16 +258,17 @@ class Watch:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _keep_rules(self) -> None:
+    def _keep_rules(self, deltas: Mapping[str, Delta], rules: Mapping[str, Rule]) -> Change:
+        """After a change of rules: make it durable."""
+        keys = self._state.keys.values if self._state else None
+        change = Change(self.counts, self.n_rows, deltas=deltas, rules=rules, keys=keys)
         if self._store is not None:
             from naysay.watch.durable import rules_part
 
             with self._writing():
+                self._publish(change)
                 self._store.append("rules", rules_part(self._rules))
-
-    def _rule_change(self, deltas: Mapping[str, Delta], rules: Mapping[str, Rule]) -> Change:
-        keys = self._state.keys.values if self._state else None
-        return Change(self.counts, self.n_rows, deltas=deltas, rules=rules, keys=keys)
+        return change
 
     def _read(self, inserts: Any, updates: Any, deletes: Any) -> tuple[State, dict[str, pa.Table]]:
         """The frames of a change with the table's columns, and the state that they are for, perhaps a new one."""
