@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from naysay.errors import UsageError
+from naysay.plan.allowance import DEFAULT_SECONDS
 from naysay.report.notebook import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
@@ -31,6 +32,7 @@ def check(
     quick: bool = False,
     sample: int = 5,
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
     progress: Callable[[Rule], None] | None = None,
 ) -> Report:
@@ -54,7 +56,7 @@ def check(
     from naysay.engines import local
     from naysay.table import from_frame
 
-    options = _options(key, nulls, strategy, memory, threads)
+    options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return local.check(from_frame(frame), parsed, options, quick=quick, n_sample=sample, progress=progress)
 
 
@@ -66,6 +68,7 @@ def verify(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> Verdict:
     """Does the rule hold? The verdict is true or false, and holds a witness pair where it is false.
@@ -82,7 +85,7 @@ def verify(
     from naysay.engines import local
     from naysay.table import from_frame
 
-    return local.verify(from_frame(frame), _rule(rule), _options(key, nulls, strategy, memory, threads))
+    return local.verify(from_frame(frame), _rule(rule), _options(key, nulls, strategy, memory, threads, max_seconds))
 
 
 @overload
@@ -93,6 +96,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> int: ...
 @overload
@@ -103,6 +107,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> list[int]: ...
 def count(
@@ -112,6 +117,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> int | list[int]:
     """Count the ordered pairs of rows that break a rule, exactly; a list of numbers for a list of rules.
@@ -129,7 +135,7 @@ def count(
         from naysay.engines import local
         from naysay.table import from_frame
 
-        counts = local.count(from_frame(frame), parsed, _options((), nulls, strategy, memory, threads))
+        counts = local.count(from_frame(frame), parsed, _options((), nulls, strategy, memory, threads, max_seconds))
     return counts[0] if isinstance(rules, str | Rule) else counts
 
 
@@ -142,6 +148,7 @@ def violations(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> Violations | Any:
     """List the pairs that break a rule, with both rows' identity and compared values; `limit=None` for all.
@@ -162,7 +169,7 @@ def violations(
     from naysay.engines import local
     from naysay.table import from_frame
 
-    options = _options(key, nulls, strategy, memory, threads)
+    options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return local.violations(from_frame(frame), _rule(rule), limit, options)
 
 
@@ -173,6 +180,7 @@ def clusters(
     limit: int | None = 1000,
     nulls: str | Nulls = Nulls.SQL,
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
 ) -> pa.Table:
     """List violations in short, for floods: each row of the answer is a set of left and a set of right row numbers.
 
@@ -185,7 +193,7 @@ def clusters(
     from naysay.engines import local
     from naysay.table import from_frame
 
-    options = _options((), nulls, "auto", memory, 0)
+    options = _options((), nulls, "auto", memory, 0, max_seconds)
     return local.clusters_table(local.violation_clusters(from_frame(frame), _rule(rule), limit, options))
 
 
@@ -195,6 +203,7 @@ def split(
     *,
     nulls: str | Nulls = Nulls.SQL,
     memory: int | str | None = None,
+    max_seconds: float | None = DEFAULT_SECONDS,
     threads: int = 0,
 ) -> tuple[Any, Any]:
     """Part a frame into the rows in no conflict and the rows in conflict, each a frame of the same kind.
@@ -213,7 +222,7 @@ def split(
     from naysay.table import from_frame
 
     table = from_frame(frame)
-    good, bad = local.split_rows(table, parsed, _options((), nulls, "auto", memory, threads))
+    good, bad = local.split_rows(table, parsed, _options((), nulls, "auto", memory, threads, max_seconds))
     if hasattr(frame, "iloc"):
         return frame.iloc[good], frame.iloc[bad]
     if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
@@ -241,13 +250,18 @@ def _nulls(nulls: str | Nulls) -> Nulls:
 
 
 def _options(
-    key: str | Sequence[str], nulls: str | Nulls, strategy: str, memory: int | str | None, threads: int
+    key: str | Sequence[str],
+    nulls: str | Nulls,
+    strategy: str,
+    memory: int | str | None,
+    threads: int,
+    max_seconds: float | None,
 ) -> Options:
     from naysay.engines.local import Options
 
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
-    return Options(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory))
+    return Options(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
 
 
 def memory_bytes(memory: int | str | None) -> int | None:

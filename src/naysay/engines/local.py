@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from naysay.engines.threads import interruptibly, on_threads
 from naysay.errors import ResourceError
+from naysay.plan.allowance import DEFAULT_SECONDS, Allowance, allowing
 from naysay.plan.bind import BoundJoin, bind, encodings, singles
 from naysay.plan.join import Join, join_of
 from naysay.plan.memo import Memo, NoMemo
 from naysay.plan.shape import plan_of
+from naysay.rule import render
 from naysay.rule.model import Nulls, Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
@@ -38,11 +41,14 @@ from naysay.verbs.strategies import strategy_named
 from naysay.verbs.strategy import Pairs
 
 Answer = TypeVar("Answer")
+Given = ParamSpec("Given")
 
 # verify looks at so many rows first: a broken rule mostly breaks early.
 _PREFIXES = (1_000, 16_000, 256_000)
 # A listed pair takes two row numbers in the making and two in the answer.
 _BYTES_A_PAIR = 32
+# Work on fewer rows is done before anybody could interrupt it.
+_INTERRUPTIBLE_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,28 @@ class Options:
     strategy: str = "auto"
     n_threads: int = 0
     memory: int | None = None
+    max_seconds: float | None = DEFAULT_SECONDS
 
     @property
     def threads(self) -> int:
         return self.n_threads or os.cpu_count() or 1
 
 
+def _governed(work: Callable[Concatenate[Table, Given], Answer]) -> Callable[Concatenate[Table, Given], Answer]:
+    """Let work on a table be interrupted, and refused where its estimate is more than its options allow."""
+
+    @functools.wraps(work)
+    def run(table: Table, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        options = next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, Options))
+        with allowing(Allowance(options.max_seconds)):
+            if table.n_rows < _INTERRUPTIBLE_ROWS:
+                return work(table, *args, **kwargs)
+            return interruptibly(lambda: work(table, *args, **kwargs))
+
+    return run
+
+
+@_governed
 def verify(table: Table, rule: Rule, options: Options) -> Verdict:
     """Look for one violation, in growing prefixes of the table and then in all of it."""
     table.require(rule)
@@ -82,6 +104,7 @@ def verify(table: Table, rule: Rule, options: Options) -> Verdict:
     return Verdict(rule, None)
 
 
+@_governed
 def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
     """Count the violations of each rule."""
     strategy = strategy_named(options.strategy)
@@ -95,6 +118,7 @@ def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
     return _each(table, rules, options, count_one)
 
 
+@_governed
 def violations(table: Table, rule: Rule, limit: int | None, options: Options) -> Violations:
     """List violations, at most `limit`."""
     table.require(rule)
@@ -109,6 +133,7 @@ def violations(table: Table, rule: Rule, limit: int | None, options: Options) ->
     return Violations(rule, pairs_table(table, rule, options.key, pairs.left, pairs.right), total)
 
 
+@_governed
 def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Options) -> list[Cluster]:
     """Violations as sets of left and right rows, at most `limit` sets."""
     table.require(rule)
@@ -119,6 +144,7 @@ def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Opt
     return clusters(bind(table, join, options.nulls), limit)
 
 
+@_governed
 def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list[Int64Array]:
     """For each rule the rows that take part in a violation, ascending."""
     from naysay.verbs.violations import conflict_rows as rows_of_pairs
@@ -133,6 +159,7 @@ def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list
     return _each(table, rules, options, rows_of)
 
 
+@_governed
 def check(
     table: Table,
     rules: Sequence[Rule],
@@ -195,9 +222,9 @@ def _full(
     table: Table, rule: Rule, join: Join, memo: Memo, n_sample: int, options: Options
 ) -> tuple[_Found, Conflicts]:
     """What there is to know about a rule, and the rows in conflict."""
-    from naysay.verbs.partners import partners
+    from naysay.verbs.partners import is_hard, partners, total_of
     from naysay.verbs.removal import rows_to_remove
-    from naysay.verbs.violations import conflict_counts
+    from naysay.verbs.violations import conflict_counts, partners_of_right
     from naysay.verbs.violations import violations as list_violations
 
     if join.one_row:
@@ -210,8 +237,8 @@ def _full(
     bound = bind(table, join, options.nulls, memo)
     strategy = strategy_named(options.strategy)
     # Where the count comes from the partners of each row anyway, the listing and the rows in conflict use them too.
-    counts = partners(bound) if join.order and options.strategy == "auto" else None
-    n_violations = strategy.count(bound) if counts is None else int(counts.sum())
+    counts = partners(bound) if options.strategy == "auto" and (join.order or is_hard(bound)) else None
+    n_violations = strategy.count(bound) if counts is None else total_of(counts)
     passes = within_tolerance(rule, n_violations, table.n_rows)
     if n_violations == 0:
         return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
@@ -220,9 +247,10 @@ def _full(
     found = list_violations(bound, limit, counts) if options.strategy == "auto" else strategy.violations(bound, limit)
     left, right = varied(found.left, found.right, n_sample, symmetric=join.symmetric)
     sample = sample_pairs(table, rule, options.key, left, right)
-    conflicts = Conflicts(*conflict_counts(bound, counts))
-    n_conflict = int(conflicts.rows.size)
-    return (rule, False, passes, n_violations, n_conflict, rows_to_remove(bound), sample), conflicts
+    right_counts = partners_of_right(bound, counts)
+    conflicts = Conflicts(*conflict_counts(bound, counts, right_counts))
+    removal = rows_to_remove(bound, counts, right_counts)
+    return (rule, False, passes, n_violations, int(conflicts.rows.size), removal, sample), conflicts
 
 
 def _listed(bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:
@@ -283,10 +311,16 @@ def _each(
     _require_memory(table, joins, options)
     if prepare:
         _prepare(table, joins, options)
+
+    def work_on(place: int) -> Answer:
+        try:
+            return work(rules[place], joins[place])
+        except ResourceError as error:
+            raise type(error)(f"{render(rules[place])}: {error}") from error
+
     if len(rules) <= 1 or options.threads == 1:
-        return [work(rule, join) for rule, join in zip(rules, joins, strict=True)]
-    with ThreadPoolExecutor(min(options.threads, len(rules))) as pool:
-        return list(pool.map(work, rules, joins))
+        return [work_on(place) for place in range(len(rules))]
+    return on_threads(range(len(rules)), work_on, options.threads)
 
 
 def split_rows(table: Table, rules: Sequence[Rule], options: Options) -> tuple[Int64Array, Int64Array]:

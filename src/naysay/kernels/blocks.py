@@ -82,13 +82,16 @@ def clear_block(block: Block, places: Int64Array, features: Int64Array, n_orders
 
 
 @kernel
-def count_block(block: Block, n_rows: int, row: Int64Array, n_orders: int) -> int:
-    """The weight of a left row's partners in a block of n_rows. O(features * n_rows / 64)."""
-    planes, codes, sorted_rows, behind, starts, slots, before, sets, alive = block
+def match_block(block: Block, n_rows: int, row: Int64Array, n_orders: int) -> bool:
+    """Leave in the block's last words the partners of a left row among n_rows; False where there are none for sure.
+
+    Bits beyond n_rows mean nothing. O(features * n_rows / 64).
+    """
+    _, codes, sorted_rows, behind, starts, slots, before, sets, alive = block
     n_words = (n_rows + 63) >> 6
     for order in range(n_orders):
         if row[order] >= codes[order, n_rows - 1]:
-            return 0
+            return False
     for word in range(n_words):
         alive[word] = ~np.uint64(0)
     for order in range(n_orders):
@@ -106,10 +109,19 @@ def count_block(block: Block, n_rows: int, row: Int64Array, n_orders: int) -> in
         while at >= 0:
             alive[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
             at = np.int64(before[which, at])
+    return True
+
+
+@kernel
+def count_block(block: Block, n_rows: int, row: Int64Array, n_orders: int) -> int:
+    """The weight of a left row's partners in a block of n_rows. O(features * n_rows / 64)."""
+    if not match_block(block, n_rows, row, n_orders):
+        return 0
+    planes, alive = block[0], block[8]
     total = 0
     for plane in range(planes.shape[0]):
         found = np.uint64(0)
-        for word in range(n_words):
+        for word in range((n_rows + 63) >> 6):
             found += popcount(alive[word] & planes[plane, word])
         total += np.int64(found) << plane
     return total

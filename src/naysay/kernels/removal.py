@@ -71,7 +71,7 @@ def match_greedily(
     """Match left rows with partners, each row once whichever side it stands on; the number of pairs.
 
     Arguments as for `kernels.zones.list_partners`. The flag is True where the matching is maximal: no violation is
-    left between unmatched rows. Stops after max_steps visited nodes.
+    left between unmatched rows. Stops after max_steps visited nodes and compared rows.
     """
     least, greatest = zones
     n_leaves = least.shape[1] // 2
@@ -104,6 +104,7 @@ def match_greedily(
                 n_stack += 2
                 continue
             start = (node - n_leaves) * LEAF_ROWS
+            n_steps += LEAF_ROWS
             for place in range(start, min(start + LEAF_ROWS, n_rows)):
                 if not dead[place] and place != own and holds(rows[i], features, place, n_orders):
                     found = place

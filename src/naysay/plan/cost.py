@@ -40,9 +40,9 @@ class Agreement:
         return 2.0 * self.n_pairs / max(self.n_rows, 1)
 
 
-def partners_nanoseconds(shape: Agreement, n_orders: int) -> float:
-    """The cost of the partners of all rows, differs in ascending order of their values."""
-    return shape.n_rows * _Recurrence(shape.values, n_orders).cost(shape.group_rows, len(shape.values))
+def partners_seconds(shape: Agreement, n_orders: int) -> float:
+    """The time for the partners of all rows, differs in ascending order of their values."""
+    return 1e-9 * shape.n_rows * _Recurrence(shape.values, n_orders).cost(shape.group_rows, len(shape.values))
 
 
 def compare_limit(shape: Agreement, n_differs: int, n_orders: int) -> float:

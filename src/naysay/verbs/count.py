@@ -6,15 +6,16 @@ from naysay.kernels.group import split_dependency
 from naysay.plan.bind import BoundJoin
 from naysay.table.codes import MAX_CODES
 from naysay.verbs.agreement import count_equal, small_keys
-from naysay.verbs.partners import agreeing_keys, is_hard, partners, self_partners
+from naysay.verbs.partners import MAX_COUNT, agreeing_keys, is_hard, partners, self_partners, total_of
 
 
 def count(bound: BoundJoin) -> int:
-    """Count the violations of a bound join."""
-    if not bound.left.n_rows or not bound.right.n_rows:
+    """Count the violations of a bound join; CountOverflow beyond 64 bits."""
+    n_left, n_right = bound.left.n_rows, bound.right.n_rows
+    if not n_left or not n_right:
         return 0
-    if bound.left.order or is_hard(bound):
-        return int(partners(bound).sum())
+    if bound.left.order or is_hard(bound) or n_left * n_right > MAX_COUNT:
+        return total_of(partners(bound))
     if bound.mirror and len(bound.n_differs) == 1:
         return _count_dependency(bound)
     total = sum(sign * count_equal(left, right, n_keys) for sign, left, right, n_keys in agreeing_keys(bound))

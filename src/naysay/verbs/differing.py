@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from naysay.kernels.compare import compare_groups
+from naysay.kernels.compare import compare_groups, list_groups
 from naysay.kernels.group import dense_groups
 from naysay.kernels.sort import sorted_places
+from naysay.plan.allowance import check_stop, require_seconds, stop_flag
 from naysay.plan.bind import BoundJoin, Side, combine
-from naysay.plan.cost import Agreement, compare_limit
+from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 from naysay.plan.memo import NoMemo
 from naysay.table.codes import Int64Array
 from naysay.verbs.agreement import agreement, small_keys
@@ -35,27 +36,49 @@ Classes = tuple[Int64Array, Int64Array, Int64Array]
 def partners_differing(bound: BoundJoin) -> Int64Array:
     """For each left row the right rows that agree in the key, stand in all orders and differ in all differs.
 
-    A row that so meets itself is counted. Rows that look alike are taken together where that pays.
+    A row that so meets itself is counted. Refuses what would take longer than allowed.
     """
-    ones = np.ones(bound.right.n_rows, np.int64)
+    work = prepare(bound)
+    require_seconds(work.seconds)
+    return work.partners()
+
+
+def prepare(bound: BoundJoin) -> Work:
+    """Find out how to go about it: which rows look alike, which columns tell most, and what it will cost."""
     if bound.left.n_rows * bound.right.n_rows <= _FEW_PAIRS:
         # Whatever they look like, they are best compared at once.
         one_value_each = Agreement(bound.left.n_rows, bound.right.n_rows, 1, (1.0,) * len(bound.n_differs))
-        return _Work(_by_selectivity(bound, range(len(bound.n_differs))), one_value_each, ones).partners()
-    shape = agreement(bound)
-    if shape.n_pairs == 0:
-        return np.zeros(bound.left.n_rows, np.int64)
-    order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
-    shape = replace(shape, values=tuple(shape.values[which] for which in order))
-    bound = _by_selectivity(bound, order)
+        return Work(_by_selectivity(bound, range(len(bound.n_differs))), one_value_each)
     left_classes = classes_of(bound.left)
     right_classes = left_classes if bound.mirror else classes_of(bound.right)
-    if left_classes is None or right_classes is None:
-        return _Work(bound, shape, ones).partners()
-    members, first, _ = left_classes
-    left = bound.left.take(first)
-    collapsed = replace(bound, left=left, right=_taken_right(bound, left, right_classes[1]))
-    return _Work(collapsed, shape, right_classes[2]).partners()[members]
+    members, weights = None, None
+    if left_classes is not None and right_classes is not None:
+        members, first, _ = left_classes
+        left = bound.left.take(first)
+        right, weights = _taken_right(bound, left, right_classes[1]), right_classes[2]
+        bound = replace(bound, left=left, right=right, memo=NoMemo())
+    shape = agreement(bound)
+    order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
+    shape = replace(shape, values=tuple(shape.values[which] for which in order))
+    return Work(_by_selectivity(bound, order), shape, weights, members)
+
+
+def list_compared(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
+    """Row numbers of the pairs that the left rows at some places form, at most `limit`, in no particular order."""
+    bound = _by_selectivity(bound, range(len(bound.n_differs)))
+    left, right = bound.left, bound.right
+    some = _Part(places, left.key[places]).sorted(left.order)
+    everything = _Part(np.arange(right.n_rows), right.key).sorted(right.order)
+    left_at, right_at = list_groups(
+        (some.key, some.places, _features(left)),
+        (everything.key, everything.places, _features(right)),
+        (left.rows, right.rows),
+        (len(left.order), np.array(bound.n_differs, np.int64)),
+        limit,
+        stop_flag(),
+    )
+    check_stop()
+    return left.rows[left_at], right.rows[right_at]
 
 
 def classes_of(side: Side) -> Classes | None:
@@ -119,28 +142,49 @@ class _Part:
         return _Part(self.places[by_key], self.key[by_key])
 
 
-class _Work:
-    """One join, its rows as rows of features, and the partners found so far."""
+class Work:
+    """One join with its differs in ascending order of their values, and the partners found so far.
 
-    def __init__(self, bound: BoundJoin, shape: Agreement, weights: Int64Array) -> None:
+    `weights`: for how many rows each right row stands, one where not given. `members`: which row of the join stands for
+    each left row that was asked about, where they are not the same.
+    """
+
+    def __init__(
+        self,
+        bound: BoundJoin,
+        shape: Agreement,
+        weights: Int64Array | None = None,
+        members: Int64Array | None = None,
+    ) -> None:
         left, right = bound.left, bound.right
         self.bound = bound
         self.shape = shape
+        self.members = members
         self.n_orders = len(left.order)
         self.ranges = np.array(bound.n_differs, np.int64)
-        self.left_features = _features(left)
-        same = bound.mirror and all(one is other for one, other in zip(left.order, right.order, strict=True))
-        self.right_features = self.left_features if same else _features(right)
-        # For how many rows each right row stands.
-        self.weights = weights
-        self.weighs = bool((weights != 1).any())
+        self.weighs = weights is not None
+        self.weights = np.ones(right.n_rows, np.int64) if weights is None else weights
         self.out = np.zeros(left.n_rows, np.int64)
 
+    @property
+    def seconds(self) -> float:
+        """About what the partners will take on one core."""
+        return partners_seconds(self.shape, self.n_orders)
+
     def partners(self) -> Int64Array:
+        if self.shape.n_pairs:
+            self._begin()
+        return self.out if self.members is None else self.out[self.members]
+
+    def _begin(self) -> None:
+        left_side, right_side = self.bound.left, self.bound.right
+        orders = zip(left_side.order, right_side.order, strict=True)
+        same = self.bound.mirror and all(one is other for one, other in orders)
+        self.left_features = _features(left_side)
+        self.right_features = self.left_features if same else _features(right_side)
         left = _Part(np.arange(self.bound.left.n_rows), self.bound.left.key)
         right = left if self.bound.mirror else _Part(np.arange(self.bound.right.n_rows), self.bound.right.key)
         self._visit(left, right, self.bound.n_keys, len(self.bound.n_differs), 1)
-        return self.out
 
     def _visit(self, left: _Part, right: _Part, n_keys: int, n_differs: int, sign: int) -> None:
         """Add the partners under a key that differ in the first n_differs columns."""
@@ -155,7 +199,9 @@ class _Work:
             compare_limit(self.shape, n_differs, self.n_orders),
             sign,
             self.out,
+            stop_flag(),
         )
+        check_stop()
         if not left_rest.size or not right_rest.size:
             return
         left = _kept(left, left_rest)

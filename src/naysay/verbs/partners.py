@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from naysay.errors import CountOverflow
 from naysay.kernels.partners import (
     add_partners_equal,
     add_to_rows,
@@ -25,6 +26,7 @@ from naysay.verbs.agreement import small_keys
 
 # From so many orders or disequalities on, groups are compared all with all where that is cheaper.
 _MANY = 3
+MAX_COUNT = (1 << 63) - 1
 
 
 def partners(bound: BoundJoin) -> Int64Array:
@@ -44,6 +46,17 @@ def partners(bound: BoundJoin) -> Int64Array:
     if bound.reflexive:
         out[self_partners(bound)] -= 1
     return out
+
+
+def total_of(counts: Int64Array) -> int:
+    """The sum of the rows' partners, exactly; CountOverflow where 64 bits do not hold it."""
+    highest = int(counts.max(initial=0))
+    if highest * counts.size <= MAX_COUNT:
+        return int(counts.sum())
+    total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+    if total > MAX_COUNT:
+        raise CountOverflow(f"there are {total:,} violations, more than a 64-bit number holds")
+    return total
 
 
 def is_hard(bound: BoundJoin) -> bool:

@@ -11,20 +11,26 @@ from naysay.plan.bind import BoundJoin
 from naysay.table.codes import Int64Array
 from naysay.verbs.partners import partners
 from naysay.verbs.result import Removal
-from naysay.verbs.violations import features_of, tree_places
+from naysay.verbs.violations import features_of, partners_of_right, tree_places
 
 # How long the greedy matching may go on before its lower bound is taken as it stands.
 _MATCHING_STEPS = 200_000_000
 
 
-def rows_to_remove(bound: BoundJoin) -> Removal:
-    """Exact for keys, dependencies, and one or two orders of a column with itself; an interval elsewhere."""
+def rows_to_remove(
+    bound: BoundJoin, counts: Int64Array | None = None, right_counts: Int64Array | None = None
+) -> Removal:
+    """Exact for keys, dependencies, and one or two orders of a column with itself; an interval elsewhere.
+
+    `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
+    """
     if bound.mirror:
         kept = _kept(bound)
         if kept is not None:
             removed = bound.left.n_rows - kept
             return Removal(removed, removed)
-    return _interval(bound)
+    counts = partners(bound) if counts is None else counts
+    return _interval(bound, counts, partners_of_right(bound, counts) if right_counts is None else right_counts)
 
 
 def _kept(bound: BoundJoin) -> int | None:
@@ -82,13 +88,12 @@ def _rank_pairs(first: Int64Array, second: Int64Array, order: Int64Array) -> Int
     return ranks
 
 
-def _interval(bound: BoundJoin) -> Removal:
+def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) -> Removal:
     """Between a matching of violations, each of which needs a removal, and a set of rows that touches them all."""
-    left_places = np.flatnonzero(partners(bound))
+    left_places = np.flatnonzero(counts)
     if not left_places.size:
         return Removal(0, 0)
-    swapped = bound.swapped()
-    right_places = left_places if bound.symmetric and bound.mirror else np.flatnonzero(partners(swapped))
+    right_places = np.flatnonzero(right_counts)
     in_conflict = np.union1d(bound.left.rows[left_places], bound.right.rows[right_places])
     order = tree_places(bound.right)
     features = np.ascontiguousarray(features_of(bound.right)[:, order])

@@ -8,7 +8,7 @@ from naysay.kernels.sort import sorted_places
 from naysay.kernels.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
 from naysay.table.codes import Int64Array
-from naysay.verbs.partners import partners
+from naysay.verbs.partners import is_hard, partners, total_of
 from naysay.verbs.strategy import Pairs
 
 
@@ -18,7 +18,7 @@ def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = 
     `counts` are the left rows' partners, where they are known already.
     """
     counts = partners(bound) if counts is None else counts
-    total = int(counts.sum())
+    total = total_of(counts)
     n_wanted = total if limit is None else min(limit, total)
     if n_wanted == 0:
         return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
@@ -32,6 +32,10 @@ def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = 
 
 def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
     """Row numbers of the pairs that the given left rows form, at most `limit`, in no particular order."""
+    if is_hard(bound):
+        from naysay.verbs.differing import list_compared
+
+        return list_compared(bound, places, limit)
     right = bound.right
     order = tree_places(right)
     features = np.ascontiguousarray(features_of(right)[:, order])
@@ -47,10 +51,17 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return conflict_counts(bound)[0]
 
 
-def conflict_counts(bound: BoundJoin, counts: Int64Array | None = None) -> tuple[Int64Array, Int64Array]:
+def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
+    """The partners of the right rows, where `counts` are those of the left rows."""
+    return counts if bound.symmetric and bound.mirror else partners(bound.swapped())
+
+
+def conflict_counts(
+    bound: BoundJoin, counts: Int64Array | None = None, right_counts: Int64Array | None = None
+) -> tuple[Int64Array, Int64Array]:
     """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round.
 
-    `counts` are the left rows' partners, where they are known already.
+    `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
     """
     left, right = bound.left, bound.right
     counts = partners(bound) if counts is None else counts
@@ -58,7 +69,7 @@ def conflict_counts(bound: BoundJoin, counts: Int64Array | None = None) -> tuple
     sums = np.zeros(n_rows, np.int64)
     sums[left.rows] = counts
     if not (bound.symmetric and bound.mirror):
-        sums[right.rows] += partners(bound.swapped())
+        sums[right.rows] += partners(bound.swapped()) if right_counts is None else right_counts
     rows = np.flatnonzero(sums)
     return rows, sums[rows]
 

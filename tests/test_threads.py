@@ -1,0 +1,86 @@
+"""Threads that an interrupt does not wait for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from naysay.engines.threads import interruptibly, on_threads
+from naysay.plan.allowance import Stopped, check_stop
+
+
+def test_answers_come_in_the_order_of_the_items() -> None:
+    for n_threads in (1, 2, 7):
+        assert on_threads(list(range(50)), lambda item: item * item, n_threads) == [item * item for item in range(50)]
+    assert on_threads([], lambda item: item, 3) == []
+
+
+def test_the_first_error_is_raised_and_nothing_new_is_begun() -> None:
+    begun = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        raise KeyError(item)
+
+    with pytest.raises(KeyError):
+        on_threads(list(range(100)), work, 2)
+    assert len(begun) <= 2
+
+
+def test_work_runs_elsewhere_and_only_from_the_main_thread() -> None:
+    here = threading.current_thread()
+    there = interruptibly(threading.current_thread)
+    assert there is not here
+    assert there.daemon
+    assert interruptibly(lambda: interruptibly(threading.current_thread) is threading.current_thread())
+
+
+def test_an_interrupt_is_raised_at_once_and_the_work_is_told() -> None:
+    told = threading.Event()
+
+    def work() -> None:
+        try:
+            while True:
+                check_stop()
+                time.sleep(0.01)
+        except Stopped:
+            told.set()
+            raise
+
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        interruptibly(work)
+    assert told.wait(5)
+
+
+# A rule of 32 predicates over one group, which takes minutes.
+_PROGRAM = """
+import numpy as np, pyarrow as pa, sys
+import naysay
+rng = np.random.default_rng(1)
+table = pa.table({f"c{i}": rng.integers(0, 4, 600_000) for i in range(32)})
+rule = "not(" + " and ".join(f"t.c{i} != s.c{i}" for i in range(32)) + ")"
+print("begin", flush=True)
+naysay.count(table, rule, max_seconds=None)
+"""
+
+
+def test_an_interrupt_ends_a_program_in_the_middle_of_a_kernel() -> None:
+    running = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"begin\n"
+    time.sleep(3)
+    assert running.poll() is None
+    start = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=20)
+    assert b"KeyboardInterrupt" in said
+    # A second, and what a busy machine adds to it.
+    assert time.monotonic() - start < 5
