@@ -56,6 +56,7 @@ _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page of HTML.")
 @click.option("--strategy", type=click.Choice(_STRATEGIES), default="auto", show_default=True, help="How to count.")
 @click.option("--memory", metavar="SIZE", help="Refuse work that needs more, such as 512M or 4G.")
+@options.max_seconds
 @click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
 @options.input_format
 @options.encoding

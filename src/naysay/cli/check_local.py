@@ -12,6 +12,7 @@ from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.engines.local import Options
 from naysay.engines.local_files import read_table
+from naysay.engines.threads import interruptibly
 from naysay.errors import UsageError
 from naysay.rule import Nulls
 from naysay.table import Table, from_frame
@@ -21,6 +22,10 @@ from naysay.verbs.result import Report
 def check_locally(request: Request, waiting: Waiting) -> Report:
     if request.master is not None:
         raise UsageError("--master names a Spark cluster; leave out --engine local to use it")
+    return interruptibly(lambda: _checked(request, waiting))
+
+
+def _checked(request: Request, waiting: Waiting) -> Report:
     waiting.stage(f"reading {request.input}")
     table = from_frame(
         read_table(
@@ -38,6 +43,7 @@ def check_locally(request: Request, waiting: Waiting) -> Report:
         quick=request.quick,
         sample=request.n_sample,
         memory=request.memory,
+        max_seconds=request.max_seconds,
         threads=request.threads,
         progress=lambda rule: waiting.advance(),
     )
@@ -54,7 +60,12 @@ def _write(request: Request, out: str, table: Table, report: Report) -> None:
     if "://" in out:
         raise UsageError(f"--out {out} is no folder on this machine; the Spark engine writes to such places")
     options = Options(
-        Nulls(request.nulls), request.key, request.strategy, request.threads, api.memory_bytes(request.memory)
+        Nulls(request.nulls),
+        request.key,
+        request.strategy,
+        request.threads,
+        api.memory_bytes(request.memory),
+        request.max_seconds,
     )
     wanted = Wanted(Path(out), request.out_format, request.limit, neutral=not request.raw_csv)
     cut = write_results(table, report, options, wanted)

@@ -55,6 +55,14 @@ key = click.option(
     metavar="COLUMN",
     help="A column by which you know a row; several make a key together. Default: the row number.",
 )
+max_seconds = click.option(
+    "--max-seconds",
+    type=click.FloatRange(0.0, min_open=True),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="Refuse a rule that would take longer in this process, by its estimate.",
+)
 encoding = click.option(
     "--encoding", default=None, metavar="NAME", help="The encoding of a text file.  [default: utf-8]"
 )

@@ -22,6 +22,7 @@ class Request:
     nulls: str
     strategy: str
     memory: str | None
+    max_seconds: float
     threads: int
     quick: bool
     input_format: str | None
