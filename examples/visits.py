@@ -1,0 +1,17 @@
+"""The table of the examples: visits to a few clinics, invented, with invented faults. See make_clinics.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+DATA = Path(__file__).parent / "data"
+RULES = DATA / "clinics.yaml"
+
+
+def read_visits() -> pa.Table:
+    """The visits as an Arrow table; post codes are text, so that they keep their zeros."""
+    types = {"zip": pa.string()}
+    return csv.read_csv(DATA / "clinics.csv", convert_options=csv.ConvertOptions(column_types=types))
