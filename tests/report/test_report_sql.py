@@ -153,3 +153,13 @@ def test_differences_are_named() -> None:
     assert not list(notes(parse("a -> b"), Dialect.DUCKDB))
     assert "collation" in next(notes(parse("ordered(a, b)"), Dialect.POSTGRES))
     assert "2^53" in next(notes(parse("not(t.a == s.b)"), Dialect.DUCKDB))
+
+
+def test_a_test_for_dbt_has_its_model_as_it_is_and_no_semicolon() -> None:
+    query = Query("{{ ref('people') }}", key=("id",))
+    text = to_sql(parse("key(zip)"), Dialect.DUCKDB, query)
+    assert text.count("{{ ref('people') }}") == 1
+    assert not text.rstrip().endswith(";")
+    assert '"{{ evil }}"' in to_sql(parse("zip -> city"), Dialect.DUCKDB, Query("{{ evil }}"))
+    with pytest.raises(UsageError, match="braces"):
+        to_sql(parse("not(t.a == '{{ evil }}')"), Dialect.DUCKDB, query)

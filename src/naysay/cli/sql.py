@@ -37,6 +37,7 @@ def sql(
 
     \b
     naysay sql 'ZipCode -> City' --table people --key id | duckdb people.duckdb
+    naysay sql 'ZipCode -> City' --table "{{ ref('people') }}" > tests/zip_city.sql    (a singular test of dbt)
     """
     from naysay.report.sql import Dialect, Query, notes, to_sql
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,10 +38,15 @@ class Query:
 _OPS = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _NULL_SAFE = {Op.EQ: "is not distinct from", Op.NE: "is distinct from"}
 _MOST_DIGITS = 38
+# A model or source of dbt, which stands in a query as it is.
+_DBT_TABLE = re.compile(r"""\{\{ *(ref|source)\((('[\w. -]+'|"[\w. -]+")(, *)?)+\) *\}\}""")
+_JINJA = ("{{", "{%", "{#")
 
 
 def to_sql(rule: Rule, dialect: Dialect, query: Query) -> str:
     """One statement, with a comment that names the rule; UsageError where the dialect has no way to say it.
+
+    A table such as `{{ ref('people') }}` makes a singular test of dbt: no semicolon ends it, for dbt wraps the query.
 
     >>> from naysay.rule import parse
     >>> print(to_sql(parse("zip -> city"), Dialect.DUCKDB, Query("people", count=True)))
@@ -52,7 +58,12 @@ def to_sql(rule: Rule, dialect: Dialect, query: Query) -> str:
      and t."city" <> s."city";
     """
     comment = "".join(f"-- {line}\n" for line in _comment(rule))
-    return comment + _statement(rule, dialect, query)
+    text = comment + _statement(rule, dialect, query)
+    if not _DBT_TABLE.fullmatch(query.table):
+        return text + ";"
+    if any(mark in text.replace(query.table, "") for mark in _JINJA):
+        raise UsageError(f"{render(rule)} holds braces that dbt would take for its own")
+    return text
 
 
 def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
@@ -72,11 +83,13 @@ def _comment(rule: Rule) -> Iterator[str]:
 
 
 def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
-    table = ".".join(quoted(part, dialect) for part in _parts(query.table))
+    table = query.table
+    if not _DBT_TABLE.fullmatch(table):
+        table = ".".join(quoted(part, dialect) for part in _parts(table))
     conditions = [_condition(predicate, dialect, query.nulls) for predicate in rule.predicates]
     if rule.is_one_row:
         wanted = "count(*) as violations" if query.count else "t.*"
-        return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions) + ";"
+        return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions)
     head, identity = "", list(query.key)
     if not join_of(rule).irreflexive:
         # Rows are told apart by a number: a key that repeats, which may be the very fault, would hide its own pairs.
@@ -87,7 +100,7 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
     if head and not identity:
         identity = ["naysay_row"]
     wanted = "count(*) as violations" if query.count else _pair_columns(rule, dialect, identity)
-    return f"{head}select {wanted}\nfrom {table} as t\njoin {table} as s\n  on " + "\n and ".join(conditions) + ";"
+    return f"{head}select {wanted}\nfrom {table} as t\njoin {table} as s\n  on " + "\n and ".join(conditions)
 
 
 def _numbered(rule: Rule, table: str, dialect: Dialect) -> tuple[str, str]:
