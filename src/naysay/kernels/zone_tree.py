@@ -21,8 +21,8 @@ from naysay.kernels.compile import kernel
 Int64Array = NDArray[np.int64]
 Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
-LEAF_ROWS = 64
-FAN_OUT = 32
+LEAF_ROWS = 32
+FAN_OUT = 16
 # The code of a null. No value has it, so that a box never holds it by chance.
 NULL = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
@@ -31,8 +31,8 @@ _GREATEST = np.iinfo(np.int64).max
 ROOT, HEIGHT, N_LEAVES, N_NODES, N_ROWS, FREE_LEAF, FREE_NODE = 0, 1, 2, 3, 4, 5, 6
 N_STATE = 7
 
-_FILL_LEAF = 48
-_FILL_NODE = 24
+_FILL_LEAF = 24
+_FILL_NODE = 12
 
 
 @kernel
@@ -311,7 +311,7 @@ def _shrink_path(tree: Tree, path: Int64Array, row: Int64Array) -> None:
 def build_tree(tree: Tree, ordered: Int64Array) -> None:
     """Fill an empty tree with rows [n, width] in ascending order, leaving room in every leaf. O(n).
 
-    Needs n // 48 + 1 leaves and twice n // 1152 + 16 nodes.
+    Needs n // 24 + 1 leaves and n // 200 + 16 nodes.
     """
     rows, sizes, children, fan_outs, begins, _, state = tree
     n_rows = ordered.shape[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.errors import ResourceError
+from naysay.kernels.sort import sorted_places
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import Int64Array
@@ -157,7 +158,7 @@ class Forest:
             return NO_PAIRS
         group = self._groups.of(batch, own.key)[places]
         # Neighbours in the tree one after the other find its nodes in the cache.
-        order = np.argsort(group, kind="stable")
+        order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
         places, group = places[order], group[order]
         at, partners, complete = shared.tree.list(
             sides.boxes(batch, places, row, group),

@@ -92,8 +92,8 @@ class ZoneTree:
         build_tree(self._tree, ordered)
 
     def _empty(self, n_rows: int) -> Tree:
-        n_leaves = n_rows // 40 + 16
-        n_nodes = n_leaves // 10 + 32
+        n_leaves = n_rows // 20 + 16
+        n_nodes = n_leaves // 8 + 32
         tree = (
             np.empty((n_leaves, LEAF_ROWS, self.width), np.int64),
             np.empty(n_leaves, np.int64),
