@@ -30,7 +30,9 @@ def see_direct(
     `counts` for later clears it by them.
     """
     found = np.empty((1, _CHUNK), np.int32)
-    line = found[0]
+    # Unsigned, so that no index needs to be looked at for its sign.
+    line = found[0].view(np.uint32)
+    fresh = np.empty(_CHUNK, np.int64)
     first = block[2]
     while first < block[3]:
         stop = min(block[3], first + _CHUNK)
@@ -39,15 +41,19 @@ def see_direct(
             if start >= stop:
                 continue
             _codes_of(left, right, masks, spans, row, start, stop, found)
-            if n_codes + _CHUNK > codes.size:
-                codes, pairs = _longer(codes, pairs)
+            n_fresh = 0
             for k in range(stop - start):
-                code = line[k]
-                if counts[code] == 0:
-                    codes[n_codes] = code
-                    pairs[n_codes] = (row << 32) + start + k
-                    n_codes += 1
-                counts[code] += 1
+                count = counts[line[k]]
+                counts[line[k]] = count + 1
+                if count == 0:
+                    fresh[n_fresh] = k
+                    n_fresh += 1
+            if n_codes + n_fresh > codes.size:
+                codes, pairs = _longer(codes, pairs)
+            for place in range(n_fresh):
+                codes[n_codes] = line[fresh[place]]
+                pairs[n_codes] = (row << 32) + start + fresh[place]
+                n_codes += 1
         first = stop
     return codes, pairs, n_codes
 

@@ -12,6 +12,7 @@ from naysay.discover.cover import Brake, near_covers
 from naysay.discover.evidence import Evidence, all_pairs, triangle
 from naysay.discover.evolve.covers import Search, all_covers, check_brake, places, updated
 from naysay.discover.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
+from naysay.discover.evolve.edges import edge_of_each
 from naysay.discover.evolve.fields import converted
 from naysay.discover.evolve.relation import Batch, Relation
 from naysay.discover.evolve.threads import check
@@ -70,7 +71,7 @@ def covered(evidence: Evidence, relation: Relation, shape: Layout, limits: Limit
 
 
 def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) -> tuple[Counted, Seen]:
-    """What a batch makes of it, and the evidence of the rows that come, with pairs."""
+    """What a batch makes of it, and the evidence, with pairs, of the rows that come: as far as it can break rules."""
     layout = relation.fields.layout
     shape, _ = relation.layout_after(batch)
     n_after = batch.stay.n_rows + batch.fresh.n_rows
@@ -95,6 +96,8 @@ def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) 
         covers = _covers(edges, counts, vertices, limits)
     else:
         fresh = edges[places(edges, before.edges) < 0]
+        # Only an edge that was not there can break a rule that held.
+        came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
         gone_edges = before.edges[places(before.edges, edges) < 0]
         covers = updated(before.covers, edges, fresh, gone_edges, _search(vertices, limits))
     return Counted(evidence, layout, shape, vertices, edges, counts, covers, limits.most), came

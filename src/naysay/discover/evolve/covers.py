@@ -20,7 +20,7 @@ from naysay.table.codes import Int64Array
 
 Made = TypeVar("Made")
 _UNLIMITED = 1 << 62
-_TASK = 256
+_TASK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,115 +53,118 @@ def updated(
     """The minimal covers of `edges`, given those of the edges before: without `fresh`, with `gone`. All sorted."""
     if not len(fresh) and not len(gone):
         return covers
-    kept = _without(edges, fresh)
-    broken = int(np.count_nonzero(missing(covers, fresh, search) >= 0)) if len(fresh) else 0
-    if _is_dear(len(covers), len(edges), broken, len(gone)):
+    kept = np.ascontiguousarray(edges[~members(edges, fresh)])
+    missed = missing(covers, fresh, search)
+    if is_dear(len(covers), len(edges), int(np.count_nonzero(missed >= 0)), len(gone)):
         return all_covers(edges, search)
     if len(gone):
         covers = shrunk(covers, kept, gone, search)
-    return grown(covers, edges, fresh, search) if len(fresh) else covers
+        missed = missing(covers, fresh, search)
+    if not len(fresh):
+        return covers
+    broken = np.ascontiguousarray(covers[missed >= 0])
+    return sorted_unique(np.concatenate([covers[missed < 0], grown(broken, kept, fresh, search)]))
 
 
 def grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
-    """The minimal covers of `edges` from those of the edges without `fresh`."""
+    """The minimal covers of `edges` and `fresh` that hold one of these minimal covers of `edges`, in no order."""
     from naysay.kernels.evolve_cover import grow_covers, transposed
 
-    missed = missing(covers, fresh, search)
-    broken = np.ascontiguousarray(covers[missed >= 0])
-    if not len(broken):
-        return covers
-    # Those that broke on one edge tend to break on others; spread over tasks they take about the same time.
-    broken = broken[np.random.default_rng(0).permutation(len(broken))]
     brake = Brake(2 * MOST_RULES)
-    # Edges mixed, so that the first words of the sets mostly tell.
-    mixed = np.ascontiguousarray(edges[np.random.default_rng(1).permutation(len(edges))])
-    holders = transposed(mixed)
+    holders, every = transposed(edges), search.vertices.all()
     tables, limits = search.vertices.tables(), search.limits
+    covers, order = _akin(covers, search.vertices)
     parts = _in_parts(
-        broken,
-        lambda part: grow_covers(mixed, holders, fresh, part, *tables, limits, brake.control),
+        covers,
+        lambda part: grow_covers(edges, holders, fresh, part, order, every, *tables, limits, brake.control),
         search.n_threads,
     )
     check_brake(brake)
-    return sorted_unique(np.concatenate([covers[missed < 0], *parts]))
+    return np.concatenate(parts)
 
 
 def shrunk(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: Search) -> UInt64Array:
     """The minimal covers of `edges` from those of these and `gone`.
 
-    A cover that is new misses one of the edges that went, else it was a cover before; and a cover from before that is
-    no longer minimal holds a new one.
+    A cover that is new misses one of the edges that went, else it was a cover before; one that was minimal only for
+    the edges that went is what a new one would grow to if they came back.
     """
+    from naysay.kernels.evolve_cover import are_minimal, transposed
+
     brake = Brake(2 * MOST_RULES)
-    tasks = [partial(_covers_beside, edges, edge, search, brake) for edge in gone]
-    new = np.concatenate(run(tasks, search.n_threads))
+    holders = transposed(edges)
+    tasks = [
+        partial(_beside, edges, holders, gone[start : start + _TASK], search, brake)
+        for start in range(0, len(gone), _TASK)
+    ]
+    new = sorted_unique(np.concatenate(run(tasks, search.n_threads)))
     check_brake(brake)
-    new = sorted_unique(new)
-    inside = within(covers, new, search)
-    return sorted_unique(np.concatenate([covers[inside < 0], new]))
+    if len(new) < len(covers):
+        stale = sorted_unique(grown(new, edges, gone, search))
+        kept = covers[~members(covers, stale)]
+    else:
+        covers, order = _akin(covers, search.vertices)
+        minimal = _in_parts(covers, lambda part: are_minimal(edges, holders, part, order), search.n_threads)
+        kept = covers[np.concatenate(minimal)]
+    return sorted_unique(np.concatenate([kept, new]))
 
 
-def _covers_beside(edges: UInt64Array, gone: UInt64Array, search: Search, brake: Brake) -> UInt64Array:
-    """The minimal covers of `edges` that have no vertex of `gone`."""
+def _beside(
+    edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake
+) -> UInt64Array:
+    """The minimal covers of `edges` that have no vertex of one of `gone`."""
     from naysay.kernels.cover import search_covers
-    from naysay.kernels.evolve_cover import avoid_edge, may_stand
+    from naysay.kernels.evolve_cover import part_beside
 
     every = search.vertices.all()
     tables, limits = search.vertices.tables(), search.limits
-    parts, needed, possible = avoid_edge(edges, gone, every)
-    if not possible or not may_stand(needed, *tables) or _n_groups(needed, search.vertices) > limits[0]:
-        return np.empty((0, search.vertices.n_words), np.uint64)
-    found: UInt64Array = search_covers(
-        sorted_unique(parts), needed, every & ~gone, *tables, limits, brake.control
-    )
-    return found
+    found = [np.empty((0, search.vertices.n_words), np.uint64)]
+    for edge in gone:
+        parts, needed, allowed, possible = part_beside(edges, holders, edge, every, *tables, limits)
+        if possible:
+            found.append(search_covers(parts, needed, allowed, *tables, limits, brake.control))
+    return np.concatenate(found)
 
 
 def missing(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:
     """For each cover the place of an edge that it misses, -1 where it hits all."""
-    from naysay.kernels.evolve_cover import first_missed
+    from naysay.kernels.evolve_cover import first_missed, transposed
 
     if not len(edges):
         return np.full(len(covers), -1, np.int64)
-    return np.concatenate(_in_parts(covers, lambda part: first_missed(part, edges), search.n_threads))
+    holders = transposed(edges)
+    return np.concatenate(_in_parts(covers, lambda part: first_missed(part, len(edges), holders), search.n_threads))
 
 
-def within(covers: UInt64Array, smaller: UInt64Array, search: Search) -> Int64Array:
-    """For each cover the place of another that is a proper part of it, -1 where there is none."""
-    from naysay.kernels.evolve_cover import first_within
-
-    if not len(smaller):
-        return np.full(len(covers), -1, np.int64)
-    return np.concatenate(_in_parts(covers, lambda part: first_within(part, smaller), search.n_threads))
+def _akin(covers: UInt64Array, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
+    """Covers such that neighbours share their first vertices, and the order of vertices: common ones come first."""
+    numbers = np.array([vertex for group in vertices.groups for vertex in range(group.first, group.first + group.size)])
+    held = [(covers[:, number // 64] >> np.uint64(number % 64)) & np.uint64(1) for number in numbers]
+    by_count = np.argsort([-int(np.count_nonzero(each)) for each in held], kind="stable")
+    keys = np.zeros_like(covers)
+    for place, which in enumerate(by_count):
+        keys[:, place // 64] |= held[which] << np.uint64(63 - place % 64)
+    akin = np.lexsort([keys[:, word] for word in range(keys.shape[1] - 1, -1, -1)])
+    return np.ascontiguousarray(covers[akin]), np.ascontiguousarray(numbers[by_count])
 
 
 def _in_parts(covers: UInt64Array, work: Callable[[UInt64Array], Made], n_threads: int) -> list[Made]:
-    size = max(_TASK, len(covers) // (16 * n_threads))
+    size = max(_TASK, len(covers) // (8 * n_threads))
     parts = [np.ascontiguousarray(covers[start : start + size]) for start in range(0, max(1, len(covers)), size)]
     return run([partial(work, part) for part in parts], n_threads)
 
 
-def _is_dear(n_covers: int, n_edges: int, n_broken: int, n_gone: int) -> bool:
+def is_dear(n_covers: int, n_edges: int, n_broken: int, n_gone: int) -> bool:
     """Whether covers from scratch would cost less than those from the change, in seconds estimated on one core."""
-    scratch = 1e-3 + n_covers * (5e-6 + 0.6e-9 * n_edges)
-    growing = n_broken * (2e-6 + 0.25e-9 * n_edges)
-    shrinking = n_gone * (20e-6 + 3e-9 * n_edges)
+    scratch = 1e-3 + n_covers * (5e-6 + 0.35e-9 * n_edges)
+    growing = n_broken * (2e-6 + 0.12e-9 * n_edges)
+    shrinking = n_gone * (50e-6 + 5e-9 * n_edges)
     return growing + shrinking > scratch
-
-
-def _n_groups(cover: UInt64Array, vertices: Vertices) -> int:
-    return sum(bool(vertices.chosen(cover[None, :], group)[0]) for group in vertices.groups)
-
-
-def _without(edges: UInt64Array, others: UInt64Array) -> UInt64Array:
-    """The edges that are not among others; both sorted and distinct."""
-    return np.ascontiguousarray(edges[~members(edges, others)])
 
 
 def members(rows: UInt64Array, of: UInt64Array) -> NDArray[np.bool_]:
     """For each row of words whether it is one of `of`; those are sorted and distinct."""
-    at = places(rows, of)
-    return at >= 0
+    return places(rows, of) >= 0
 
 
 def places(rows: UInt64Array, of: UInt64Array) -> Int64Array:
