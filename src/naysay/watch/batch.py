@@ -10,7 +10,7 @@ import numpy as np
 
 from naysay.plan.join import Join
 from naysay.table.codes import Int64Array
-from naysay.watch.columns import Coded, Codes
+from naysay.watch.columns import Coded, Codes, Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +24,9 @@ class Batch:
     @property
     def n_rows(self) -> int:
         return len(self.slots)
+
+    def take(self, places: Int64Array) -> Batch:
+        return Batch(self.slots[places], {source: codes[places] for source, codes in self.codes.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +51,36 @@ class Delta:
     added: Pairs
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowChange:
+    """Rows that go and rows that come. The last `n_updates` old ones and as many first new ones have the same slots."""
+
+    old: Batch
+    new: Batch
+    n_updates: int
+    _parts: dict[tuple[Source, ...], RowChange] = field(default_factory=dict)
+
+    def touching(self, sources: Sequence[Source]) -> RowChange:
+        """Without updates that change none of these sources: whoever reads nothing else does not notice them."""
+        if self.n_updates == 0:
+            return self
+        key = tuple(sources)
+        if key not in self._parts:
+            self._parts[key] = self._touching(key)
+        return self._parts[key]
+
+    def _touching(self, sources: tuple[Source, ...]) -> RowChange:
+        n_deletes, n_new = self.old.n_rows - self.n_updates, self.new.n_rows
+        changed = np.zeros(self.n_updates, np.bool_)
+        for source in sources:
+            changed |= self.old.codes[source][n_deletes:] != self.new.codes[source][: self.n_updates]
+        if changed.all():
+            return self
+        places = np.flatnonzero(changed)
+        old = self.old.take(np.concatenate((np.arange(n_deletes), n_deletes + places)))
+        return RowChange(old, self.new.take(np.concatenate((places, np.arange(self.n_updates, n_new)))), len(places))
+
+
 class Index(Protocol):
     """Answers, for the rules given to it, which violations go with old rows and come with new ones."""
 
@@ -60,10 +93,10 @@ class Index(Protocol):
     def violations(self, name: str, standing: Batch) -> Pairs:
         """The violations of a rule among the standing rows, from scratch."""
 
-    def change(self, old: Batch, new: Batch, stamps: Int64Array) -> dict[str, Delta]:
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
         """Take old rows away and put new ones in; slots of both may be the same. Where it raises, nothing changed.
 
-        `stamps` has room for every slot; what stands there after the call means nothing.
+        `stamps` is zero for every slot, and is so again after the call.
         """
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import BoolArray, Int64Array
-from naysay.watch.batch import Batch
+from naysay.watch.batch import Batch, RowChange
 from naysay.watch.counters import Counter, GroupCounter, PointCounter, TreeCounter
 from naysay.watch.forest import Groups
 from naysay.watch.side import Side, Sides, sides_of
@@ -61,9 +61,9 @@ class CountingIndex:
         """Forget a rule."""
         del self._rules[name]
 
-    def change(self, old: Batch, new: Batch) -> dict[str, int]:
+    def change(self, edit: RowChange) -> dict[str, int]:
         """Take old rows away and put new ones in; gives by how much the violations of each rule grew."""
-        return {name: self._change(rule, old, new) for name, rule in self._rules.items()}
+        return {name: self._change(rule, edit.touching(rule.sides.sources)) for name, rule in self._rules.items()}
 
     def n_conflicting(self, name: str, standing: Batch) -> int:
         """How many rows take part in a violation."""
@@ -72,11 +72,11 @@ class CountingIndex:
         left = self._counts(rule, standing, Row.LEFT) > itself
         return int((left | (self._counts(rule, standing, Row.RIGHT) > itself)).sum())
 
-    def _change(self, rule: _Rule, old: Batch, new: Batch) -> int:
-        self._each(rule, old, insert=False)
-        removed = self._touching(rule, old)
-        added = self._touching(rule, new)
-        self._each(rule, new, insert=True)
+    def _change(self, rule: _Rule, edit: RowChange) -> int:
+        self._each(rule, edit.old, insert=False)
+        removed = self._touching(rule, edit.old)
+        added = self._touching(rule, edit.new)
+        self._each(rule, edit.new, insert=True)
         return added - removed
 
     def _touching(self, rule: _Rule, batch: Batch) -> int:

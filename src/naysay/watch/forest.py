@@ -12,8 +12,8 @@ from naysay.kernels.sort import sorted_places
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import Int64Array
-from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, joined
-from naysay.watch.columns import Coded, SpaceName
+from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange, joined
+from naysay.watch.columns import Coded, Source, SpaceName
 from naysay.watch.intern import TupleTable
 from naysay.watch.side import Side, Sides, sides_of
 from naysay.watch.tree import ZoneTree
@@ -32,6 +32,11 @@ class SharedTree:
     features: list[Coded]
     tree: ZoneTree
     rules: set[str] = field(default_factory=set)
+
+    @property
+    def sources(self) -> list[Source]:
+        """Everything that the tree's rows are made of."""
+        return [*self.side.key, *self.features, *([self.side.filter] if self.side.filter else [])]
 
     def rows(self, batch: Batch, groups: Groups, nulls: Nulls) -> Int64Array:
         """The rows of a batch as the tree holds them."""
@@ -79,6 +84,7 @@ class Groups:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     sides: Sides
+    sources: list[Source]
     left: SharedTree
     right: SharedTree
 
@@ -101,7 +107,7 @@ class Forest:
         sides = sides_of(self.schema, join)
         left = self._tree_for(sides.left, standing)
         right = left if sides.right == sides.left else self._tree_for(sides.right, standing)
-        self._rules[name] = _Rule(sides, left, right)
+        self._rules[name] = _Rule(sides, sides.sources, left, right)
         left.rules.add(name)
         right.rules.add(name)
 
@@ -116,21 +122,24 @@ class Forest:
         n_slots = int(standing.slots.max()) + 1 if standing.n_rows else 1
         return self._search(self._rules[name], standing, Row.LEFT, np.zeros(n_slots, np.int64), -1)
 
-    def change(self, old: Batch, new: Batch, stamps: Int64Array) -> dict[str, Delta]:
-        removed = {name: self._touching(rule, old, stamps) for name, rule in self._rules.items()}
-        rows = [(shared, shared.rows(old, self._groups, self.nulls), shared.rows(new, self._groups, self.nulls))
-                for shared in self._trees]  # fmt: skip
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
+        edits = {name: edit.touching(rule.sources) for name, rule in self._rules.items()}
+        removed = {name: self._touching(rule, edits[name].old, stamps) for name, rule in self._rules.items()}
+        rows = [(shared, *self._tree_rows(shared, edit.touching(shared.sources))) for shared in self._trees]
         for shared, gone, come in rows:
             shared.tree.delete(gone)
             shared.tree.insert(come)
         try:
-            added = {name: self._touching(rule, new, stamps) for name, rule in self._rules.items()}
+            added = {name: self._touching(rule, edits[name].new, stamps) for name, rule in self._rules.items()}
         except ResourceError:
             for shared, gone, come in rows:
                 shared.tree.delete(come)
                 shared.tree.insert(gone)
             raise
         return {name: Delta(removed[name], added[name]) for name in self._rules}
+
+    def _tree_rows(self, shared: SharedTree, edit: RowChange) -> tuple[Int64Array, Int64Array]:
+        return shared.rows(edit.old, self._groups, self.nulls), shared.rows(edit.new, self._groups, self.nulls)
 
     def _touching(self, rule: _Rule, batch: Batch, stamps: Int64Array) -> Pairs:
         """All violations that some row of a batch, whose rows stand in the trees, takes part in."""

@@ -12,7 +12,7 @@ from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.watch.batch import Batch
-from naysay.watch.columns import Coded, Filter, coded, filter_of
+from naysay.watch.columns import Coded, Filter, Source, coded, filter_of
 
 GREATEST = np.iinfo(np.int64).max
 _LEAST = NULL + 1
@@ -26,6 +26,11 @@ class Side:
     orders: tuple[Coded, ...]
     differs: tuple[Coded, ...]
     filter: Filter | None
+
+    @property
+    def sources(self) -> list[Source]:
+        """Everything that is read of a row here."""
+        return [*self.key, *self.features, *([self.filter] if self.filter else [])]
 
     @property
     def features(self) -> tuple[Coded, ...]:
@@ -50,6 +55,11 @@ class Sides:
     descending: tuple[bool, ...]
     strict: tuple[bool, ...]
     symmetric: bool
+
+    @property
+    def sources(self) -> list[Source]:
+        """Everything that the rule reads of a row."""
+        return list(dict.fromkeys((*self.left.sources, *self.right.sources)))
 
     def boxes(self, batch: Batch, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
         """What rows on one side ask of the other: [key, lows, highs, values to differ from]."""

@@ -14,7 +14,7 @@ from naysay.plan.join import Join, join_of
 from naysay.rule.model import Nulls, Rule
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.table.fit import check_rule
-from naysay.watch.batch import Batch, Delta, Index, Pairs
+from naysay.watch.batch import Batch, Delta, Index, Pairs, RowChange
 from naysay.watch.columns import Codes, Columns, Source, filter_of, sources_of
 from naysay.watch.intern import TupleTable
 from naysay.watch.keys import Keys
@@ -155,7 +155,8 @@ class State:
         old_slots = np.concatenate((edit.deletes, edit.updates))
         new_slots = np.concatenate((edit.updates, insert_slots))
         old, new = Batch(old_slots, self.columns.read(old_slots)), Batch(new_slots, edit.codes)
-        changed = self._count(old, new) if self.counter else self._list(old, new)
+        rows = RowChange(old, new, n_updates)
+        changed = self._count(rows) if self.counter else self._list(rows)
         self._alive[edit.deletes] = False
         self._alive[insert_slots] = True
         self.n_rows += len(insert_slots) - len(edit.deletes)
@@ -164,23 +165,23 @@ class State:
         self.columns.write(new_slots, edit.codes)
         return changed
 
-    def _list(self, old: Batch, new: Batch) -> dict[str, Delta]:
-        deltas = self.index.change(old, new, self._stamps)
+    def _list(self, rows: RowChange) -> dict[str, Delta]:
+        deltas = self.index.change(rows, self._stamps)
         changed = {}
         for name, watched in self._watched.items():
-            delta = _singles(watched.join, old, new) if watched.join.one_row else deltas[name]
-            if old.n_rows and new.n_rows:
+            delta = _singles(watched.join, rows) if watched.join.one_row else deltas[name]
+            if rows.old.n_rows and rows.new.n_rows:
                 delta = Delta(*net_change(delta.removed, delta.added))
             watched.log.apply(delta.removed, delta.added)
             changed[name] = delta
         return changed
 
-    def _count(self, old: Batch, new: Batch) -> dict[str, Delta]:
+    def _count(self, rows: RowChange) -> dict[str, Delta]:
         assert self.counter is not None
-        grown = self.counter.change(old, new)
+        grown = self.counter.change(rows)
         for name, watched in self._watched.items():
             if watched.join.one_row:
-                delta = _singles(watched.join, old, new)
+                delta = _singles(watched.join, rows)
                 watched.log.shift(len(delta.added) - len(delta.removed))
             else:
                 watched.log.shift(grown[name])
@@ -321,8 +322,8 @@ def _make_counter(schema: pa.Schema, options: Options) -> CountingIndex | None:
     return CountingIndex(schema, options.nulls)
 
 
-def _singles(join: Join, old: Batch, new: Batch) -> Delta:
-    return Delta(_breaking(join, old), _breaking(join, new))
+def _singles(join: Join, rows: RowChange) -> Delta:
+    return Delta(_breaking(join, rows.old), _breaking(join, rows.new))
 
 
 def _breaking(join: Join, batch: Batch) -> Pairs:

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table.codes import Int64Array
-from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs
+from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange
 from naysay.watch.columns import Coded
 from naysay.watch.lt_tree import LTTree
 from naysay.watch.schedule import Part, Schedule, make_schedule, update_schedule
@@ -115,10 +115,10 @@ class Weever:
         found = self._rules[name].violations[Row.LEFT]
         return _pairs([(left, right) for left, rights in found.items() for right in rights])
 
-    def change(self, old: Batch, new: Batch, stamps: Int64Array) -> dict[str, Delta]:
-        removed = self._delete(old)
-        added = self._insert(new)
-        self._n_changes += old.n_rows + new.n_rows
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
+        removed = self._delete(edit.old)
+        added = self._insert(edit.new)
+        self._n_changes += edit.old.n_rows + edit.new.n_rows
         if self._n_changes >= self._schedule.slack:
             self._schedule = update_schedule(self._schedule, self._parts(), self._cardinality)
             self._n_changes = 0
