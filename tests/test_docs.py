@@ -1,26 +1,43 @@
-"""Every block of Python in README and docs runs, every example command works, every doctest of the package holds.
+"""Every block of README and docs runs or is of a kind that is known not to; every doctest of the package holds.
 
-A block with prompts is a doctest; others are executed, one after the other a page. ```python norun is not run, and
-```python spark only where Spark can run.
+What a block is, is said by the word behind its fence, and perhaps a second one:
+
+python    with prompts a doctest, else executed, one after the other a page; norun: only compiled
+console   lines after `$ ` are commands of naysay, run one after the other a page; other lines are in their output, in
+          order; norun: not run
+rules     a file of rules; rule and error belong to the page about rules, which has tests of its own
+sql       runs in DuckDB on the visits of the examples; {{ ref('visits') }} as dbt would fill it in
+yaml      is read
+bash      names scripts that exist
+text      shows something
+
+spark behind python or console: only where Spark can run.
 """
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+KINDS = {"python", "console", "rules", "rule", "error", "sql", "yaml", "bash", "text", "json"}
+CLINICS = "examples/data/clinics.csv"
+WORDS = {"", "norun", "spark"}
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 MODULES = sorted(
     ".".join(["naysay", *path.relative_to(ROOT / "src" / "naysay").with_suffix("").parts])
@@ -54,7 +71,11 @@ def test_python_of_a_page(page: Path, workshop: Path) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for line, words, text in blocks(page, "python"):
-        if "norun" in words or ("spark" in words and not _has_spark()):
+        if "norun" in words:
+            compile(text, str(page), "exec")
+            continue
+        if "spark" in words:
+            _run_apart(["-c", text])
             continue
         if ">>> " in text:
             test = doctest.DocTestParser().get_doctest(text, names, named(page), str(page), line)
@@ -65,27 +86,95 @@ def test_python_of_a_page(page: Path, workshop: Path) -> None:
     assert runner.failures == 0
 
 
+def _run_apart(arguments: list[str]) -> str:
+    """Run Python in a process of its own, so that no Spark session of another test is met; nothing without Spark."""
+    if not _has_spark():
+        return ""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout + done.stderr
+
+
 def _has_spark() -> bool:
     has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
     return has_java and importlib.util.find_spec("pyspark") is not None
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "cli.md", ROOT / "docs" / "tutorial.md"], ids=named)
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if any(blocks(page, language))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_block_is_of_a_known_kind(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * len(BLOCK.findall(text))
+    strange = [found[:2] for found in BLOCK.findall(text) if found[0] not in KINDS or found[1].strip() not in WORDS]
+    assert strange == []
+
+
+@pytest.mark.parametrize("page", pages_with("console"), ids=named)
 def test_commands_of_a_page(page: Path, workshop: Path) -> None:
+    for line, words, text in blocks(page, "console"):
+        if "norun" in words or ("spark" in words and not _has_spark()):
+            continue
+        output = ""
+        for shown in text.splitlines():
+            if shown.startswith("$ "):
+                output = _run(shown.removeprefix("$ "), workshop, apart="spark" in words)
+            else:
+                before, found, output = output.partition(shown.strip())
+                assert found == shown.strip(), f"{named(page)}:{line}: {shown!r} is not in\n{before}"
+
+
+def _run(command: str, workshop: Path, *, apart: bool) -> str:
     from naysay.cli.group import naysay
 
-    n_run = 0
-    for _, _, text in blocks(page, "console"):
-        for line in text.splitlines():
-            command, _, target = line.removeprefix("$ ").partition(" > ")
-            words = shlex.split(command)
-            assert words[0] == "naysay", line
-            done = CliRunner().invoke(naysay, words[1:])
-            assert done.exit_code in (0, 1), f"{line}\n{done.output}"
-            if target:
-                (workshop / target).write_text(done.stdout, encoding="utf-8")
-            n_run += 1
-    assert n_run
+    command, _, target = command.partition(" > ")
+    words = shlex.split(command)
+    assert words[0] == "naysay", command
+    if apart:
+        return _run_apart(["-m", *words])
+    done = CliRunner().invoke(naysay, words[1:])
+    assert done.exit_code in (0, 1), f"{command}\n{done.output}"
+    if target:
+        (workshop / target).write_text(done.stdout, encoding="utf-8")
+    return done.output
+
+
+@pytest.mark.parametrize("page", [page for page in pages_with("rules") if page.name != "rules.md"], ids=named)
+def test_rules_of_a_page(page: Path) -> None:
+    from naysay.rule import parse_rules
+
+    for _, _, text in blocks(page, "rules"):
+        assert parse_rules(text)
+
+
+@pytest.mark.parametrize("page", pages_with("sql"), ids=named)
+def test_sql_of_a_page(page: Path) -> None:
+    import duckdb
+
+    con = duckdb.connect()
+    con.execute("create table visits as from read_csv($1, types={'zip': 'varchar'})", [str(ROOT / CLINICS)])
+    for _, _, text in blocks(page, "sql"):
+        filled = text.replace("{{ ref('visits') }}", "visits")
+        # dbt counts the rows of a singular test so.
+        counted = con.execute(f"select count(*) from (\n{filled}\n) test").fetchone()
+        assert counted
+        assert counted[0] > 0
+
+
+@pytest.mark.parametrize("page", pages_with("yaml"), ids=named)
+def test_yaml_of_a_page(page: Path) -> None:
+    for _, _, text in blocks(page, "yaml"):
+        assert yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("page", pages_with("bash"), ids=named)
+def test_scripts_of_a_page_exist(page: Path) -> None:
+    for _, _, text in blocks(page, "bash"):
+        for script in re.findall(r"bash (\S+/\S+)", text):
+            assert (ROOT / script).is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -1,0 +1,182 @@
+"""Write the tables of docs/benchmarks.md from docs/figures/*.json, each the --json of a benchmark.
+
+    python benchmarks/figures.py [--check]
+
+A file that is not there has no table. The name of a file up to the first dash says which benchmark wrote it, so that
+detect.json and detect-dirty.json stand beside each other. --check changes nothing, and fails where the page is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+FIGURES = ROOT / "docs" / "figures"
+BEGIN = "<!-- figures: written by scripts/figures, not by hand -->"
+END = "<!-- end of figures -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page says of one benchmark beside its numbers; `columns` chooses from a table where all are too many."""
+
+    title: str
+    command: str
+    text: str
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+SECTIONS = {
+    "detect": Section(
+        "Counting violations in-process",
+        "python benchmarks/detect.py",
+        "From Arrow in memory to the exact count. `encoded` and `verify` start from encoded columns; peers work on "
+        "their native tables, loading not counted; Desbordante verifies only. What exceeded the limit was given up.",
+    ),
+    "encode": Section(
+        "Encoding columns",
+        "python benchmarks/encode.py",
+        "All columns of Tax from Arrow to codes, beside DuckDB making its own table of the same data.",
+    ),
+    "spark": Section(
+        "Counting violations on Spark",
+        "python benchmarks/spark.py",
+        "`best SQL` is the best query that we could write by hand, `sort` a plain sort of the columns that the rule "
+        "compares: what shuffling alone costs.",
+    ),
+    "discover": Section("Discovering rules", "python benchmarks/discover.py", ""),
+    "watch": Section("Watching changes", "python benchmarks/watch.py", ""),
+    "evolve": Section("Rules of a table that changes", "python benchmarks/evolve.py", ""),
+    "gpu": Section(
+        "Evidence on a GPU",
+        "python benchmarks/gpu.py --check FOLDER",
+        "Transfers included, compilation not; the checks compare with the CPU code by code. [How it works](gpu.md).",
+        {
+            "times": ("left", "right", "pairs", "seconds", "pairs_a_second", "distinct"),
+            "checks": ("table", "rows", "codes", "equal"),
+        },
+    ),
+}
+
+
+def rendered(folder: Path) -> str:
+    """All sections for which there are figures, in the order of SECTIONS, then the unknown ones by name."""
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    known = [path for name in SECTIONS for path in paths if _kind(path) == name]
+    unknown = [path for path in paths if _kind(path) not in SECTIONS]
+    return "\n".join(_section(path) for path in [*known, *unknown])
+
+
+def _kind(path: Path) -> str:
+    return path.stem.split("-")[0]
+
+
+def _section(path: Path) -> str:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    section = SECTIONS.get(_kind(path), Section(path.stem, "", ""))
+    variant = path.stem.partition("-")[2]
+    lines = [f"## {section.title}" + (f" ({variant})" if variant else ""), ""]
+    if section.text:
+        lines += [section.text, ""]
+    command = f"`{section.command}`, " if section.command else ""
+    lines += [f"{command}[figures](figures/{path.name}){_facts(document)}", ""]
+    chosen = list(section.columns)
+    for name, rows in sorted(_tables(document), key=lambda table: (*chosen, table[0]).index(table[0])):
+        lines += [*_table(rows, section.columns.get(name)), ""]
+    return "\n".join(lines)
+
+
+def _facts(document: Mapping[str, Any]) -> str:
+    facts = [
+        f"{_words(name)} {_cell(name, value)}"
+        for name, value in document.items()
+        if not isinstance(value, (list, dict)) and value is not None
+    ]
+    return "; " + ", ".join(facts) + "." if facts else "."
+
+
+def _tables(document: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """Lists of records are tables; records of numbers together are one table, a line a record."""
+    for name, value in document.items():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            yield name, value
+    records = {name: value for name, value in document.items() if isinstance(value, dict)}
+    flat = [{"": _words(name), **value} for name, value in records.items() if not _nested(value)]
+    if flat:
+        yield "", flat
+    for name, value in records.items():
+        if _nested(value):
+            yield name, [{"": key, **item} for key, item in value.items() if isinstance(item, dict)]
+
+
+def _nested(record: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, dict) for value in record.values())
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> Iterator[str]:
+    names = columns or list(dict.fromkeys(name for row in rows for name in row))
+    numbers = [all(isinstance(row.get(name, 0), (int, float)) for row in rows) for name in names]
+    yield "| " + " | ".join(_words(name) for name in names) + " |"
+    yield "|" + "|".join("---:" if number else "---" for number in numbers) + "|"
+    for row in rows:
+        yield "| " + " | ".join(_cell(name, row.get(name, "")) for name in names) + " |"
+
+
+def _words(name: str) -> str:
+    if name == "seconds":
+        # Times are written with their units.
+        return "time"
+    return name.replace("_", " ").replace("|", "\\|")
+
+
+def _cell(name: str, value: Any) -> str:
+    """A value for people. Floats are seconds, unless their column says that they are something else."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
+    if isinstance(value, float):
+        if any(word in name for word in ("_a_second", "ratio", "dirty", "error", "share", "factor", "_per_", "speed")):
+            return f"{value:.2g}" if abs(value) < 1e5 else f"{value:.1e}"
+        return _duration(value)
+    text = json.dumps(value) if isinstance(value, (list, dict)) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
+
+
+def page_with(page: str, figures: str) -> str:
+    """The page with the text between the markers replaced."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"there is no {BEGIN} and {END} in the page")
+    return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    old = PAGE.read_text(encoding="utf-8")
+    new = page_with(old, rendered(FIGURES))
+    if args.check:
+        sys.exit(new != old)
+    PAGE.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
