@@ -80,20 +80,28 @@ def _split_right(left_start: int, left_stop: int, right_start: int, right_stop: 
 
 
 def count_blocks(
-    left: Outcomes, right: Outcomes, blocks: Sequence[Block], *, n_threads: int = 1, clock: Clock | None = None
+    left: Outcomes,
+    right: Outcomes,
+    blocks: Sequence[Block] | Int64Array,
+    *,
+    n_threads: int = 1,
+    clock: Clock | None = None,
 ) -> Evidence | None:
     """Count the codes of all pairs in the given blocks; None where it was stopped.
 
     A block is (left start, left stop, right start, right stop, once), `once` as in `kernels.evidence`. Each thread
     has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
     """
-    from naysay.kernels.evidence import count_direct, count_hashed
+    from naysay.kernels.evidence import count_direct_blocks, count_hashed_blocks
 
     layout = left.layout
-    todo: SimpleQueue[Block] = SimpleQueue()
-    for block in blocks:
-        todo.put(block)
-    n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
+    blocks = np.asarray(blocks, np.int64).reshape(-1, 5)
+    sizes = (blocks[:, 1] - blocks[:, 0]) * (blocks[:, 3] - blocks[:, 2])
+    n_pairs = int(sizes.sum())
+    todo: SimpleQueue[Int64Array] = SimpleQueue()
+    batches = _batches(blocks, sizes)
+    for batch in batches:
+        todo.put(batch)
     direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits > 0
 
     def work() -> Evidence:
@@ -102,20 +110,56 @@ def count_blocks(
         counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
         while clock is None or not clock.stopped():
             try:
-                block = np.array(todo.get_nowait(), np.int64)
+                batch = todo.get_nowait()
             except Empty:
                 break
             if direct:
-                count_direct(*arrays, block, counts)
+                count_direct_blocks(*arrays, batch, counts)
             else:
-                keys, counts = count_hashed(*arrays, block, keys, counts)
+                keys, counts = count_hashed_blocks(*arrays, batch, keys, counts)
         return _of_direct(counts) if direct else _of_hashed(keys, counts)
 
     def tick(clock: Clock) -> None:
-        clock.report("evidence", 1.0 - todo.qsize() / max(1, len(blocks)))
+        clock.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
 
-    parts = run_all([work] * max(1, min(n_threads, len(blocks))), n_threads, clock, on_tick=tick)
+    parts = run_all([work] * max(1, min(n_threads, len(batches))), n_threads, clock, on_tick=tick)
     return merged(parts, layout) if todo.empty() and parts else None
+
+
+def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
+    """Neighbouring blocks together, up to about _BLOCK_PAIRS pairs."""
+    if not len(blocks):
+        return []
+    ends = np.cumsum(sizes)
+    cuts = np.searchsorted(ends, np.arange(_BLOCK_PAIRS, int(ends[-1]), _BLOCK_PAIRS), side="left") + 1
+    return [batch for batch in np.split(blocks, np.unique(cuts)) if len(batch)]
+
+
+def agreeing_pairs(
+    outcomes: Outcomes, order: Int64Array, starts: Int64Array, *, n_threads: int = 1, clock: Clock | None = None
+) -> Evidence | None:
+    """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
+
+    None where the clock stopped before the end. Equal rows behind one row are not among the pairs.
+    """
+    sizes = np.diff(starts)
+    inside = np.repeat(sizes > 1, sizes)
+    some = outcomes.take(order[inside])
+    half = count_blocks(some, some, _group_blocks(sizes[sizes > 1]), n_threads=n_threads, clock=clock)
+    if half is None:
+        return None
+    return merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts)], outcomes.layout)
+
+
+def _group_blocks(sizes: Int64Array) -> Int64Array:
+    """Blocks of at most _BLOCK_ROWS left rows that hold each unordered pair within consecutive groups once."""
+    stops = np.cumsum(sizes)
+    n_blocks = -(-sizes // _BLOCK_ROWS)
+    group = np.repeat(np.arange(sizes.size), n_blocks)
+    within = np.arange(group.size) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
+    left = (stops - sizes)[group] + within * _BLOCK_ROWS
+    left_stop = np.minimum(left + _BLOCK_ROWS, stops[group])
+    return np.stack([left, left_stop, left, stops[group], np.ones(group.size, np.int64)], axis=1).astype(np.int64)
 
 
 def _of_direct(counts: Int64Array) -> Evidence:
@@ -132,15 +176,20 @@ def _equal_rows(outcomes: Outcomes) -> Evidence:
     """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row that stands for w."""
     places = np.flatnonzero(outcomes.weights > 1)
     weights = outcomes.weights[places]
+    return merged([Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1))], outcomes.layout)
+
+
+def codes_of_pairs(outcomes: Outcomes, lefts: Int64Array, rights: Int64Array) -> Int32Array:
+    """The codes of the pairs (lefts[k], rights[k]) of places, int32[n, n_words]."""
     layout = outcomes.layout
-    codes = np.zeros((places.size, layout.n_words), np.int32)
-    left, right = outcomes.left[:, places], outcomes.right[:, places]
+    codes = np.zeros((lefts.size, layout.n_words), np.int32)
+    left, right = outcomes.left[:, lefts], outcomes.right[:, rights]
     for number, field in enumerate(layout.fields):
         codes[:, field.word] |= np.where(left[number] < right[number], field.less, 0).astype(np.int32)
         codes[:, field.word] |= np.where(left[number] == right[number], field.equal, 0).astype(np.int32)
     for word in range(layout.n_words):
         codes[:, word] |= left[len(layout.fields) + word] | right[len(layout.fields) + word]
-    return merged([Evidence(codes, weights * (weights - 1))], layout)
+    return codes
 
 
 def merged(parts: Sequence[Evidence], layout: Layout) -> Evidence:

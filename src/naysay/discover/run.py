@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from naysay.discover import dense
+from naysay.discover import dense, selective
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.outcomes import Outcomes, outcomes_of
-from naysay.discover.problem import Answer, Problem
+from naysay.discover.problem import Answer, Problem, empty_answer
 from naysay.discover.ranking import Multiplicities, best_first, short_list, tested
 from naysay.discover.result import Discovery, Finding, Rules
 from naysay.discover.space import Scope, Space, build_space, scope_of
@@ -24,6 +24,8 @@ METHODS = ("auto", "all-pairs", "selective", "hydra")
 N_FINDINGS = 20
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
 _RANKING_WORK = 400_000_000
+# Where all pairs take no longer than this, nothing cleverer is worth trying.
+_PATIENCE_SECONDS = 2.0
 
 
 def discover(
@@ -78,7 +80,25 @@ def _check(max_predicates: int | None, max_rules: int | None, timeout: float | N
 
 
 def _solve(problem: Problem, method: str) -> tuple[str, Answer]:
+    """Choose a method by its cost, and run it."""
+    if method == "selective" and problem.most:
+        raise UsageError("the selective method finds exact rules alone; use all-pairs for rules with an error")
+    if problem.outcomes.n_table_rows < 2:
+        return "all-pairs", empty_answer(problem, partial=False)
+    if method == "selective":
+        return method, selective.find(problem)
+    if method == "auto" and not problem.most and all_pairs_seconds(problem) > _PATIENCE_SECONDS:
+        try:
+            return "selective", selective.find(problem, may_leave=True)
+        except selective.TooManyChecks:
+            pass
     return "all-pairs", dense.find(problem)
+
+
+def all_pairs_seconds(problem: Problem) -> float:
+    """What looking at all pairs will cost, roughly."""
+    n_rows, n_fields = problem.outcomes.n_rows, len(problem.outcomes.layout.fields)
+    return n_rows * (n_rows - 1) / 2 / (4e9 / max(8, n_fields)) / problem.n_threads
 
 
 def _notes(outcomes: Outcomes, problem: Problem, answer: Answer) -> list[str]:

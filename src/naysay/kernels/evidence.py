@@ -149,6 +149,29 @@ def count_hashed(
 
 
 @kernel
+def count_direct_blocks(
+    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
+    spans: Int64Array, blocks: Int64Array, counts: Int64Array,
+) -> None:
+    """`count_direct` for each of blocks, int64[n, 5]."""
+    for place in range(blocks.shape[0]):
+        count_direct(left, right, left_weights, right_weights, masks, spans, blocks[place], counts)
+
+
+@kernel
+def count_hashed_blocks(
+    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
+    spans: Int64Array, blocks: Int64Array, keys: Int32Array, counts: Int64Array,
+) -> tuple[Int32Array, Int64Array]:
+    """`count_hashed` for each of blocks, int64[n, 5]."""
+    for place in range(blocks.shape[0]):
+        keys, counts = count_hashed(
+            left, right, left_weights, right_weights, masks, spans, blocks[place], keys, counts
+        )
+    return keys, counts
+
+
+@kernel
 def _add_codes(
     keys: Int32Array, counts: Int64Array, codes: Int32Array, weights: Int64Array, slots: Int64Array, n_codes: int
 ) -> None:

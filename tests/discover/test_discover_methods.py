@@ -1,0 +1,83 @@
+"""The methods must agree: on the rules, whatever the sample; and the rules must hold by the oracle."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import naive
+from naysay.discover import selective
+from naysay.discover.outcomes import outcomes_of
+from naysay.discover.problem import Problem
+from naysay.discover.run import discover
+from naysay.discover.space import Scope, build_space
+from naysay.discover.vertices import to_int
+from naysay.rule.model import Nulls
+from naysay.table import from_frame
+
+
+def correlated_table(rng: random.Random, n_rows: int) -> pa.Table:
+    """Columns that depend on each other now and then, so that rules of all kinds hold."""
+    base = [rng.randrange(max(2, n_rows // 3)) for _ in range(n_rows)]
+    columns = {"base": base, "down": [-(value // 2) for value in base]}
+    for number in range(rng.randint(1, 4)):
+        n_values = rng.choice((2, 3, 10, n_rows))
+        dirty = rng.choice((0.0, 0.05))
+        columns[f"c{number}"] = [
+            rng.randrange(n_values) if number % 2 or rng.random() < dirty else (value * 7) % n_values for value in base
+        ]
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    if rng.random() < 0.5:
+        name = rng.choice(table.column_names)
+        values = [None if rng.random() < 0.1 else value for value in table[name].to_pylist()]
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.int64()))
+    if rng.random() < 0.3:
+        table = pa.concat_tables([table, table.slice(0, n_rows // 4)])
+    return table
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_selective_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    table = from_frame(correlated_table(rng, rng.choice((5, 20, 60, 150))))
+    nulls = rng.choice(tuple(Nulls))
+    scope = Scope(cross=seed % 4 == 0, both_ways=seed % 8 == 0, within_row=seed % 16 == 0)
+    monkeypatch.setattr(selective, "SAMPLE_ROWS", rng.choice((2, 5, 20)))
+    monkeypatch.setattr(selective, "_FIRST_PAIRS", rng.choice((0, 30)))
+    monkeypatch.setattr(selective, "_FIRST_PAIRS_A_ROW", 0)
+    most = 2 if scope.cross else None
+    expected = discover(table, nulls=nulls, space=scope, method="all-pairs", n_threads=2, max_predicates=most)
+    found = discover(table, nulls=nulls, space=scope, method="selective", n_threads=2, max_predicates=most)
+    assert not found.partial
+    assert set(map(to_int, found.all.covers)) == set(map(to_int, expected.all.covers))
+
+
+def test_rules_hold_and_break_without_any_predicate() -> None:
+    table = correlated_table(random.Random(5), 25)
+    rows = table.to_pylist()
+    found = discover(from_frame(table), method="all-pairs")
+    assert len(found.all) > 10
+    for rule in list(found.all)[::7]:
+        assert naive.verify(rows, rule)
+        for left_out in rule.predicates:
+            rest = tuple(predicate for predicate in rule.predicates if predicate is not left_out)
+            assert not rest or not naive.verify(rows, type(rule)(rest))
+
+
+def test_a_stop_in_the_middle_gives_rules_that_hold() -> None:
+    """Whatever was proven when time ran out is a minimal rule of the whole table."""
+    table = from_frame(correlated_table(random.Random(11), 150))
+    expected = set(map(to_int, discover(table, method="all-pairs").all.covers))
+    space = build_space(table)
+    for rounds in (1, 3, 8, 20, 60):
+        problem = Problem.of(space, Nulls.SQL, outcomes_of(table, space, Nulls.SQL))
+        clock, calls = problem.clock, iter(range(rounds))
+        stopped = clock.stopped
+        clock.stopped = lambda calls=calls, stopped=stopped, clock=clock: (  # type: ignore[method-assign]
+            stopped() or (next(calls, None) is None and (clock.stop("test") or True))
+        )
+        answer = selective.find(problem)
+        assert answer.partial
+        assert set(map(to_int, answer.covers)) <= expected
