@@ -211,6 +211,18 @@ def test_explain(work: Path, naysay: Run) -> None:
     assert all(rule["seconds"] > 0 and rule["bytes"] > 0 for rule in entry["rules"])
 
 
+def test_explain_for_spark(work: Path, naysay: Run) -> None:
+    pytest.importorskip("pyspark")
+    done = naysay("explain", "--rules", "people.rules", "--engine", "spark")
+    assert done.exit_code == 0
+    assert "by kernels in tasks, the rest by Spark alone" in done.stdout
+    entry = json.loads(naysay("explain", "--rules", "people.rules", "--engine", "spark", "--format", "json").stdout)
+    assert [rule["spark"] for rule in entry["rules"]] == ["group by", "group by", "kernels", "group by"]
+    done = naysay("explain", "--rules", "people.rules", "--master", "local[1]")
+    assert done.exit_code == 2
+    assert "--engine spark" in done.stderr
+
+
 def test_sql(work: Path, naysay: Run) -> None:
     done = naysay("sql", "--rules", "people.rules", "--table", "people", "--key", "id")
     assert done.exit_code == 0

@@ -28,7 +28,7 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
         waiting.stage(f"reading {request.input} on Spark")
         data = read(
             session,
-            _located(request.input),
+            located(request.input),
             format=request.input_format,
             encoding=request.encoding,
             delimiter=request.delimiter,
@@ -37,7 +37,7 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
             return _checked(request, waiting, data)
 
 
-def _located(source: str) -> str:
+def located(source: str) -> str:
     """A path of this machine in full: Java's working folder is that of its start, which need not be ours."""
     return str(Path(source).absolute()) if Path(source).exists() else source
 

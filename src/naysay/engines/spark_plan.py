@@ -54,7 +54,7 @@ def plan(frame: Frame, rules: Sequence[Rule]) -> list[RulePlan]:
         frame.require(rule)
         by_position = frame.by_position(rule)
         join = join_of(by_position)
-        plans.append(RulePlan(number, by_position, join, _route(join)))
+        plans.append(RulePlan(number, by_position, join, route_of(join)))
     return plans
 
 
@@ -76,7 +76,8 @@ def key_columns(join: Join, row: Row) -> tuple[tuple[str, str], ...]:
     return tuple((match.right, match.left) for match in join.key)
 
 
-def _route(join: Join) -> Route:
+def route_of(join: Join) -> Route:
+    """How a rule of this join runs, whatever the size of the table."""
     if join.one_row:
         return Route.FILTER
     if is_mirror(join) and len(join.order) + len(join.differs) <= 1:

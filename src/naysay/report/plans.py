@@ -20,13 +20,25 @@ from naysay.rule import Rule, describe, render, render_predicate
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A rule, the plan that its shape falls under, and the price for a table of so many rows, if that is known."""
+    """A rule, the plan that its shape falls under, and the price for a table of so many rows, if that is known.
+
+    `route` is the way through Spark, one of `ROUTES`, where that was asked for.
+    """
 
     rule: Rule
     join: Join
     plan: Plan
     seconds: float | None
     n_bytes: int | None
+    route: str = ""
+
+
+# What happens on Spark, by the name of the route; each is followed by the kernels' own plan where they run.
+ROUTES = {
+    "filter": "a filter on single rows; no shuffle",
+    "group by": "two levels of group by with Spark's own aggregates; pairs are never formed",
+    "kernels": "rows of one key go to one task, which runs the kernels; giant groups are cut and spread over tasks",
+}
 
 
 def explained(rules: Sequence[Rule], n_rows: int | None) -> list[Explained]:
@@ -82,7 +94,13 @@ def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -
         console.print(Padding(Text(meaning(entry.rule), "dim"), (0, 0, 0, 2)))
         console.print(Padding(_facts(entry), (0, 0, 0, 2)))
         console.print()
-    if n_rows is None:
+    if any(entry.route for entry in entries):
+        told = f" on {counted(n_rows, 'row')}" if n_rows is not None else ""
+        n_kernels = sum(entry.route == "kernels" for entry in entries)
+        n_rules = counted(len(entries), "rule")
+        console.print(f"{n_rules}{told}: {n_kernels:,} by kernels in tasks, the rest by Spark alone")
+        console.print(Text("Rules with the same key share a shuffle; a small table goes to one task whole.", "dim"))
+    elif n_rows is None:
         console.print(Text("Name a table (naysay explain INPUT --rules FILE) for times and memory.", "dim"))
     else:
         seconds = sum(entry.seconds or 0.0 for entry in entries)
@@ -93,20 +111,23 @@ def _facts(entry: Explained) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    plan = entry.plan
-    for name, text in [
-        *parts(entry.join),
-        ("shape", plan.shape),
-        ("verify", plan.verify),
-        ("count", plan.count),
-        ("violations", plan.violations),
-        ("rows to remove", plan.remove),
-        ("cost", plan.cost),
-    ]:
+    for name, text in [*parts(entry.join), ("shape", entry.plan.shape), *_ways(entry)]:
         table.add_row(name, Text(text))
     if entry.seconds is not None and entry.n_bytes is not None:
         table.add_row("estimate", f"{duration(entry.seconds)} on one core, {size(entry.n_bytes)} beside the table")
     return table
+
+
+def _ways(entry: Explained) -> Iterator[tuple[str, str]]:
+    plan = entry.plan
+    if entry.route:
+        yield "on Spark", ROUTES[entry.route]
+    if entry.route in ("", "kernels"):
+        yield "verify", plan.verify
+        yield "count", plan.count
+        yield "violations", plan.violations
+        yield "rows to remove", plan.remove
+        yield "cost", plan.cost
 
 
 def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
@@ -128,6 +149,7 @@ def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
                 "cost": entry.plan.cost,
                 "seconds": entry.seconds,
                 "bytes": entry.n_bytes,
+                **({"spark": entry.route} if entry.route else {}),
             }
             for entry in entries
         ],
