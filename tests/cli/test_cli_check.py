@@ -174,7 +174,8 @@ def test_names_of_rules_cannot_leave_the_folder(work: Path, naysay: Run, payload
 
 def test_a_limit_is_told(work: Path, naysay: Run) -> None:
     done = naysay(*CHECK, "--out", "results", "--limit", "2")
-    assert "the first 2 violations were written of: zip; --limit N writes more" in done.stderr
+    assert "results holds 2 violations of: zip (4)" in done.stderr
+    assert "--limit N writes more" in naysay(*CHECK, "--out", "results", "--limit", "2", "--quiet").stderr
     assert len(_read(work / "results" / "violations" / "01-zip.parquet")) == 2
 
 

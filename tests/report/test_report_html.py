@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,16 @@ def test_nothing_is_fetched_and_nothing_runs_but_its_own(report: Report) -> None
     for _, attributes in found:
         assert not [name for name in attributes if name.startswith("on") or name in ("style", "src", "action")]
         assert attributes.get("href", "#").startswith("#")
+
+
+def test_what_an_engine_cannot_tell_is_said(report: Report) -> None:
+    assert "does not tell" not in to_html(report)
+    results = tuple(replace(result, where=()) for result in report.results)
+    poor = replace(report, engine="spark", results=results, busiest=(), rows_in_conflict=None)
+    told = "spark engine does not tell where in the table the rows in conflict lie, which rows are in conflict"
+    assert told in to_html(poor)
+    held = replace(poor, results=tuple(result for result in results if result.holds))
+    assert "does not tell" not in to_html(held)
 
 
 def test_the_policy_allows_exactly_what_the_page_holds(report: Report) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from naysay import api
-from naysay.cli.failure import say
-from naysay.cli.request import Request
+from naysay.cli.request import Request, say_cut
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.engines.local import Options
@@ -69,5 +68,4 @@ def _write(request: Request, out: str, table: Table, report: Report) -> None:
     )
     wanted = Wanted(Path(out), request.out_format, request.limit, neutral=not request.raw_csv)
     cut = write_results(table, report, options, wanted)
-    if cut and not request.quiet:
-        say(f"the first {request.limit:,} violations were written of: {', '.join(cut)}; --limit N writes more")
+    say_cut(request, cut)

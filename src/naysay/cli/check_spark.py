@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from naysay.cli.request import Request
+from naysay.cli.request import Request, say_cut
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.errors import UsageError
@@ -82,6 +82,7 @@ def _write(request: Request, out: str, data: Any, report: Report) -> None:
     is_local = "://" not in out
     folder = str(prepare(Path(out)).resolve()) if is_local else out.rstrip("/")
     neutral = not request.raw_csv
+    say_cut(request, [result for result in report.results if (result.violations or 0) > request.limit])
     for place, result in enumerate(report.results):
         if not result.holds:
             found = api.violations(data, result.rule, limit=request.limit, key=request.key, nulls=request.nulls)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from naysay.cli.failure import say
+from naysay.report.words import title
+from naysay.verbs.result import RuleResult
+
 _PAIRS_IN_A_TEXT = 5
 _PAIRS_IN_A_PAGE = 50
+_RULES_IN_A_MESSAGE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +54,12 @@ class Request:
     @property
     def n_shown(self) -> int:
         return _PAIRS_IN_A_TEXT if self.sample is None else self.sample
+
+
+def say_cut(request: Request, cut: Sequence[RuleResult]) -> None:
+    """Tell whose violations --limit kept out of --out; also in quiet, for what was asked for is not all there."""
+    if cut:
+        told = [f"{title(result.rule)} ({result.violations:,})" for result in cut[:_RULES_IN_A_MESSAGE]]
+        if len(cut) > _RULES_IN_A_MESSAGE:
+            told.append(f"{len(cut) - _RULES_IN_A_MESSAGE:,} more rules")
+        say(f"{request.out} holds {request.limit:,} violations of: {', '.join(told)}; --limit N writes more")

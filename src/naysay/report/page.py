@@ -202,6 +202,23 @@ def _notes(report: Report) -> Iterator[str]:
     else:
         yield "Null equals null, differs from every value, and has no order."
     yield "A violation is an ordered pair of rows; a pair that breaks a rule both ways round counts twice."
+    missing = _missing(report)
+    if missing:
+        yield f"The {report.engine} engine does not tell {missing}; --engine local does, where memory allows."
+
+
+def _missing(report: Report) -> str:
+    """What a page of broken rules would show and the engine did not find out; nothing after a quick check."""
+    broken = [result for result in report.results if not result.holds]
+    if not broken or any(result.violations is None for result in broken):
+        return ""
+    parts = [
+        "" if any(any(result.where) for result in broken) else "where in the table the rows in conflict lie",
+        "" if report.busiest else "which rows are in conflict most often",
+        "" if report.rows_in_conflict is not None else "how many rows break any rule at all",
+    ]
+    told = [part for part in parts if part]
+    return ", ".join(told[:-1]) + (" and " if len(told) > 1 else "") + told[-1] if told else ""
 
 
 def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:

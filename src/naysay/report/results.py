@@ -19,7 +19,7 @@ from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
-from naysay.verbs.result import Report
+from naysay.verbs.result import Report, RuleResult
 
 FORMATS = ("parquet", "csv", "json")
 
@@ -34,17 +34,17 @@ class Wanted:
     neutral: bool = True
 
 
-def write_results(table: Table, report: Report, options: local.Options, wanted: Wanted) -> list[str]:
-    """Write all results; the answer names the rules whose violations the limit cut."""
+def write_results(table: Table, report: Report, options: local.Options, wanted: Wanted) -> list[RuleResult]:
+    """Write all results; the answer is of the rules whose violations the limit cut."""
     folder = prepare(wanted.folder)
-    cut = []
+    cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
         if result.holds:
             continue
         found = local.violations(table, result.rule, wanted.limit, options)
         _write(found.table, folder / "violations" / file_name(place, result.rule), wanted)
         if not found.complete:
-            cut.append(title(result.rule))
+            cut.append(result)
     rules = [result.rule for result in report.results]
     conflicts = local.conflict_rows(table, rules, options)
     _write(conflict_table(table, rules, conflicts), folder / "conflict_rows", wanted)
