@@ -12,7 +12,7 @@ from naysay.watch.state import State
 
 
 def explained(state: State, change: Change, limit: int) -> list[str]:
-    """One sentence for each of the first violations that a change added; their rows must stand still."""
+    """One sentence for each of the first violations that a change added, as far as their rows stand."""
     sentences: list[str] = []
     for name, delta in change.deltas.items():
         rule = change.rules[name]
@@ -26,13 +26,13 @@ def explained(state: State, change: Change, limit: int) -> list[str]:
             if symmetric and (right, left) in shown:
                 continue
             shown.add((left, right))
-            slots = np.array([left, right], np.int64)
-            one, other = state.rows.take(slots, rule.column_names).to_pylist()
-            keys = [_shown(value) for value in state.keys.values.take(slots).to_pylist()]
-            who = keys[0] if rule.is_one_row else f"{keys[0]} and {keys[1]}"
+            assert change.keys is not None
+            keys = change.keys.table(np.array([left, right], np.int64))
+            rows = state.find_rows(keys, rule.column_names)
+            if rows is None:
+                continue
+            one, other = rows.to_pylist()
+            shown_keys = [shown_key(list(key.values())) for key in keys.to_pylist()]
+            who = shown_keys[0] if rule.is_one_row else " and ".join(shown_keys)
             sentences.append(f"{name}: {who}: {explain_pair(rule, one, other)}")
     return sentences
-
-
-def _shown(key: object) -> str:
-    return shown_key(list(key.values()) if isinstance(key, dict) else [key])

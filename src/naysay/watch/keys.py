@@ -34,6 +34,14 @@ class KeyValues:
 
     def take(self, slots: Int64Array) -> pa.Array:
         """The keys of slots: one key column as it is, several as a struct."""
+        table = self.table(slots)
+        columns = [_one_array(column) for column in table.columns]
+        if len(columns) == 1:
+            return columns[0]
+        return pa.StructArray.from_arrays(columns, names=table.column_names)
+
+    def table(self, slots: Int64Array) -> pa.Table:
+        """The keys of slots as a table of the key columns."""
         which = np.searchsorted(self.starts, slots, side="right") - 1
         order = np.argsort(which, kind="stable")
         numbers, begins = np.unique(which[order], return_index=True)
@@ -46,10 +54,7 @@ class KeyValues:
             back = np.empty(len(order), np.int64)
             back[order] = np.arange(len(order))
             table = table.take(pa.array(back))
-        columns = [_one_array(column) for column in table.columns]
-        if len(columns) == 1:
-            return columns[0]
-        return pa.StructArray.from_arrays(columns, names=table.column_names)
+        return table
 
 
 class Keys:

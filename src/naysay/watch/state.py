@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,6 +193,12 @@ class State:
         stands = slots >= 0
         stands[stands] = self._alive[slots[stands]]
         return stands
+
+    def find_rows(self, keys: pa.Table, names: Sequence[str]) -> pa.Table | None:
+        """Columns of the rows with these keys; None where one has no row."""
+        if not self.contains(keys).all():
+            return None
+        return self.rows.take(self.keys.find(self.keys.codes(keys, "keys")), names)
 
     def rebuilt(self, layout: Layout | None = None) -> State:
         """The same rows and rules in a state made anew, perhaps with types for columns that had none."""

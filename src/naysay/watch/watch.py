@@ -59,6 +59,8 @@ class Watch:
     ) -> None:
         if index not in INDEXES:
             raise UsageError(f"there is no index {index!r}; choose one of: {', '.join(INDEXES)}")
+        if counting and index != "auto":
+            raise UsageError(f"the index {index!r} keeps pairs; leave out counting, or the index")
         self._rules = {} if rules is None else named(rules)
         self._key = _key(key)
         self._options = Options(_nulls(nulls), counting, index)
@@ -210,7 +212,7 @@ class Watch:
         return self._state.contains(self._state.layout.conform_keys(keys, "keys"))
 
     def explain(self, change: Change, limit: int = 5) -> list[str]:
-        """Say of some violations that the last change added why they are violations, in words."""
+        """Say of some violations that a change added why they are violations, in words, while their rows stand."""
         self._check_open()
         return [] if self._state is None else explained(self._state, change, limit)
 
