@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.engines import spark_kernels as kernels
-from naysay.engines import spark_list, spark_strips
+from naysay.engines import spark_list, spark_strip_work, spark_strips
 from naysay.engines.spark_aggregate import (
     collect_sums,
     filter_branch,
@@ -29,7 +29,7 @@ from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_identity import identity_of
 from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
-from naysay.engines.spark_sample import samples
+from naysay.engines.spark_sample import first_violations, samples
 from naysay.engines.spark_work import measured, only, over_giant_groups, over_small_groups
 from naysay.errors import CountOverflow
 from naysay.plan.shape import plan_of
@@ -60,13 +60,8 @@ def verify(
     data: DataFrame, rule: Rule, *, key: Sequence[str] = (), nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
 ) -> Verdict:
     """Look for one violation."""
-    frame = Frame.of(data)
-    meaning = Meaning(frame, nulls)
-    plans = plan(frame, [rule])
-    identity = identity_of(frame, key)
-    found = find_all(meaning, plans, frame.data.count(), 1, sizes)
-    shown = samples(meaning, identity, wanted(plans, found), [rule], 1)
-    return Verdict(rule, shown[0][0] if found[0].violations else None)
+    report = check(data, [rule], key=key, nulls=nulls, quick=True, sizes=sizes)
+    return Verdict(rule, next(iter(report[0].sample), None))
 
 
 def check(
@@ -87,13 +82,23 @@ def check(
     meaning = Meaning(frame, nulls)
     plans = plan(frame, rules)
     identity = identity_of(frame, key)
-    n_rows = frame.data.count()
-    found = find_all(meaning, plans, n_rows, n_sample, sizes) if plans else {}
-    shown = samples(meaning, identity, wanted(plans, found), rules, n_sample)
+    n_rows = int(frame.data.count())
+    early: dict[int, SamplePair] = {}
+    if quick and n_rows > sizes.rows_a_task:
+        early = first_violations(meaning, identity, plans, rules)
+    rest = [each for each in plans if each.number not in early]
+    n_sample = 1 if quick else n_sample
+    found = find_all(meaning, rest, n_rows, n_sample, sizes) if rest else {}
+    shown = samples(meaning, identity, wanted(rest, found), rules, n_sample)
+    shown |= {number: (pair,) for number, pair in early.items()}
     seconds = time.perf_counter() - start
     results = []
     for each, rule in zip(plans, rules, strict=True):
-        results.append(_result(rule, each, found[each.number], shown.get(each.number, ()), n_rows, seconds))
+        sample = shown.get(each.number, ())
+        if quick and sample:
+            results.append(RuleResult(rule, False, False, None, None, None, sample, _strategy(each), seconds))
+        else:
+            results.append(_result(rule, each, found[each.number], sample, n_rows, seconds))
         if progress is not None:
             progress(rule)
     return Report("spark", source, n_rows, frame.names, tuple(results), seconds, identity.description)
@@ -123,7 +128,8 @@ def violations(
         pairs = spark_list.pairs(meaning, each, identity, limit, sizes)
     if limit is not None:
         sides = ("left_",) if each.join.one_row else ("left_", "right_")
-        pairs = pairs.orderBy(*(side + name for side in sides for name in identity.positions)).limit(limit)
+        order = [F.col(side + name).asc_nulls_last() for side in sides for name in identity.positions]
+        pairs = pairs.orderBy(*order).limit(limit)
     first = identity.value("left_")
     second = F.lit(None) if each.join.one_row else identity.value("right_")
     named = pairs.select(
@@ -180,7 +186,7 @@ def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> d
                 summaries += over_giant_groups(meaning, only(found, in_blocks), sizes, kernels.count)
             for each in by_strips:
                 grid = spark_strips.grid_of(meaning, each, only(found, [each]), sizes)
-                in_strips[each.number] = spark_strips.count(grid, sizes)
+                in_strips[each.number] = spark_strip_work.count(grid, sizes)
     of_tasks = kernels.collect_task_sums(summaries)
     for each in (each for keys in key_sets for each in keys.plans):
         counts[each.number] = of_tasks.get(each.number, TaskSums()).violations + in_strips.get(each.number, 0)
@@ -208,8 +214,11 @@ def _result(
     holds = n_violations == 0
     removal = Removal(0, 0) if holds else found.removal
     passes = within_tolerance(rule, n_violations, n_rows)
-    strategy = f"{plan_of(plan.join).name}, by {plan.route.value}"
-    return RuleResult(rule, holds, passes, n_violations, found.rows, removal, sample, strategy, seconds)
+    return RuleResult(rule, holds, passes, n_violations, found.rows, removal, sample, _strategy(plan), seconds)
+
+
+def _strategy(plan: RulePlan) -> str:
+    return f"{plan_of(plan.join).name}, by {plan.route.value}"
 
 
 def _within_64_bits(n_violations: int, rule: Rule) -> int:

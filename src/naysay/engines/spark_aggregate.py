@@ -28,6 +28,7 @@ from naysay.rule.model import Row
 
 _WHOLE = [f"whole{limb}" for limb in range(N_LIMBS)]
 _SAME = [f"same{limb}" for limb in range(N_LIMBS)]
+HASH_OF_NOTHING = 0
 _NUMBERS = [*_WHOLE, *_SAME, "itself", "rows", "removed"]
 
 
@@ -192,7 +193,7 @@ def tagged_rows(meaning: Meaning, plan: RulePlan) -> DataFrame:
 
 def hash_of(columns: Sequence[Expression]) -> Expression:
     """A 64-bit hash that is equal for equal comparables; used to find rows again, never to say that they are equal."""
-    return F.xxhash64(*columns) if columns else F.lit(0).cast(T.LongType())
+    return F.xxhash64(*columns) if columns else F.lit(HASH_OF_NOTHING).cast(T.LongType())
 
 
 def _parts(meaning: Meaning, plan: RulePlan, row: Row) -> list[Expression]:

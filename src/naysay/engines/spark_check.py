@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
 from naysay.engines import spark_kernels as kernels
+from naysay.engines import spark_strip_work
 from naysay.engines.spark_aggregate import collect_sums, filter_branch, groups_branch
-from naysay.engines.spark_conflicts import conflict_rows_branch
+from naysay.engines.spark_conflicts import conflict_grid, conflict_rows_branch, count_in_strips
 from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_kernels import KeySet, Sizes, TaskSums
+from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import Route, RulePlan
 from naysay.engines.spark_sample import Wanted, hashes_of_values
-from naysay.engines.spark_tasks import TaskRule
-from naysay.engines.spark_work import Measured, measured, over_groups
+from naysay.engines.spark_work import Measured, measured, only, over_giant_groups, over_small_groups
 from naysay.verbs.result import Removal
 
 
@@ -53,37 +54,40 @@ def find_all(
 
 
 def _by_kernels(meaning: Meaning, sets: Sequence[Measured], n_sample: int, sizes: Sizes) -> dict[int, Found]:
-    summaries: list[DataFrame] = []
-    for each in sets:
-        removal = not _is_spread(each)
-
-        def summarise(
-            records: DataFrame, rules: tuple[TaskRule, ...], removal: bool = removal
-        ) -> DataFrame:
-            return kernels.summarise(records, rules, n_sample, removal=removal)
-
-        summaries += over_groups(meaning, each, sizes, summarise)
-    sums = kernels.collect_task_sums(summaries)
-    found = {
-        plan.number: _from_tasks(meaning, plan, sums.get(plan.number, TaskSums()))
+    grids = {
+        plan.number: conflict_grid(meaning, plan, only(each, [plan]), sizes)
         for each in sets
+        if not each.keys.crossed
         for plan in each.keys.plans
     }
+    summaries: list[DataFrame] = []
+    for each in sets:
+        summarise = partial(kernels.summarise, n_sample=n_sample, removal=not _is_spread(each))
+        summaries += over_small_groups(meaning, each, sizes, summarise)
+        in_blocks = [plan for plan in each.keys.plans if grids.get(plan.number) is None]
+        if in_blocks:
+            summaries += over_giant_groups(meaning, only(each, in_blocks), sizes, summarise)
+    sums = kernels.collect_task_sums(summaries)
+    found = {}
+    for each in sets:
+        for plan in each.keys.plans:
+            of_tasks = sums.get(plan.number, TaskSums())
+            grid = grids.get(plan.number)
+            if grid is not None:
+                n_pairs, shown = spark_strip_work.summarise(grid, sizes, n_sample)
+                n_rows = count_in_strips(grid, sizes) if n_pairs else 0
+                of_tasks = of_tasks.plus(n_pairs, n_rows, shown)
+            found[plan.number] = _from_tasks(meaning, plan, of_tasks)
+            if _is_spread(each) and of_tasks.violations:
+                # Something must go, and of rows in conflict all but one are always enough.
+                found[plan.number] = replace(found[plan.number], removal=Removal(1, of_tasks.rows - 1))
     spread = [(plan, each) for each in sets if _is_spread(each) for plan in each.keys.plans]
-    broken = [(plan, each) for plan, each in spread if found[plan.number].violations]
-    rows = collect_sums(
-        [conflict_rows_branch(meaning, plan, _alone(plan, each), sizes) for plan, each in broken]
-    )
+    broken = [(plan, each) for plan, each in spread if found[plan.number].violations and grids.get(plan.number) is None]
+    rows = collect_sums([conflict_rows_branch(meaning, plan, only(each, [plan]), sizes) for plan, each in broken])
     for plan, _ in broken:
-        n_conflict = rows[plan.number].rows
-        before = found[plan.number]
-        # Something must go, and of rows in conflict all but one are always enough.
-        found[plan.number] = Found(before.violations, n_conflict, Removal(1, n_conflict - 1), before.hashes)
+        n_rows = rows[plan.number].rows
+        found[plan.number] = replace(found[plan.number], rows=n_rows, removal=Removal(1, n_rows - 1))
     return found
-
-
-def _alone(plan: RulePlan, each: Measured) -> Measured:
-    return Measured(KeySet((plan,)), each.n_records, each.largest, each.giants)
 
 
 def _is_spread(each: Measured) -> bool:

@@ -11,14 +11,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.engines import spark_strip_work
 from naysay.engines import spark_tasks as tasks
 from naysay.engines.spark_aggregate import collect_sums, conflict_groups, groups_branch, sums_branch
 from naysay.engines.spark_expressions import Meaning, every
 from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_kernels import KeySet, Sizes
 from naysay.engines.spark_plan import Route, RulePlan
+from naysay.engines.spark_strips import Grid, grid_of, has_strips
 from naysay.engines.spark_tasks import TaskRule
-from naysay.engines.spark_work import Measured, measure, over_groups
+from naysay.engines.spark_work import Measured, measure, over_groups, over_small_groups
 from naysay.rule.model import Row
 
 
@@ -67,13 +69,45 @@ def conflict_values(meaning: Meaning, plan: RulePlan, found: Measured, sizes: Si
 
     Whether a row is in conflict depends on these values alone: rows that agree in them are in conflict together.
     """
+    return _counted(meaning, plan, _conflicting_rows(meaning, plan, found, sizes))
+
+
+def _conflicting_rows(meaning: Meaning, plan: RulePlan, found: Measured, sizes: Sizes) -> DataFrame:
     fields = [T.StructField(name, meaning.frame.type_of(name)) for name in plan.columns]
     schema = T.StructType([*fields, T.StructField("place", T.LongType())])
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
         return records.mapInArrow(partial(tasks.conflicts_of_partition, rule=rules[0]), schema)
 
-    rows = reduce(DataFrame.union, over_groups(meaning, found, sizes, work))
+    grid = conflict_grid(meaning, plan, found, sizes)
+    if grid is None:
+        return reduce(DataFrame.union, over_groups(meaning, found, sizes, work))
+    small = over_small_groups(meaning, found, sizes, work)
+    return reduce(DataFrame.union, [*small, spark_strip_work.conflicts(grid, sizes)])
+
+
+def conflict_grid(meaning: Meaning, plan: RulePlan, found: Measured, sizes: Sizes) -> Grid | None:
+    """The strips of a rule's giant groups, if rows in conflict can be told by them."""
+    if not found.giants or not has_strips(plan.join) or not plan.join.irreflexive:
+        return None
+    grid = grid_of(meaning, plan, found, sizes)
+    return grid if grid.knows_conflicts else None
+
+
+def count_in_strips(grid: Grid, sizes: Sizes) -> int:
+    """The rows in conflict of the giant groups of a grid."""
+    if not grid.cells:
+        return 0
+    if grid.sided:
+        # Known by one of its records, a row may be found by the other: only values bring the two together.
+        rows = _counted(grid.meaning, grid.plan, spark_strip_work.conflicts(grid, sizes))
+        return int(rows.agg(F.sum("n")).collect()[0][0] or 0)
+    known = int(spark_strip_work.known_conflicts(grid).count())
+    within = _counted(grid.meaning, grid.plan, spark_strip_work.conflicts_within(grid, sizes))
+    return known + int(within.agg(F.sum("n")).collect()[0][0] or 0)
+
+
+def _counted(meaning: Meaning, plan: RulePlan, rows: DataFrame) -> DataFrame:
     values = [meaning.comparable(name, name).alias(f"v{i}") for i, name in enumerate(plan.columns)]
     names = [f"v{i}" for i in range(len(values))]
     places = rows.select(*values, "place").groupBy(*names, "place").agg(F.count(F.lit(1)).alias("n"))

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.engines import spark_tasks as tasks
-from naysay.engines.spark_aggregate import hash_of, sums_branch
+from naysay.engines.spark_aggregate import HASH_OF_NOTHING, hash_of, sums_branch
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_plan import RulePlan, is_mirror, key_columns
 from naysay.engines.spark_tasks import TaskRule
@@ -80,6 +80,14 @@ class TaskSums:
     least: int = 0
     most: int = 0
     sample: tuple[pa.Table, ...] = ()
+
+    def plus(self, violations: int, rows: int, sample: Sequence[pa.Table]) -> TaskSums:
+        return replace(
+            self,
+            violations=self.violations + violations,
+            rows=self.rows + rows,
+            sample=(*self.sample, *(table for table in sample if table.num_rows)),
+        )
 
 
 def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
@@ -146,6 +154,8 @@ def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
 
 def giant_keys(meaning: Meaning, keys: KeySet, sizes: Sizes) -> tuple[int, ...]:
     """Hashes of the keys of groups too large for one task."""
+    if not keys.key_names:
+        return (HASH_OF_NOTHING,)
     groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
     giants = groups.filter(F.col("n") > sizes.giant).select(keys.key_hash().alias("hash"))
     return tuple(sorted(set(giants.toArrow().column("hash").to_pylist())))

@@ -68,8 +68,12 @@ def _sorted(table: Table, rule: TaskRule, naming: Naming) -> Table:
         place = arrow.schema.get_field_index(naming.copies)
         sides = numbers(table, SIDE) if rule.sided else np.zeros(arrow.num_rows, np.int64)
         arrow = arrow.set_column(place, naming.copies, numbered(arrow.column(place).combine_chunks(), sides))
-    keys = [(name, "ascending") for name in naming.names]
-    return Table(arrow.take(pc.sort_indices(arrow, sort_keys=keys, null_placement="at_start")))
+    return Table(sorted_by(arrow, naming.names))
+
+
+def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows in ascending order of some columns, nulls last."""
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
 
 
 def numbered(names: pa.Array, sides: Int64Array) -> pa.Array:

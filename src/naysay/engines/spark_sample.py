@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_identity import Identity, Naming
-from naysay.engines.spark_pairs import numbered
+from naysay.engines.spark_pairs import numbered, sorted_by
 from naysay.engines.spark_plan import Route, RulePlan
 from naysay.plan.bind import bind, singles
 from naysay.plan.join import join_of
@@ -26,6 +26,9 @@ from naysay.rule.model import Row, Rule
 from naysay.table import Table
 from naysay.verbs.identify import sample_pairs
 from naysay.verbs.result import SamplePair
+
+# How many rows are looked at before all of them are.
+_PREFIX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,22 @@ def samples(
     if not wanted or n_sample == 0:
         return {}
     rows = _find(meaning, identity, wanted, n_sample)
-    return {
-        each.plan.number: _pairs(meaning, identity, rows, each.plan, rules[each.plan.number], n_sample)
-        for each in wanted
-    }
+    found = {}
+    for each in wanted:
+        number = each.plan.number
+        mine = rows.filter(pc.equal(rows.column("rule"), number))
+        found[number] = _pairs(meaning, identity, mine, each.plan, rules[number], n_sample)
+    return found
+
+
+def first_violations(
+    meaning: Meaning, identity: Identity, plans: Sequence[RulePlan], rules: Sequence[Rule]
+) -> dict[int, SamplePair]:
+    """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
+    names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
+    rows = meaning.frame.data.limit(_PREFIX).select(*names, *identity.attached()).toArrow()
+    shown = {plan.number: _pairs(meaning, identity, rows, plan, rules[plan.number], 1) for plan in plans}
+    return {number: pairs[0] for number, pairs in shown.items() if pairs}
 
 
 def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_sample: int) -> pa.Table:
@@ -98,13 +113,11 @@ def _pairs(
 ) -> tuple[SamplePair, ...]:
     from naysay.verbs.violations import violations
 
-    mine = rows.filter(pc.equal(rows.column("rule"), plan.number))
-    mine = mine.select([*identity.positions, *plan.columns]).combine_chunks()
+    mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
         named = numbered(mine.column("i0").combine_chunks(), np.zeros(mine.num_rows, np.int64))
         mine = mine.set_column(0, "i0", named)
-    keys = [(name, "ascending") for name in identity.positions]
-    mine = mine.take(pc.sort_indices(mine, sort_keys=keys, null_placement="at_start"))
+    mine = sorted_by(mine, identity.positions)
     # The identity's columns go by names that no column of the table has by accident.
     hidden = [f"\0{name}" for name in identity.positions]
     table = Table(mine.rename_columns([*hidden, *(meaning.frame.name_of(name) for name in plan.columns)]))

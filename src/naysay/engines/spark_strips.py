@@ -1,4 +1,4 @@
-"""Giant groups of rules made of orders: counted without ever joining most of their rows.
+"""Giant groups of rules made of orders, cut into strips: answered without ever joining most of their rows.
 
 Each ordered column is cut into strips at quantiles. For a pair of rows a column is decided where their strips differ,
 or where both are in a strip of one value. Pairs decided in all columns are counted from the numbers of rows in each
@@ -9,13 +9,11 @@ is counted once, a row travels at most once for each column, and tasks are as ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,18 +21,19 @@ from pyspark.sql import types as T
 
 from naysay.engines import spark_tasks as tasks
 from naysay.engines.spark_blocks import of_giants
+from naysay.engines.spark_cells import BoolArray, Cells, Int64Array
 from naysay.engines.spark_cuts import Strips, cut, plain
 from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_kernels import KeySet, Sizes, itself_of, keyed_records, task_rules
+from naysay.engines.spark_kernels import KeySet, Sizes, itself_of, keyed_records
 from naysay.engines.spark_plan import RulePlan
-from naysay.engines.spark_tasks import TaskRule
 from naysay.engines.spark_work import Measured
-from naysay.plan.join import Join, Match, Order
+from naysay.plan.join import Join
 from naysay.rule.model import Row
 
 _SAMPLE = 20_000
-# Cells are numbers on the driver: this many at most.
+# Cells are numbers on the driver, and some of them literals in a plan: so many at most.
 _MAX_CELLS = 1 << 16
+_MAX_LITERALS = 1 << 12
 
 
 def has_strips(join: Join) -> bool:
@@ -48,6 +47,7 @@ class Grid:
 
     `records` has k0 ..., the rule's columns, SIDE where a row is two records, and for each order its strip on the left
     and on the right, l0, r0, l1, ... (turned round for a descending order, so that less is always left of more).
+    `cells` are by the hash of the key; `exact` unless two keys have the same one.
     """
 
     meaning: Meaning
@@ -55,7 +55,8 @@ class Grid:
     found: Measured
     records: DataFrame
     strips: tuple[Strips, ...]
-    cells: tuple[Cells, ...]
+    cells: dict[int, Cells]
+    more_cells: tuple[Cells, ...]
     n_itself: int
 
     @property
@@ -66,27 +67,26 @@ class Grid:
     def sided(self) -> bool:
         return is_sided(self.found.keys, self.plan.join)
 
-    def singles(self, order: int) -> NDArray[np.bool_]:
+    @property
+    def knows_conflicts(self) -> bool:
+        """Whether rows in conflict can be told from it: no row may meet itself, and no key be taken for another."""
+        n_literals = len(self.cells) * int(np.prod([cuts.n for cuts in self.strips[:-1]]))
+        return self.plan.join.irreflexive and not self.more_cells and n_literals <= _MAX_LITERALS
+
+    @property
+    def ties(self) -> list[BoolArray]:
+        """For each order the strips that decide in favour where both rows are in them."""
+        orders = enumerate(self.plan.join.order)
+        return [self.singles(place) & (not order.strict) for place, order in orders]
+
+    def singles(self, order: int) -> BoolArray:
         """Which strips of an order hold one value, in the order of l0, r0 ..."""
         single = np.array(self.strips[order].single)
         return single[::-1] if self.plan.join.order[order].descending else single
 
-    def ties(self, order: int) -> NDArray[np.bool_]:
-        """Strips that decide in favour where both rows are in them."""
-        single = self.singles(order)
-        return single if not self.plan.join.order[order].strict else np.zeros(single.size, np.bool_)
-
     def decided(self) -> int:
         """The number of pairs that strips alone decide, a row with itself among them."""
-        return sum(_count_decided(cells, [self.ties(order) for order in range(self.n_orders)]) for cells in self.cells)
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """The rows of one giant group in each cell, standing on the left and on the right."""
-
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+        return sum(cells.count(self.ties) for cells in (*self.cells.values(), *self.more_cells))
 
 
 def is_sided(keys: KeySet, join: Join) -> bool:
@@ -103,68 +103,13 @@ def grid_of(meaning: Meaning, plan: RulePlan, found: Measured, sizes: Sizes) -> 
         stands = F.when(F.col(tasks.SIDE) == tasks.LEFT, meaning.side(plan.join, Row.LEFT))
         records = records.withColumn(tasks.SIDE, F.explode(sides))
         records = records.filter(stands.otherwise(meaning.side(plan.join, Row.RIGHT)))
-    n_strips = _n_strips(len(plan.join.order), sizes)
-    strips = _strips(meaning, plan, records, found.n_records, n_strips)
-    columns = []
-    for i, (order, cuts) in enumerate(zip(plan.join.order, strips, strict=True)):
-        for side, name, other in (("l", order.left, order.right), ("r", order.right, order.left)):
-            type_ = records.select(meaning.comparable(name, other).alias("value")).schema["value"].dataType
-            strip = cuts.strip_of(meaning.comparable(name, other), type_)
-            strip = F.lit(cuts.n - 1) - strip if order.descending else strip
-            columns.append(strip.cast(T.IntegerType()).alias(f"{side}{i}"))
-    placed = records.select("*", *columns)
-    cells, n_itself = _cells(meaning, plan, keys, placed, strips)
-    return Grid(meaning, plan, found, placed, strips, cells, n_itself)
-
-
-def count(grid: Grid, sizes: Sizes) -> int:
-    """Count the violations in the giant groups."""
-    if not grid.cells:
-        return 0
-    summary = in_strips(grid, sizes).mapInArrow(partial(tasks.count_strips, dims=_dims(grid)), tasks.SUMMARY)
-    within: list[int] = summary.select("violations").toArrow().column(0).to_pylist()
-    return grid.decided() + sum(within) - grid.n_itself
-
-
-def in_strips(grid: Grid, sizes: Sizes) -> DataFrame:
-    """The records of all strips that leave something undecided, dealt out evenly, with the column DIM."""
-    copies = []
-    for order in range(grid.n_orders):
-        open_strips = np.flatnonzero(~grid.singles(order)).tolist()
-        strip = F.col(f"l{order}")
-        if grid.sided:
-            strip = F.when(F.col(tasks.SIDE) == tasks.LEFT, strip).otherwise(F.col(f"r{order}"))
-        copy = F.struct(F.lit(order).cast(T.ByteType()).alias("dim"), strip.alias("strip"))
-        copies.append(F.when(strip.isin(open_strips), copy))
-    records = grid.records.withColumn("copy", F.explode(F.array_compact(F.array(*copies))))
-    names = [*grid.plan.columns, *([tasks.SIDE] if grid.sided else [])]
-    codes = [code for order in range(grid.n_orders - 1) for code in _codes(grid, order)]
-    placement, n_tasks = _placement(grid, sizes)
-    parts = records.select(
-        *dict.fromkeys(names), *codes, F.col("copy.dim").alias(tasks.DIM), F.col("copy.strip").alias(tasks.TASK),
-        placement.alias("placement"),
-    )  # fmt: skip
-    return parts.repartitionById(n_tasks, F.col("placement")).drop("placement")
-
-
-def _codes(grid: Grid, order: int) -> list[Expression]:
-    """The strips of an order as two columns whose comparison decides it: left < right exactly where it is satisfied."""
-    left, right = F.col(f"l{order}"), F.col(f"r{order}")
-    ties = np.flatnonzero(grid.ties(order)).tolist()
-    above = 2 * right + F.when(right.isin(ties), 1).otherwise(0) if ties else 2 * right
-    return [(2 * left).alias(f"left{order}"), above.alias(f"right{order}")]
-
-
-def _dims(grid: Grid) -> tuple[TaskRule, ...]:
-    """For each order the rule as it reads inside a strip of that order."""
-    (rule,) = task_rules(grid.found.keys, grid.meaning.nulls)
-    join = rule.join
-    dims = []
-    for dim in range(grid.n_orders):
-        decided = tuple(Order(f"left{i}", f"right{i}", descending=False, strict=True) for i in range(dim))
-        within = replace(join, key=(*join.key, Match(tasks.TASK, tasks.TASK)), order=decided + join.order[dim:])
-        dims.append(replace(rule, join=within, sided=grid.sided, itself=None, mirror=False, meets_itself=True))
-    return tuple(dims)
+    values = _values(meaning, plan.join)
+    schema = records.select(*(value.alias(name) for name, value in values.items())).schema
+    types = {field.name: field.dataType for field in schema.fields}
+    strips = _strips(plan.join, records, values, types, found.n_records, _n_strips(len(plan.join.order), sizes))
+    placed = records.select("*", *_strip_columns(plan.join, strips, values, types))
+    cells, more, n_itself = _cells(meaning, plan, keys, placed, strips)
+    return Grid(meaning, plan, found, placed, strips, cells, more, n_itself)
 
 
 def _n_strips(n_orders: int, sizes: Sizes) -> int:
@@ -172,23 +117,29 @@ def _n_strips(n_orders: int, sizes: Sizes) -> int:
     return max(2, min(sizes.n_strips, int(_MAX_CELLS ** (1 / n_orders) / 2)))
 
 
+def _values(meaning: Meaning, join: Join) -> dict[str, Expression]:
+    """What each order compares on the left and on the right, in comparable form."""
+    values = {}
+    for i, order in enumerate(join.order):
+        values[f"l{i}"] = meaning.comparable(order.left, order.right)
+        values[f"r{i}"] = meaning.comparable(order.right, order.left)
+    return values
+
+
 def _strips(
-    meaning: Meaning, plan: RulePlan, records: DataFrame, n_records: int, n_strips: int
+    join: Join,
+    records: DataFrame,
+    values: dict[str, Expression],
+    types: dict[str, T.DataType],
+    n_records: int,
+    n_strips: int,
 ) -> tuple[Strips, ...]:
-    values = []
-    for i, order in enumerate(plan.join.order):
-        for side, name, other in (("l", order.left, order.right), ("r", order.right, order.left)):
-            value = meaning.comparable(name, other)
-            type_ = records.select(value.alias("value")).schema["value"].dataType
-            values.append(plain(value, type_).alias(f"{side}{i}"))
+    sampled = records.select(*(plain(value, types[name]).alias(name) for name, value in values.items()))
     fraction = min(1.0, _SAMPLE / max(n_records, 1))
-    sampled = records.select(*values)
-    sample = [
-        row.asDict(recursive=True)
-        for row in (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect()
-    ]
+    rows = (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect()
+    sample = [row.asDict(recursive=True) for row in rows]
     strips = []
-    for i, order in enumerate(plan.join.order):
+    for i, order in enumerate(join.order):
         both = [row[f"l{i}"] for row in sample]
         if order.left != order.right:
             both += [row[f"r{i}"] for row in sample]
@@ -196,72 +147,59 @@ def _strips(
     return tuple(strips)
 
 
+def _strip_columns(
+    join: Join, strips: Sequence[Strips], values: dict[str, Expression], types: dict[str, T.DataType]
+) -> list[Expression]:
+    columns = []
+    for name, value in values.items():
+        order, cuts = join.order[int(name[1:])], strips[int(name[1:])]
+        strip = cuts.strip_of(value, types[name])
+        strip = F.lit(cuts.n - 1) - strip if order.descending else strip
+        columns.append(strip.cast(T.IntegerType()).alias(name))
+    return columns
+
+
 def _cells(
     meaning: Meaning, plan: RulePlan, keys: KeySet, placed: DataFrame, strips: Sequence[Strips]
-) -> tuple[tuple[Cells, ...], int]:
-    """The cells of each giant group, and how many rows meet themselves."""
+) -> tuple[dict[int, Cells], tuple[Cells, ...], int]:
+    """The cells of each giant group by the hash of its key, those of keys with a hash already taken, and how many rows
+    meet themselves."""
     left, right = meaning.side(plan.join, Row.LEFT), meaning.side(plan.join, Row.RIGHT)
     if is_sided(keys, plan.join):
         left = left & (F.col(tasks.SIDE) == tasks.LEFT)
         right = right & (F.col(tasks.SIDE) == tasks.RIGHT)
-    # A record that stands on one side alone has no cell on the other.
-    sides = [(F.when(left, F.col(f"l{i}")).alias(f"l{i}"), F.when(right, F.col(f"r{i}")).alias(f"r{i}"))
-             for i in range(len(strips))]  # fmt: skip
-    names = [f"{side}{i}" for side in "lr" for i in range(len(strips))]
     met = F.col(itself_of(plan)) & left if not plan.join.irreflexive else F.lit(False)
-    numbers = [(left, "left"), (right, "right"), (met, "met")]
+    numbers = {"left": left, "right": right, "met": met}
+    # A record that stands on one side alone has no cell on the other.
+    cells_of = {
+        f"{side}{i}": F.when(stands, F.col(f"{side}{i}"))
+        for side, stands in (("l", left), ("r", right))
+        for i in range(len(strips))
+    }
     rows = placed.select(
-        *keys.key_names, *(column for pair in sides for column in pair),
-        *(truth.cast(T.LongType()).alias(name) for truth, name in numbers),
+        *keys.key_names, keys.key_hash().alias("hash"), *(cell.alias(name) for name, cell in cells_of.items()),
+        *(truth.cast(T.LongType()).alias(name) for name, truth in numbers.items()),
     )  # fmt: skip
-    counted = rows.groupBy(*keys.key_names, *names).agg(*(F.sum(name).alias(name) for _, name in numbers))
-    groups: dict[str, list[dict[str, Any]]] = {}
+    counted = rows.groupBy(*keys.key_names, "hash", *cells_of).agg(*(F.sum(name).alias(name) for name in numbers))
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for row in counted.collect():
-        group = repr([row[name] for name in keys.key_names])
+        group = (row["hash"], repr([row[name] for name in keys.key_names]))
         groups.setdefault(group, []).append(row.asDict())
+    cells: dict[int, Cells] = {}
+    more = []
     shape = tuple(cuts.n for cuts in strips)
-    cells = [Cells(_tensor(rows, "l", "left", shape), _tensor(rows, "r", "right", shape)) for rows in groups.values()]
-    return tuple(cells), sum(row["met"] for rows in groups.values() for row in rows)
+    for (hashed, _), found in groups.items():
+        of_group = Cells(_tensor(found, "l", "left", shape), _tensor(found, "r", "right", shape))
+        if hashed in cells:
+            more.append(of_group)
+        else:
+            cells[hashed] = of_group
+    return cells, tuple(more), sum(row["met"] for found in groups.values() for row in found)
 
 
-def _tensor(rows: Sequence[dict[str, Any]], side: str, weight: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _tensor(rows: Sequence[dict[str, Any]], side: str, weight: str, shape: tuple[int, ...]) -> Int64Array:
     cells = np.zeros(shape, np.int64)
     for row in rows:
         if row[weight]:
             cells[tuple(row[f"{side}{i}"] for i in range(len(shape)))] += row[weight]
     return cells
-
-
-def _count_decided(cells: Cells, ties: Iterable[NDArray[np.bool_]]) -> int:
-    """Sum over right cells of the left rows in cells that lie below in every order, by prefix sums. O(cells)."""
-    below = cells.left
-    for axis, tie in enumerate(ties):
-        shape = [1] * below.ndim
-        shape[axis] = tie.size
-        below = np.cumsum(below, axis=axis) - below * ~tie.reshape(shape)
-    some = np.flatnonzero(cells.right)
-    pairs = zip(below.ravel()[some].tolist(), cells.right.ravel()[some].tolist(), strict=True)
-    return sum(n_left * n_right for n_left, n_right in pairs)
-
-
-def _placement(grid: Grid, sizes: Sizes) -> tuple[Expression, int]:
-    """The partition of each strip's records: the largest strips first, each to the emptiest partition so far.
-
-    Hashing a few strips onto a few partitions would leave some with several and some with none.
-    """
-    loads: dict[tuple[int, int], int] = {}
-    for order in range(grid.n_orders):
-        others = tuple(axis for axis in range(grid.n_orders) if axis != order)
-        rows = sum((cells.left + cells.right).sum(axis=others) for cells in grid.cells)
-        for strip in np.flatnonzero(~grid.singles(order)).tolist():
-            loads[order, strip] = int(np.asarray(rows)[strip])
-    n_tasks = max(1, min(len(loads), -(-sum(loads.values()) // sizes.rows_a_task)))
-    filled = [0] * n_tasks
-    width = max(cuts.n for cuts in grid.strips)
-    chosen = [0] * (grid.n_orders * width)
-    for (order, strip), load in sorted(loads.items(), key=lambda item: -item[1]):
-        emptiest = min(range(n_tasks), key=filled.__getitem__)
-        filled[emptiest] += load
-        chosen[order * width + strip] = emptiest
-    places = F.array(*(F.lit(place) for place in chosen))
-    return F.get(places, F.col("copy.dim").cast(T.IntegerType()) * width + F.col("copy.strip")), n_tasks

@@ -28,6 +28,8 @@ LEFT, RIGHT = 0, 1
 # column for the order along which a part was cut.
 TASK = "task"
 DIM = "dim"
+# The column that is true where a record is known to be in conflict already.
+KNOWN = "known"
 
 _SUMMARY = pa.schema(
     [
@@ -124,7 +126,7 @@ def count_partition(batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ..
 
 def count_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
     """Count the violations within strips: a record belongs to a strip of the order DIM, for which there is a rule."""
-    for rule, table in _by_dim(batches, dims):
+    for _, rule, table in _by_dim(batches, dims):
         yield _summary((rule,), [(bind_rule(table, rule).count(), 0, 0, 0, b"")])
 
 
@@ -144,17 +146,25 @@ def conflicts_of_partition(batches: Iterable[pa.RecordBatch], rule: TaskRule) ->
     be counted.
     """
     table = read(batches)
-    if table is None:
-        return
-    bound = bind_rule(table, rule)
-    left = bound.join.left.rows[bound.partners() > 0]
-    right = left if bound.is_symmetric else bound.join.right.rows[bound.partners_of_right() > 0]
-    if not rule.sided:
-        left, right = np.union1d(left, right), right[:0]
-    for side, rows in ((LEFT, left), (RIGHT, right)):
-        found = bound.table.select(rule.columns).take(rows)
-        task = numbers(bound.table, TASK)[rows] if TASK in bound.table.names else np.zeros(rows.size, np.int64)
-        yield from found.append_column("place", pa.array(2 * task + side, pa.int64())).combine_chunks().to_batches()
+    if table is not None:
+        yield from _conflicts(table, rule, 0)
+
+
+def conflicts_of_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
+    """The same within strips, of the records that are not KNOWN to be in conflict."""
+    for dim, rule, table in _by_dim(batches, dims):
+        yield from _conflicts(table, rule, 1 + dim)
+
+
+def summarise_strips(
+    batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...], n_sample: int
+) -> Iterator[pa.RecordBatch]:
+    """Violations and a sample within strips."""
+    for _, rule, table in _by_dim(batches, dims):
+        bound = bind_rule(table, rule)
+        counts = bound.partners()
+        shown = _shown(bound, np.flatnonzero(counts)[:n_sample])
+        yield _summary((rule,), [(int(counts.sum()), 0, 0, 0, _packed(table, rule, shown) if shown.size else b"")])
 
 
 def read(batches: Iterable[pa.RecordBatch]) -> Table | None:
@@ -168,14 +178,28 @@ def numbers(table: Table, name: str) -> Int64Array:
     return np.asarray(pc.cast(table.arrow.column(name), pa.int64()).to_numpy(), np.int64)
 
 
-def _by_dim(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[tuple[TaskRule, Table]]:
+def _by_dim(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[tuple[int, TaskRule, Table]]:
     table = read(batches)
     if table is not None:
         of_dim = numbers(table, DIM)
-        for dim, rule in enumerate(dims):
-            rows = np.flatnonzero(of_dim == dim)
-            if rows.size:
-                yield rule, Table(table.take(rows))
+        for dim in np.unique(of_dim).tolist():
+            yield dim, dims[dim], Table(table.take(np.flatnonzero(of_dim == dim)))
+
+
+def _conflicts(table: Table, rule: TaskRule, part: int) -> Iterator[pa.RecordBatch]:
+    bound = bind_rule(table, rule)
+    left = bound.join.left.rows[bound.partners() > 0]
+    right = left if bound.is_symmetric else bound.join.right.rows[bound.partners_of_right() > 0]
+    if not rule.sided:
+        left, right = np.union1d(left, right), right[:0]
+    unknown = numbers(bound.table, KNOWN) == 0 if KNOWN in bound.table.names else None
+    for side, rows in ((LEFT, left), (RIGHT, right)):
+        if unknown is not None:
+            rows = rows[unknown[rows]]
+        task = numbers(bound.table, TASK)[rows] if TASK in bound.table.names else np.zeros(rows.size, np.int64)
+        place = pa.array((part << 40) + 2 * task + side, pa.int64())
+        found = bound.table.select(rule.columns).take(rows).append_column("place", place)
+        yield from found.combine_chunks().to_batches()
 
 
 def _stands_on(row: Row, side: int) -> Predicate:
