@@ -228,3 +228,9 @@ def test_no_progress_in_a_pipe(work: Path) -> None:
     done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+def test_the_nearest_command_is_suggested(naysay: Callable[..., Result]) -> None:
+    done = naysay("chekc")
+    assert done.exit_code == 2
+    assert "Did you mean 'check'?" in done.stderr

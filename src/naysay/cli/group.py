@@ -11,6 +11,7 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import ClosedPipe, Session, guarded
+from naysay.rule.nearest import nearest_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,15 @@ class Commands(click.Group):
         command = getattr(import_module(entry.home), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            meant = nearest_name(args[0], list(COMMANDS))
+            hint = f"Did you mean {meant!r}?" if meant else f"The commands are {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
