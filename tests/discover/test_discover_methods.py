@@ -9,6 +9,7 @@ import pytest
 
 import naive
 from naysay.discover import selective
+from naysay.discover.hydra import completion, sampling
 from naysay.discover.outcomes import outcomes_of
 from naysay.discover.problem import Problem
 from naysay.discover.run import discover
@@ -50,6 +51,23 @@ def test_selective_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.M
     most = 2 if scope.cross else None
     expected = discover(table, nulls=nulls, space=scope, method="all-pairs", n_threads=2, max_predicates=most)
     found = discover(table, nulls=nulls, space=scope, method="selective", n_threads=2, max_predicates=most)
+    assert not found.partial
+    assert set(map(to_int, found.all.covers)) == set(map(to_int, expected.all.covers))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_hydra_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    table = from_frame(correlated_table(rng, rng.choice((3, 20, 60, 150))))
+    nulls = rng.choice(tuple(Nulls))
+    scope = Scope(cross=seed % 4 == 0, both_ways=seed % 8 == 0, within_row=seed % 16 == 0)
+    # With hardly any samples the completion has to find what is missing.
+    monkeypatch.setattr(sampling, "SAMPLES_A_ROW", rng.choice((0, 1, 20)))
+    monkeypatch.setattr(sampling, "EFFICIENCY", rng.choice((0.005, 2.0)))
+    monkeypatch.setattr(completion, "_LIMIT_ROWS", rng.choice((1, 50, 1 << 20)))
+    most = 2 if scope.cross else None
+    expected = discover(table, nulls=nulls, space=scope, method="all-pairs", n_threads=2, max_predicates=most)
+    found = discover(table, nulls=nulls, space=scope, method="hydra", n_threads=2, max_predicates=most)
     assert not found.partial
     assert set(map(to_int, found.all.covers)) == set(map(to_int, expected.all.covers))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from naysay.discover import dense, selective
+from naysay.discover import dense, hydra, selective
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.outcomes import Outcomes, outcomes_of
 from naysay.discover.problem import Answer, Problem, empty_answer
@@ -81,12 +81,14 @@ def _check(max_predicates: int | None, max_rules: int | None, timeout: float | N
 
 def _solve(problem: Problem, method: str) -> tuple[str, Answer]:
     """Choose a method by its cost, and run it."""
-    if method == "selective" and problem.most:
-        raise UsageError("the selective method finds exact rules alone; use all-pairs for rules with an error")
+    if method in ("selective", "hydra") and problem.most:
+        raise UsageError(f"the method {method} finds exact rules alone; use all-pairs for rules with an error")
     if problem.outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     if method == "selective":
         return method, selective.find(problem)
+    if method == "hydra":
+        return method, hydra.find(problem)
     if method == "auto" and not problem.most and all_pairs_seconds(problem) > _PATIENCE_SECONDS:
         try:
             return "selective", selective.find(problem, may_leave=True)
