@@ -14,13 +14,19 @@ from evolve_machine import run_program
 N_PROGRAMS = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 
 
-@pytest.mark.parametrize("part", range(7))
+@pytest.mark.parametrize("part", range(6))
 def test_programs_in_memory(part: int) -> None:
     for seed in range(100 * N_PROGRAMS):
         run_program(1_000_000 * part + seed)
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_programs_with_restarts(part: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["all-pairs", "selective"])
+def test_programs_with_restarts(method: str, tmp_path: Path) -> None:
     for seed in range(50 * N_PROGRAMS):
-        run_program(1_000_000 * part + seed + 500_000, tmp_path)
+        run_program(seed + 500_000, tmp_path, method)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_programs_of_the_selective_method(part: int) -> None:
+    for seed in range(100 * N_PROGRAMS):
+        run_program(1_000_000 * part + seed, method="selective")

@@ -25,6 +25,7 @@ class Entry:
 # The file of a command is named after it and holds a click command of that name.
 COMMANDS = {
     "check": Entry("naysay.cli.check", "Check a table against rules: verdicts, counts, rows, samples."),
+    "evolve": Entry("naysay.cli.evolve", "Change the rows of a discovered table; which rules came and went."),
     "explain": Entry("naysay.cli.explain", "Show how rules would be checked, and at what cost."),
     "lint": Entry("naysay.cli.lint", "Read rules, find what is wrong with them, convert them."),
     "report": Entry("naysay.cli.report", "Write a page of HTML from the results of a check."),

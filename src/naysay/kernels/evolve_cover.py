@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.cover import _allowed, _count_groups, _doubled, _join, _keep_groups, _next_vertex, _transposed
+from naysay.kernels.cover import _allowed, _count_groups, _doubled, _join, _keep_groups, _next_vertex
 
 BoolArray = NDArray[np.bool_]
 Int64Array = NDArray[np.int64]
@@ -28,7 +28,15 @@ _ONE = np.uint64(1)
 @kernel
 def transposed(edges: UInt64Array) -> UInt64Array:
     """For each vertex the set of edges that hold it."""
-    return _transposed(edges)
+    n_edges, n_words = edges.shape
+    holders = np.zeros((64 * n_words, max(1, (n_edges + 63) >> 6)), np.uint64)
+    for edge in range(n_edges):
+        for word in range(n_words):
+            left = edges[edge, word]
+            while left != _ZERO:
+                holders[64 * word + np.int64(lowest(left)), edge >> 6] |= _ONE << np.uint64(edge & 63)
+                left &= left - _ONE
+    return holders
 
 
 @kernel
@@ -49,6 +57,24 @@ def first_missed(covers: UInt64Array, n_edges: int, holders: UInt64Array) -> Int
                     missed[number] = edge
                 break
     return missed
+
+
+@kernel
+def missed_by_some(covers: UInt64Array, n_edges: int, holders: UInt64Array) -> BoolArray:
+    """For each edge whether some cover does not hit it. n_edges / 64 for each vertex of each cover."""
+    hit, missed = np.zeros((2, holders.shape[1]), np.uint64)
+    for number in range(covers.shape[0]):
+        hit[:] = _ZERO
+        for vertex in range(64 * covers.shape[1]):
+            if _has(covers[number], vertex):
+                for k in range(hit.size):
+                    hit[k] |= holders[vertex, k]
+        for k in range(hit.size):
+            missed[k] |= ~hit[k]
+    found = np.zeros(n_edges, np.bool_)
+    for edge in range(n_edges):
+        found[edge] = (missed[edge >> 6] >> np.uint64(edge & 63)) & _ONE != _ZERO
+    return found
 
 
 @kernel
@@ -188,7 +214,7 @@ def grow_covers(
     # Own edges of each depth are own[ends[depth - 1]:ends[depth]].
     ends = np.zeros(depths, np.int64)
     once, twice = np.zeros((2, depths, holders.shape[1]), np.uint64)
-    fresh_holders = _transposed(fresh)
+    fresh_holders = transposed(fresh)
     fresh_once, fresh_twice = np.zeros((2, depths, fresh_holders.shape[1]), np.uint64)
     shared = np.zeros((64 * n_words, n_words), np.uint64)
     own = np.empty((edges.shape[0] + n_fresh + 1, n_words), np.uint64)

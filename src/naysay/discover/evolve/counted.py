@@ -110,10 +110,10 @@ def _recount(batch: Batch, layout: Layout, n_threads: int) -> Seen:
     return together([half, turned(half, layout)], layout)
 
 
-def summed(known: Evidence, changes: list[Evidence]) -> Evidence:
-    """Evidence after changes, whose counts may be negative."""
+def summed(known: Evidence, changes: list[Evidence], *, may_be_negative: bool = False) -> Evidence:
+    """Evidence after changes, whose counts may be negative; the sum only where it is asked for as a difference."""
     evidence = _merged([known, *changes])
-    if evidence.counts.size and int(evidence.counts.min()) < 0:
+    if not may_be_negative and evidence.counts.size and int(evidence.counts.min()) < 0:
         raise AssertionError("more pairs went than there were")
     return evidence
 
@@ -122,7 +122,8 @@ def difference(before: Counted, after: Counted) -> Evidence | None:
     """What evidence must be added to what was before; None where the codes or the covers are of another kind."""
     if before.layout is not after.layout or before.vertices != after.vertices:
         return None
-    return _merged([after.evidence, Evidence(before.evidence.codes, -before.evidence.counts)])
+    negative = Evidence(before.evidence.codes, -before.evidence.counts)
+    return summed(after.evidence, [negative], may_be_negative=True)
 
 
 def _merged(parts: list[Evidence]) -> Evidence:

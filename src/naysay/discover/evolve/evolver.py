@@ -15,9 +15,10 @@ from naysay.discover.evolve.change import NO_REMOVALS, Change, Removals, Witness
 from naysay.discover.evolve.covers import members
 from naysay.discover.evolve.edges import cover_of
 from naysay.discover.evolve.fields import Fields
-from naysay.discover.evolve.method import Counting, Method, Step
+from naysay.discover.evolve.method import Method, Step
+from naysay.discover.evolve.methods import choose_method, make_method, restored_method
 from naysay.discover.evolve.relation import Batch, Relation
-from naysay.discover.evolve.settings import METHODS, ROW, Settings
+from naysay.discover.evolve.settings import ROW, Settings
 from naysay.discover.result import Discovery, Rules
 from naysay.discover.space import Scope, Space, build_space, scope_of
 from naysay.discover.vertices import UInt64Array, sorted_unique, to_int
@@ -69,6 +70,7 @@ class Evolver:
             raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
         self._n_threads = threads or os.cpu_count() or 1
         self._closed = ""
+        self._method: Method
         self._batch_ids: set[str] = set()
         self._store: Store | None = None
         self._kept_fields: Fields | None = None
@@ -79,7 +81,8 @@ class Evolver:
             self._load(state)
             return
         table = to_arrow(frame)
-        settings = Settings(_key(key), float(error), _nulls(nulls), max_predicates, _method(method, table, error))
+        method = choose_method(method, table.num_rows, error)
+        settings = Settings(_key(key), float(error), _nulls(nulls), max_predicates, method)
         if not isinstance(space, Space):
             space = build_space(from_frame(table), columns, scope_of(space, cross=True))
         table = table if settings.key else numbered(table, 0)
@@ -110,6 +113,12 @@ class Evolver:
     def space(self) -> Space:
         """What rules may compare: fixed by the first frame."""
         return self._relation.space
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns, as every frame must have them."""
+        schema = self._relation.layout.schema
+        return schema if self._settings.key else schema.remove(schema.get_field_index(ROW))
 
     @property
     def method(self) -> str:
@@ -208,7 +217,7 @@ class Evolver:
         layout = layout_of(table, settings.columns)
         self._settings = settings
         self._relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
-        self._method: Method = Counting(self._relation, settings, self._n_threads)
+        self._method = make_method(self._relation, settings, self._n_threads)
 
     def _save(self, state: str | os.PathLike[str]) -> None:
         """Begin a state."""
@@ -238,9 +247,7 @@ class Evolver:
             found = restored(store)
             self._settings, self._relation = found.settings, found.relation
             try:
-                self._method = Counting.restored(
-                    found.relation, found.settings, self._n_threads, found.whole, found.changes
-                )
+                self._method = restored_method(found, self._n_threads)
             except (AssertionError, KeyError, ValueError) as error:
                 raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
         except BaseException:
@@ -319,14 +326,6 @@ def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
         Rules(np.ascontiguousarray(after.covers[new]), after.vertices, after.error),
         Rules(np.ascontiguousarray(before.covers[old]), before.vertices, before.error),
     )
-
-
-def _method(method: str, table: pa.Table, error: float) -> str:
-    if method not in METHODS:
-        raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
-    if method != "auto":
-        return method
-    return "all-pairs"
 
 
 def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:
