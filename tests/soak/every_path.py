@@ -54,8 +54,8 @@ def settings(
 ) -> Iterator[None]:
     """Look at other prefixes in verify; share the work of several rules or do not; divide groups above a limit; take
     rows that look alike together where they are at most a share of all."""
-    kept = local._PREFIXES, local._memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS
-    local._PREFIXES, local._memo = prefixes, lambda rules: memo()
+    kept = local._PREFIXES, local.Memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS
+    local._PREFIXES, local.Memo = prefixes, memo
     if limit is not None:
         differing.compare_limit = lambda *_: limit
         differing._FEW_PAIRS = 0
@@ -63,7 +63,7 @@ def settings(
     try:
         yield
     finally:
-        local._PREFIXES, local._memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS = kept
+        local._PREFIXES, local.Memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS = kept
 
 
 def disagreement(case: Case) -> str | None:

@@ -11,8 +11,10 @@ from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.engines.local import Options
 from naysay.engines.local_files import read_table
+from naysay.engines.local_size import require_room
 from naysay.engines.threads import interruptibly
 from naysay.errors import UsageError
+from naysay.plan.join import join_of
 from naysay.rule import Nulls
 from naysay.table import Table, from_frame
 from naysay.verbs.result import Report
@@ -26,6 +28,15 @@ def check_locally(request: Request, waiting: Waiting) -> Report:
 
 def _checked(request: Request, waiting: Waiting) -> Report:
     waiting.stage(f"reading {request.input}")
+    require_room(
+        request.input,
+        [join_of(rule) for rule in load(request.rules_files, request.rule_texts)],
+        api.memory_bytes(request.memory),
+        writes=request.out is not None,
+        format=request.input_format,
+        encoding=request.encoding,
+        delimiter=request.delimiter,
+    )
     table = from_frame(
         read_table(
             request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from naysay.engines.local_memory import Way, fitting_way, process_bytes
 from naysay.engines.threads import interruptibly, on_threads
 from naysay.errors import ResourceError
 from naysay.plan.allowance import DEFAULT_SECONDS, Allowance, allowing
@@ -25,7 +26,7 @@ from naysay.table import Table
 from naysay.table.codes import Int64Array
 from naysay.verbs.clusters import clusters
 from naysay.verbs.identify import check_key, pairs_table, sample_pairs
-from naysay.verbs.overview import Conflicts, busiest_rows, facts, slices
+from naysay.verbs.overview import Conflicts, Tally, busiest_rows, facts, slices
 from naysay.verbs.result import (
     Cluster,
     Removal,
@@ -45,8 +46,8 @@ Given = ParamSpec("Given")
 
 # verify looks at so many rows first: a broken rule mostly breaks early.
 _PREFIXES = (1_000, 16_000, 256_000)
-# A listed pair takes two row numbers in the making and two in the answer.
-_BYTES_A_PAIR = 32
+# A listed pair takes two row numbers in the making, in the sorting and in the answer.
+_BYTES_A_PAIR = 64
 # Work on fewer rows is done before anybody could interrupt it.
 _INTERRUPTIBLE_ROWS = 20_000
 
@@ -87,7 +88,7 @@ def verify(table: Table, rule: Rule, options: Options) -> Verdict:
     table.require(rule)
     check_key(table, options.key)
     join = join_of(rule)
-    _require_memory(table, [join], options)
+    _way(table, [join], options)
     strategy = strategy_named(options.strategy)
     for n_rows in (*(n for n in _PREFIXES if 2 * n <= table.n_rows), table.n_rows):
         part = table if n_rows == table.n_rows else table.prefix(n_rows)
@@ -108,9 +109,8 @@ def verify(table: Table, rule: Rule, options: Options) -> Verdict:
 def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
     """Count the violations of each rule."""
     strategy = strategy_named(options.strategy)
-    memo = _memo(rules)
 
-    def count_one(rule: Rule, join: Join) -> int:
+    def count_one(rule: Rule, join: Join, memo: Memo) -> int:
         if join.one_row:
             return int(singles(table, join, options.nulls).size)
         return strategy.count(bind(table, join, options.nulls, memo))
@@ -124,12 +124,12 @@ def violations(table: Table, rule: Rule, limit: int | None, options: Options) ->
     table.require(rule)
     check_key(table, options.key)
     join = join_of(rule)
-    _require_memory(table, [join], options)
+    _way(table, [join], options)
     if join.one_row:
         rows = singles(table, join, options.nulls)
         return Violations(rule, pairs_table(table, rule, options.key, rows[:limit], None), int(rows.size))
     bound = bind(table, join, options.nulls)
-    pairs, total = _listed(bound, limit, options)
+    pairs, total = _listed(table, rule, bound, limit, options)
     return Violations(rule, pairs_table(table, rule, options.key, pairs.left, pairs.right), total)
 
 
@@ -138,7 +138,7 @@ def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Opt
     """Violations as sets of left and right rows, at most `limit` sets."""
     table.require(rule)
     join = join_of(rule)
-    _require_memory(table, [join], options)
+    _way(table, [join], options)
     if join.one_row:
         return [Cluster(singles(table, join, options.nulls), np.empty(0, np.int64))]
     return clusters(bind(table, join, options.nulls), limit)
@@ -149,9 +149,8 @@ def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list
     """For each rule the rows that take part in a violation, ascending."""
     from naysay.verbs.violations import conflict_rows as rows_of_pairs
 
-    memo = _memo(rules)
 
-    def rows_of(rule: Rule, join: Join) -> Int64Array:
+    def rows_of(rule: Rule, join: Join, memo: Memo) -> Int64Array:
         if join.one_row:
             return singles(table, join, options.nulls)
         return rows_of_pairs(bind(table, join, options.nulls, memo))
@@ -173,23 +172,22 @@ def check(
     """Check all rules, sharing the encoded columns, on all threads."""
     check_key(table, options.key)
     start = time.perf_counter()
-    memo = _memo(rules)
-    in_conflict: dict[int, Conflicts] = {}
+    tally = Tally(table.n_rows)
 
-    def check_one(rule: Rule, join: Join) -> RuleResult:
+    def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
         started = time.perf_counter()
         if quick:
             result, conflicts = _quick(table, rule, options)
         else:
             result, conflicts = _full(table, rule, join, memo, n_sample, options)
-        in_conflict[id(rule)] = conflicts
+        tally.add(rule, conflicts)
         if progress is not None:
             progress(rule)
         seconds = time.perf_counter() - started
         return RuleResult(*result, plan_of(join).name, seconds, slices(conflicts.rows, table.n_rows))
 
     results = _each(table, rules, options, check_one, prepare=not quick)
-    n_conflict, busiest = busiest_rows(table, options.key, [in_conflict[id(rule)] for rule in rules])
+    n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
     return Report(
         engine="local",
         source=source,
@@ -253,42 +251,37 @@ def _full(
     return (rule, False, passes, n_violations, int(conflicts.rows.size), removal, sample), conflicts
 
 
-def _listed(bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:
+def _listed(table: Table, rule: Rule, bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:
     strategy = strategy_named(options.strategy)
     pairs = strategy.violations(bound, 0) if limit == 0 else None
     if limit is None or pairs is not None:
         total = strategy.count(bound)
-        _require_room(total if limit is None else 0, options)
+        _require_room(table, rule, total if limit is None else 0, options)
         return pairs or strategy.violations(bound, None), total
-    _require_room(limit, options)
+    _require_room(table, rule, limit, options)
     pairs = strategy.violations(bound, limit)
     return pairs, len(pairs.left) if pairs.complete else strategy.count(bound)
 
 
-def _require_room(n_pairs: int, options: Options) -> None:
-    if options.memory is not None and n_pairs * _BYTES_A_PAIR > options.memory:
-        raise ResourceError(
-            f"listing {n_pairs:,} pairs needs about {n_pairs * _BYTES_A_PAIR >> 20:,} MiB, more than the "
-            f"{options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead of pairs"
-        )
-
-
-def _require_memory(table: Table, joins: Sequence[Join], options: Options) -> None:
-    """Refuse before the work what would not fit into the memory allowed."""
+def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> None:
+    """Refuse a list of so many pairs, with both rows' compared values and keys, that would not fit."""
     if options.memory is None:
         return
-    encoded = {encoding for join in joins for encoding in encodings(join)}
-    at_once = sorted((plan_of(join).bytes_a_row for join in joins), reverse=True)[: options.threads]
-    needed = table.n_rows * (9 * len(encoded) + sum(at_once)) + int(table.arrow.nbytes)
-    if needed > options.memory:
+    shown = table.select(tuple(dict.fromkeys((*rule.column_names, *options.key)))).arrow
+    needed = n_pairs * (_BYTES_A_PAIR + 2 * int(shown.nbytes) // max(table.n_rows, 1))
+    held = process_bytes()
+    if held + needed > options.memory:
         raise ResourceError(
-            f"this needs about {needed >> 20:,} MiB (the table itself is {int(table.arrow.nbytes) >> 20:,} MiB), more "
-            f"than the {options.memory >> 20:,} MiB allowed; allow more memory, take fewer threads, or use Spark"
+            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB that the process "
+            f"holds, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead of pairs"
         )
 
 
-def _memo(rules: Sequence[Rule]) -> Memo:
-    return Memo() if len(rules) > 1 else NoMemo()
+def _way(table: Table, joins: Sequence[Join], options: Options) -> Way:
+    """How to work so that it fits into the memory allowed; refuses before the work what would not fit."""
+    kinds = {name: table.kind(name) for join in joins for names, _ in encodings(join) for name in names}
+    held = process_bytes() if options.memory is not None else 0
+    return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows, held)
 
 
 def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:
@@ -300,7 +293,7 @@ def _each(
     table: Table,
     rules: Sequence[Rule],
     options: Options,
-    work: Callable[[Rule, Join], Answer],
+    work: Callable[[Rule, Join, Memo], Answer],
     *,
     prepare: bool = True,
 ) -> list[Answer]:
@@ -308,19 +301,20 @@ def _each(
     for rule in rules:
         table.require(rule)
     joins = [join_of(rule) for rule in rules]
-    _require_memory(table, joins, options)
+    way = _way(table, joins, options)
     if prepare:
         _prepare(table, joins, options)
+    memo = Memo() if way.shares and len(rules) > 1 else NoMemo()
 
     def work_on(place: int) -> Answer:
         try:
-            return work(rules[place], joins[place])
+            return work(rules[place], joins[place], memo)
         except ResourceError as error:
             raise type(error)(f"{render(rules[place])}: {error}") from error
 
-    if len(rules) <= 1 or options.threads == 1:
+    if len(rules) <= 1 or way.n_threads == 1:
         return [work_on(place) for place in range(len(rules))]
-    return on_threads(range(len(rules)), work_on, options.threads)
+    return on_threads(range(len(rules)), work_on, way.n_threads)
 
 
 def split_rows(table: Table, rules: Sequence[Rule], options: Options) -> tuple[Int64Array, Int64Array]:

@@ -46,12 +46,14 @@ def read_table(
     if format is not None and format not in FORMATS:
         raise TableError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
     if os.path.isdir(path):
-        return _read_folder(path, format, encoding, delimiter)
-    _require_file(path)
-    found = format or _format_of(path)
-    if found == "csv":
-        return read_csv(_open_csv(path, encoding, delimiter))
-    return _READERS[found](path)
+        table = _read_folder(path, format, encoding, delimiter)
+    else:
+        _require_file(path)
+        found = format or format_of(path)
+        table = read_csv(_open_csv(path, encoding, delimiter)) if found == "csv" else _READERS[found](path)
+    # What Arrow needed to read is several times the table, and Arrow keeps it for itself.
+    pa.default_memory_pool().release_unused()
+    return table
 
 
 def _require_file(path: str) -> None:
@@ -67,7 +69,7 @@ def _require_file(path: str) -> None:
     raise TableError(f"there is no file {path!r}{hint}")
 
 
-def _format_of(path: str) -> str:
+def format_of(path: str) -> str:
     """By the name of the file; by its first bytes where the name says nothing."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
@@ -94,7 +96,7 @@ def _opened(path: str) -> pa.NativeFile:
 
 def _read_bytes(path: str) -> bytes:
     """All bytes of a file, decompressed if its name says that it is compressed."""
-    compression = _COMPRESSED.get(Path(path).suffix.lower())
+    compression = compression_of(path)
     try:
         with _opened(path) as file:
             if compression is None:
@@ -106,10 +108,20 @@ def _read_bytes(path: str) -> bytes:
         raise TableError(f"{path} cannot be read {what}: {error}; is it complete?") from error
 
 
+def csv_delimiter(path: str, given: str | None) -> str | None:
+    """The delimiter that was given, or the one that the file's name says; None to look for it in the header."""
+    if given is None and any(suffix.lower() in (".tsv", ".tab") for suffix in Path(path).suffixes):
+        return "\t"
+    return given
+
+
+def compression_of(path: str) -> str | None:
+    """The compression that a file's name says."""
+    return _COMPRESSED.get(Path(path).suffix.lower())
+
+
 def _open_csv(path: str, encoding: str | None, delimiter: str | None) -> CsvFile:
-    if delimiter is None and any(suffix.lower() in (".tsv", ".tab") for suffix in Path(path).suffixes):
-        delimiter = "\t"
-    return open_csv(path, _read_bytes(path), encoding=encoding, delimiter=delimiter)
+    return open_csv(path, _read_bytes(path), encoding=encoding, delimiter=csv_delimiter(path, delimiter))
 
 
 def _read_parquet(path: str) -> pa.Table:
@@ -165,8 +177,8 @@ def _guarded(path: str, what: str, read: Callable[[], pa.Table]) -> pa.Table:
 
 
 def _read_folder(path: str, format: str | None, encoding: str | None, delimiter: str | None) -> pa.Table:
-    files = _files_in(path)
-    formats = {format or _format_of(file) for file in files}
+    files = files_in(path)
+    formats = {format or format_of(file) for file in files}
     if len(formats) > 1:
         raise TableError(f"{path}: the folder mixes {' and '.join(sorted(formats))} files; keep one format in it")
     if formats == {"csv"}:
@@ -175,7 +187,7 @@ def _read_folder(path: str, format: str | None, encoding: str | None, delimiter:
     return _together(files, [reader(file) for file in files])
 
 
-def _files_in(path: str) -> list[str]:
+def files_in(path: str) -> list[str]:
     """The files of a folder by name, without those that begin with a dot or an underscore."""
     names = [name for name in sorted(os.listdir(path)) if not name.startswith((".", "_"))]
     folders = [name for name in names if os.path.isdir(os.path.join(path, name))]

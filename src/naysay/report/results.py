@@ -56,12 +56,14 @@ def write_results(table: Table, report: Report, options: local.Options, wanted: 
 def conflict_table(table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]) -> pa.Table:
     """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns."""
     rows = np.unique(np.concatenate([np.empty(0, np.int64), *conflicts]))
-    broken: list[list[str]] = [[] for _ in rows]
-    for rule, found in zip(rules, conflicts, strict=True):
-        for place in np.searchsorted(rows, found).tolist():
-            broken[place].append(title(rule))
+    # For each row the rules that it breaks, in their order: a stable sort of all (rule, row) by row.
+    places = np.searchsorted(rows, np.concatenate([np.empty(0, np.int64), *conflicts]))
+    numbers = np.repeat(np.arange(len(rules)), [found.size for found in conflicts])
+    titles = pa.array([title(rule) for rule in rules], pa.string())
+    starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=rows.size))))
+    broken = pa.LargeListArray.from_arrays(starts, titles.take(pa.array(numbers[np.argsort(places, kind="stable")])))
     taken = table.take(rows)
-    columns = [pa.array(rows, pa.int64()), pa.array(broken, pa.list_(pa.string())), *taken.columns]
+    columns = [pa.array(rows, pa.int64()), broken.cast(pa.list_(pa.string())), *taken.columns]
     return pa.table(columns, names=["naysay_row", "naysay_rules", *taken.column_names])
 
 

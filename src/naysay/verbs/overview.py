@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
 from naysay.verbs.result import ColumnFacts, RowConflicts
@@ -32,32 +35,45 @@ class Conflicts:
     counts: Int64Array
 
 
+class Tally:
+    """The conflicts of all rows over the rules of a check, a bit a row and rule. Threads may add rules at once."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.totals = np.zeros(n_rows, np.int64)
+        self._bits: dict[int, NDArray[np.uint8]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, rule: Rule, conflicts: Conflicts) -> None:
+        broken = np.zeros(self.totals.size, np.bool_)
+        broken[conflicts.rows] = True
+        with self._lock:
+            self.totals[conflicts.rows] += conflicts.counts
+            self._bits[id(rule)] = np.packbits(broken)
+
+    def breaks(self, row: int, rule: Rule) -> bool:
+        """Whether a row is in conflict with a rule that was added."""
+        return bool(self._bits[id(rule)][row >> 3] >> (7 - (row & 7)) & 1)
+
+
 def busiest_rows(
-    table: Table, key: Sequence[str], conflicts: Sequence[Conflicts]
+    table: Table, key: Sequence[str], rules: Sequence[Rule], tally: Tally
 ) -> tuple[int, tuple[RowConflicts, ...]]:
     """How many rows are in conflict, and the twenty that are so most often over all rules."""
-    if not any(found.rows.size for found in conflicts):
+    in_conflict = np.flatnonzero(tally.totals)
+    if not in_conflict.size:
         return 0, ()
-    totals = np.zeros(table.n_rows, np.int64)
-    for found in conflicts:
-        totals[found.rows] += found.counts
-    n_conflict = int(np.count_nonzero(totals))
     # Of rows in as many conflicts the first: a stable sort of the negated numbers.
-    busiest = np.argsort(-totals, kind="stable")[: min(_N_BUSIEST, n_conflict)]
+    order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
+    busiest = in_conflict[order]
     names = table.select(key).take(busiest).to_pylist() if key else [{"row": int(row)} for row in busiest]
-    return n_conflict, tuple(
+    return int(in_conflict.size), tuple(
         RowConflicts(
             name,
-            int(totals[row]),
-            tuple(place for place, found in enumerate(conflicts) if _contains(found.rows, int(row))),
+            int(tally.totals[row]),
+            tuple(place for place, rule in enumerate(rules) if tally.breaks(int(row), rule)),
         )
         for name, row in zip(names, busiest, strict=True)
     )
-
-
-def _contains(rows: Int64Array, row: int) -> bool:
-    place = int(np.searchsorted(rows, row))
-    return place < rows.size and int(rows[place]) == row
 
 
 def facts(table: Table) -> tuple[ColumnFacts, ...]:
