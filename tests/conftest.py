@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ _CHECKS = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=_CHECKS)
 settings.register_profile("soak", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=_CHECKS)
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
+
+# A shell starts background jobs with the interrupt ignored, and so would all that they start; tests send interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
