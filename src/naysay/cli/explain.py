@@ -99,7 +99,7 @@ def _locally(request: Request, waiting: Waiting) -> tuple[list[Explained], int |
     rules = request.rules(table.names)
     for rule in rules:
         table.require(rule)
-    return explained(rules, table.n_rows), table.n_rows
+    return explained(rules, table), table.n_rows
 
 
 def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[Explained], int | None]:

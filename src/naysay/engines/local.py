@@ -272,8 +272,8 @@ def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> N
     held = process_bytes()
     if held + needed > options.memory:
         raise ResourceError(
-            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB that the process "
-            f"holds, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead of pairs"
+            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB of the process "
+            f"already, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters, not pairs"
         )
 
 

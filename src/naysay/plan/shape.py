@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from naysay.plan.join import Join, Match, Order
@@ -19,30 +18,31 @@ class Plan:
     violations: str
     remove: str
     cost: str
-    bytes_a_row: int
 
 
 _LIST = "tree of zones over the right rows, output-sensitive"
 _INTERVAL = "interval from a greedy matching"
 
 PLANS = (
-    Plan("filter", "one row", "filter", "filter", "filter", "exact: the rows themselves", "O(n)", 16),
+    Plan("filter", "one row", "filter", "filter", "filter", "exact: the rows themselves", "O(n)"),
     Plan("key", "key only", "first repeated key", "sum of group products", "groups", "exact: all but one of a key",
-         "O(n)", 64),
+         "O(n)"),
     Plan("dependency", "key, one differs", "least against greatest value of each key",
-         "group products minus equal products", "groups by value", "exact: all but the commonest value", "O(n)", 96),
-    Plan("differs", "key, m differs", "as count", "inclusion and exclusion over the 2^m sets of equalities", _LIST,
-         _INTERVAL, "O(2^m n)", 128),
+         "group products minus equal products", "groups by value", "exact: all but the commonest value", "O(n)"),
+    Plan("differs", "key, m differs", "as count",
+         "all pairs minus those that agree, column by column; small groups compared as bits", _LIST,
+         _INTERVAL, "a row of a group of g: at most O(2^m), at most O(g m / 64)"),
     Plan("one order", "key, one order", "as count", "sort, then merge", _LIST,
-         "exact: all but the commonest value", "O(n log n)", 128),
+         "exact: all but the commonest value", "O(n log n)"),
     Plan("two orders", "key, two orders", "sort, then a sweep with the running extremum",
          "sort, then a sweep with a Fenwick tree", _LIST, "exact: all but the longest monotone subsequence",
-         "O(n log n)", 160),
-    Plan("many orders", "key, k orders", "as count", "divide and conquer over one order after the other", _LIST,
-         _INTERVAL, "O(n log^(k-1) n)", 192),
+         "O(n log n)"),
+    Plan("many orders", "key, k orders", "as count",
+         "divide and conquer over one order after the other; small groups compared as bits", _LIST,
+         _INTERVAL, "a row of a group of g: at most O(log^(k-1) g), at most O(g k / 64)"),
     Plan("mixed", "key, k orders, m differs", "as count",
-         "inclusion and exclusion over the disequalities, each term as for its orders", _LIST, _INTERVAL,
-         "O(2^m n log^(k-1) n)", 192),
+         "all pairs in order minus those that agree, column by column; small groups compared as bits", _LIST, _INTERVAL,
+         "a row of a group of g: at most O(2^m log^(k-1) g), at most O(g (k + m) / 64)"),
 )  # fmt: skip
 _BY_NAME = {plan.name: plan for plan in PLANS}
 
@@ -70,13 +70,3 @@ def _is_mirror(join: Join) -> bool:
     parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
     filters = {predicate.swapped() for predicate in join.left_filter}
     return all(part.left == part.right for part in parts) and filters == set(join.right_filter)
-
-
-def estimated_seconds(join: Join, n_rows: int) -> float:
-    """A rough time for an exact count in memory on one core, encoding included."""
-    n_columns = 1 + len(join.key) + len(join.order) + len(join.differs)
-    encoding = 15e-9 * n_columns * n_rows
-    levels = max(math.log2(max(n_rows, 2)), 1.0)
-    n_orders = len(join.order)
-    a_row = (10e-9, 60e-9, 60e-9 + 4e-9 * levels)[n_orders] if n_orders < 3 else 3e-9 * levels ** (n_orders - 1)
-    return encoding + 2.0 ** len(join.differs) * a_row * n_rows

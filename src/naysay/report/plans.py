@@ -11,11 +11,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from naysay.engines.local_memory import Way, bytes_a_row
+from naysay.plan.bind import bind, encodings
 from naysay.plan.join import Join, Match, Order, join_of
-from naysay.plan.shape import Plan, estimated_seconds, plan_of
+from naysay.plan.shape import Plan, plan_of
 from naysay.report.terminal import print_trimmed
 from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
-from naysay.rule import Rule, describe, render, render_predicate
+from naysay.rule import Nulls, Rule, describe, render, render_predicate
+from naysay.table import Table as Data
+from naysay.table.kind import Kind
+from naysay.verbs.estimate import check_seconds
+
+# Nanoseconds to encode a value.
+_ENCODE, _ENCODE_TEXT = 15.0, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +49,32 @@ ROUTES = {
 }
 
 
-def explained(rules: Sequence[Rule], n_rows: int | None) -> list[Explained]:
-    """The plan of each rule, with a rough time on one core and memory beside the table where n_rows is known."""
+def explained(rules: Sequence[Rule], data: Data | None) -> list[Explained]:
+    """The plan of each rule, with a time on one core and memory beside the table where there is one.
+
+    Columns are encoded and rows looked at, so that the estimate knows how often they agree.
+    """
     found = []
     for rule in rules:
         join = join_of(rule)
-        plan = plan_of(join)
-        seconds = None if n_rows is None else estimated_seconds(join, n_rows)
-        n_bytes = None if n_rows is None else n_rows * (9 * len(rule.column_names) + plan.bytes_a_row)
-        found.append(Explained(rule, join, plan, seconds, n_bytes))
+        seconds = None if data is None else _seconds(data, join)
+        n_bytes = None if data is None else _bytes(data, join)
+        found.append(Explained(rule, join, plan_of(join), seconds, n_bytes))
     return found
+
+
+def _seconds(data: Data, join: Join) -> float:
+    encoding = sum(
+        _ENCODE_TEXT if data.kind(name) is Kind.TEXT else _ENCODE for names, _ in encodings(join) for name in names
+    )
+    # A filter looks at each row, and at the rows that pass it again.
+    work = _ENCODE * data.n_rows * 1e-9 if join.one_row else check_seconds(bind(data, join, Nulls.SQL))
+    return encoding * data.n_rows * 1e-9 + work
+
+
+def _bytes(data: Data, join: Join) -> int:
+    kinds = {name: data.kind(name) for names, _ in encodings(join) for name in names}
+    return data.n_rows * bytes_a_row([join], kinds, Way(1, shares=False))
 
 
 def parts(join: Join) -> Iterator[tuple[str, str]]:

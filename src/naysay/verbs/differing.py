@@ -27,6 +27,8 @@ from naysay.verbs.partners import add_partners
 
 # Rows alike are taken together where that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7
+# Nanoseconds to find the classes and selectivities, for each row and column.
+_PREPARE = 30.0
 # So few pairs cost less than finding out how to divide them.
 _FEW_PAIRS = 1 << 20
 
@@ -168,8 +170,10 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """About what the partners will take on one core."""
-        return partners_seconds(self.shape, self.n_orders)
+        """About what the partners will take on one core, the preparation included."""
+        n_rows = self.bound.left.n_rows if self.members is None else self.members.size
+        prepared = _PREPARE * n_rows * (1 + self.n_orders + len(self.bound.n_differs))
+        return partners_seconds(self.shape, self.n_orders) + 1e-9 * prepared
 
     def partners(self) -> Int64Array:
         if self.shape.n_pairs:

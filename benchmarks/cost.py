@@ -1,0 +1,67 @@
+"""Rules of many predicates: what they take, beside what `naysay.plan.cost` expects.
+
+    python benchmarks/cost.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from naysay.plan.bind import BoundJoin, Side
+from naysay.verbs.differing import prepare
+from naysay.verbs.partners import partners
+
+MIXED = (2, 2, 2, 50, 300, 5_000, 8_000, 20_000, 100, 30, 200_000, 1_000)
+WIDE = 100_000
+
+# Rows, keys, the values of each order, the values of each column that must differ.
+CASES: dict[str, tuple[int, int, tuple[int, ...], tuple[int, ...]]] = {
+    "12 differs, mixed, keys": (200_000, 50, (), MIXED),
+    "12 differs, mixed": (200_000, 1, (), MIXED),
+    "12 differs, mixed, keys, 1M": (1_000_000, 50, (), MIXED),
+    "12 differs, mixed, 1M": (1_000_000, 1, (), MIXED),
+    "12 differs of 2": (200_000, 1, (), (2,) * 12),
+    "12 differs of 4": (200_000, 1, (), (4,) * 12),
+    "12 differs of 30": (200_000, 1, (), (30,) * 12),
+    "32 differs of 4": (200_000, 1, (), (4,) * 32),
+    "1 order, 6 differs": (200_000, 50, (WIDE,), MIXED[1:7]),
+    "2 orders, 6 differs": (200_000, 50, (WIDE,) * 2, MIXED[1:7]),
+    "3 orders, 4 differs": (100_000, 50, (WIDE,) * 3, MIXED[1:5]),
+    "6 orders, 20 differs of 4": (200_000, 1, (1_000,) * 6, (4,) * 20),
+    "3 orders": (100_000, 1, (WIDE,) * 3, ()),
+    "4 orders": (50_000, 1, (WIDE,) * 4, ()),
+    "6 orders": (300_000, 1, (WIDE,) * 6, ()),
+}
+
+
+def bound_of(n_rows: int, n_keys: int, orders: tuple[int, ...], differs: tuple[int, ...]) -> BoundJoin:
+    rng = np.random.default_rng(n_rows)
+    side = Side(
+        np.arange(n_rows),
+        rng.integers(0, n_keys, n_rows),
+        tuple(rng.integers(0, n, n_rows) for n in orders),
+        tuple(rng.integers(0, n, n_rows) for n in differs),
+    )
+    return BoundJoin(side, side, n_keys, differs, False, True, False)
+
+
+def main() -> None:
+    for n_orders in (0, 3):
+        partners(bound_of(2_000, 3, (9,) * n_orders, (3,) * 4))
+        partners(bound_of(100_000, 1, (90_000,) * n_orders, (3,)))
+    for name, case in CASES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
+        bound = bound_of(*case)
+        expected = prepare(bound).seconds
+        start = time.process_time()
+        partners(bound)
+        seconds = time.process_time() - start
+        print(f"{name:30} {seconds:8.2f} s, expected {expected:8.2f} s, {seconds / expected:5.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
