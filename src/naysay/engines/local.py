@@ -272,7 +272,7 @@ def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> N
     held = process_bytes()
     if held + needed > options.memory:
         raise ResourceError(
-            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB of the process "
+            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB in use "
             f"already, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters, not pairs"
         )
 
