@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -81,12 +82,12 @@ class Evolver:
             self._load(state)
             return
         table = to_arrow(frame)
-        method = choose_method(method, table.num_rows, error)
-        settings = Settings(_key(key), float(error), _nulls(nulls), max_predicates, method)
+        chosen = choose_method(method, table.num_rows, error)
+        settings = Settings(_key(key), float(error), _nulls(nulls), max_predicates, chosen)
         if not isinstance(space, Space):
             space = build_space(from_frame(table), columns, scope_of(space, cross=True))
         table = table if settings.key else numbered(table, 0)
-        self._start(table, settings, space)
+        self._start(table, settings, space, may_change=method == "auto")
         if state is not None:
             self._save(state)
 
@@ -213,11 +214,11 @@ class Evolver:
             self._store.snapshot(whole_parts(self._relation, self._method.arrays()))
             self._kept_fields, self._kept_schema = self._relation.fields, self._relation.layout.schema
 
-    def _start(self, table: pa.Table, settings: Settings, space: Space) -> None:
+    def _start(self, table: pa.Table, settings: Settings, space: Space, *, may_change: bool) -> None:
         layout = layout_of(table, settings.columns)
-        self._settings = settings
         self._relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
-        self._method = make_method(self._relation, settings, self._n_threads)
+        self._method = make_method(self._relation, settings, self._n_threads, may_change=may_change)
+        self._settings = replace(settings, method=self._method.name)
 
     def _save(self, state: str | os.PathLike[str]) -> None:
         """Begin a state."""

@@ -25,12 +25,20 @@ def choose_method(method: str, n_rows: int, error: float) -> str:
     return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"
 
 
-def make_method(relation: Relation, settings: Settings, n_threads: int) -> Method:
-    """Find the rules of a relation, ready to keep them current."""
+def make_method(relation: Relation, settings: Settings, n_threads: int, *, may_change: bool = False) -> Method:
+    """Find the rules of a relation, ready to keep them current; by all pairs, where `may_change`, if that is cheaper."""
     if settings.method == "selective":
         from naysay.discover.evolve.selective import Selective
+        from naysay.discover.selective import TooManyChecks
 
-        return Selective(relation, settings, n_threads)
+        try:
+            return Selective(relation, settings, n_threads, may_leave=may_change)
+        except TooManyChecks:
+            return Counting(relation, settings, n_threads)
+    if settings.method == "incdc":
+        from naysay.discover.evolve.incdc.method import IncDC
+
+        return IncDC(relation, settings, n_threads)
     return Counting(relation, settings, n_threads)
 
 
@@ -41,4 +49,8 @@ def restored_method(found: Restored, n_threads: int) -> Method:
         from naysay.discover.evolve.selective import Selective
 
         return Selective.restored(*arguments)
+    if found.settings.method == "incdc":
+        from naysay.discover.evolve.incdc.method import IncDC
+
+        return IncDC.restored(*arguments)
     return Counting.restored(*arguments)

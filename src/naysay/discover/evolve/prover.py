@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from naysay.discover.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
@@ -64,14 +66,20 @@ class Prover(_Selective):
         self.settled = list(known.masks)
         self.verified = {to_int(cover) for cover in problem.vertices.once(proven)}
 
-    def begin(self) -> None:
-        """Evidence to start from: random rows, so often that common edges have several pairs, and selective columns."""
+    def begin(self, masks: Sequence[int] = ()) -> None:
+        """Evidence to start from: random rows, so often that common edges have several pairs, and selective sets.
+
+        The sets are those given, else single columns.
+        """
         rng = np.random.default_rng(0)
         n_sample = min(self._rows.n_rows, SAMPLE_ROWS)
         for _ in range(3):
             places = np.sort(rng.choice(self._rows.n_rows, n_sample, replace=False))
             self._learn_seen(self._see(places, list(triangle(n_sample))))
         left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * self._rows.n_rows)
+        for mask in masks:
+            self.enumerate(mask)
+            left = -1
         for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in self.costs.single_masks()):
             if n_pairs > left:
                 break

@@ -62,7 +62,8 @@ class Relation:
     """A table under change. A row has a key, a slot that goes with the key, a place among the sides, and a serial
     number of its own, which no other row ever gets: an update is another row.
 
-    `fields` may change with any batch, see `Fields`. Nothing an answer shows changes before `commit`.
+    `fields` may change with any batch, see `Fields`, and `version` where codes or places of rows do. Nothing an answer
+    shows changes before `commit`.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Relation:
         codes = self._encode_all(rows)
         self.fields = fields or fields_of(space, nulls, _with_null(n_nulls(codes)), chances_of(codes, space))
         self.next_serial = 0
+        self.version = 0
         self._n_rows = 0
         self._place(slots, codes, np.arange(slots.size) if serials is None else serials)
         self._nulls = n_nulls(codes)
@@ -114,6 +116,16 @@ class Relation:
     def sides(self) -> Sides:
         """All rows that stand."""
         return Sides(self._left, self._right, self._serials[: self._n_rows])
+
+    def column_codes(self, rows: Sides) -> dict[str, Int64Array]:
+        """The codes of some rows by column; they mean nothing once `version` has changed."""
+        found: dict[str, Int64Array] = {}
+        for number, field in enumerate(self.fields.layout.fields):
+            comparison = field.comparison
+            if not comparison.within_row:
+                found[comparison.left.name] = rows.left[number, : rows.n_rows].astype(np.int64)
+                found[comparison.right.name] = rows.right[number, : rows.n_rows].astype(np.int64)
+        return found
 
     def layout_after(self, batch: Batch) -> tuple[CodeLayout, frozenset[str]]:
         """The layout for edges once a batch is in, and the columns that hold a null then."""
@@ -217,6 +229,7 @@ class Relation:
 
     def _place(self, slots: Int64Array, codes: Codes, serials: Int64Array) -> None:
         """Lay out rows in places from 0 on, with a little room beyond."""
+        self.version += 1
         n_rows = slots.size
         room = n_rows + n_rows // 8 + 64
         self._left = np.zeros((self.fields.n_lines, room), np.int32)

@@ -8,8 +8,9 @@ pair that breaks one is learnt, and so on, as in `discover.selective`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,16 +21,22 @@ from naysay.discover.evolve.delta import Seen, evidence_of
 from naysay.discover.evolve.edges import edge_of_each
 from naysay.discover.evolve.fields import converted
 from naysay.discover.evolve.known import Known, Open, agreeing
-from naysay.discover.evolve.method import Arrays, Broken, Step, pairs_breaking
-from naysay.discover.evolve.prover import Prover, nothing_known
+from naysay.discover.evolve.method import NOBODY, Arrays, Broken, Step, pairs_breaking
+from naysay.discover.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.discover.evolve.relation import Batch, Relation, Sides
 from naysay.discover.evolve.settings import Settings
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.problem import Answer, Problem, finished
 from naysay.discover.result import Rules
-from naysay.discover.vertices import UInt64Array, edges_of, sorted_unique, vertices_of
+from naysay.discover.vertices import UInt64Array, edges_of, sorted_unique, to_int, vertices_of
 from naysay.discover.work import Clock
 from naysay.table.codes import BoolArray
+
+# A batch of more rows than this, of a table for which that matters, costs more by its pairs than rules from scratch.
+_RESTART_ROWS = 9_000
+_MIN_PAIRS = 1 << 28
+# A pair that is known to exist is sought for as long as it takes.
+_LONG = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +44,17 @@ class SelectiveStep:
     rules: Rules
     before: Known
     known: Known
-    came: Seen
+    came: Seen | None
+    find: Callable[[UInt64Array], Broken] | None = None
 
     @property
     def covers(self) -> UInt64Array:
         return self.known.covers
 
     def broken(self, covers: UInt64Array) -> Broken:
+        if self.came is None:
+            assert self.find is not None
+            return self.find(covers)
         return pairs_breaking(covers, self.came, self.known.shape, self.known.vertices)
 
     def arrays(self) -> Arrays:
@@ -90,13 +101,24 @@ class Selective:
         layout = self._relation.fields.layout
         shape, _ = self._relation.layout_after(batch)
         before = self._laid_out(layout)
-        if vertices_of(self._relation.space, shape) != before.vertices:
-            known = self._begin(batch.after(), shape)
-            _, came = evidence_of(batch, layout, self._n_threads)
-            return SelectiveStep(self._shown(known), self.known, known, came)
+        same = vertices_of(self._relation.space, shape) == before.vertices
+        n_after = batch.stay.n_rows + batch.fresh.n_rows
+        if not same or batch.n_pairs > max(_MIN_PAIRS, _RESTART_ROWS * n_after):
+            seed = replace(before, open=before.open.without_rows(batch.gone.serials)) if same else None
+            rows = batch.after()
+            known = self._begin(rows, shape, seed)
+            return SelectiveStep(self._shown(known), self.known, known, None, partial(self._find, known, rows))
         gone, came = evidence_of(batch, layout, self._n_threads)
         known, fresh = self._advanced(replace(before, shape=shape), batch, gone, came)
         return SelectiveStep(self._shown(known), self.known, known, came.take(np.flatnonzero(fresh)))
+
+    def _find(self, known: Known, rows: Sides, covers: UInt64Array) -> Broken:
+        """For each cover a pair of rows that breaks its rule, by way of the verifier."""
+        verifier = RankedVerifier(self._problem(rows, known.shape).outcomes, known.vertices)
+        found = [verifier.find(to_int(cover), _LONG) for cover in covers]
+        left = [NOBODY if pair is None else rows.serials[pair[0]] for pair in found]
+        right = [NOBODY if pair is None else rows.serials[pair[1]] for pair in found]
+        return Broken(np.array(left, np.int64), np.array(right, np.int64))
 
     def adopt(self, step: Step) -> None:
         assert isinstance(step, SelectiveStep)
@@ -167,13 +189,15 @@ class Selective:
             changes.append(Evidence(here.codes, sign * here.counts))
         return summed(before.settled, changes)
 
-    def _begin(self, rows: Sides, shape: Layout, *, may_leave: bool = False) -> Known:
-        """Find all rules of some rows."""
+    def _begin(self, rows: Sides, shape: Layout, seed: Known | None = None, *, may_leave: bool = False) -> Known:
+        """Find all rules of some rows; a seed knows edges of some of them, and which sets were worth counting."""
         problem = self._problem(rows, shape)
-        nothing = nothing_known(problem, self._relation.fields.layout, shape)
-        prover = Prover(problem, rows, nothing, nothing.covers[:0])
+        known = nothing_known(problem, self._relation.fields.layout, shape)
+        if seed is not None:
+            known = replace(known, open=seed.open.take(seed.open.witnessed))
+        prover = Prover(problem, rows, known, known.covers[:0])
         if rows.n_rows:
-            prover.begin()
+            prover.begin(seed.masks if seed is not None else ())
         return prover.prove(may_leave=may_leave)
 
     def _proven(self, known: Known, rows: Sides, proven: UInt64Array) -> Known:

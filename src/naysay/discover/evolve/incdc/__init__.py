@@ -1,0 +1,5 @@
+"""IncDC: the method of Qian, Li, Tan, Ran and Ma, Incremental discovery of denial constraints, VLDB Journal 32, 2023.
+
+Inserts alone. Indexes over the rows, chosen to serve every known rule, fetch the pairs that may break one; their
+evidence breaks rules, which are extended. `chains` has sections 5 and 6, `select` section 7, `inversion` section 8.
+"""

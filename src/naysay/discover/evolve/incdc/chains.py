@@ -1,0 +1,185 @@
+"""Indexes for two inequality comparisons (sections 5 and 6), for equality, and for one inequality (section 7).
+
+A row is an integer; values are integers that order as the column does. What the paper writes A^op is a Mark: a column
+and an operator, A^op(t, s) meaning t.A op s.A. Where the paper keeps each sorted structure in a skip list (6.4) this
+keeps arrays and searches them by halving: the same comparisons, without the pointers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from naysay.rule.model import Op
+
+Value = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A column with one of < <= > >=."""
+
+    name: str
+    op: Op
+
+    @property
+    def sign(self) -> int:
+        """Along a sorted structure a column ascends for > and >=, and descends for < and <=."""
+        return 1 if self.op in (Op.GT, Op.GE) else -1
+
+    @property
+    def reversed(self) -> Mark:
+        """The mark that runs the other way, as strict as this one."""
+        return Mark(self.name, self.op.flipped)
+
+
+@dataclass(slots=True)
+class Chain:
+    """A sorted structure: rows that ascend in both keys (values times the signs of their marks)."""
+
+    first: list[int] = field(default_factory=list)
+    second: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def insert(self, place: int, first: int, second: int) -> None:
+        self.first.insert(place, first)
+        self.second.insert(place, second)
+
+
+class ChainIndex:
+    """Index(A^op1, B^op2) of section 5.2: chains such that of two rows the later one satisfies both marks.
+
+    Rows equal in both columns stand together behind one of them. `rank` is the number of chains.
+    """
+
+    def __init__(self, one: Mark, two: Mark, value_one: Sequence[int], value_two: Sequence[int]) -> None:
+        """Algorithm OptIndex (6.1): the fewest chains there can be. O(n log n).
+
+        The values are those of all rows, row by row.
+        """
+        self.marks = (one, two)
+        self.chains: list[Chain] = []
+        self._equal: dict[tuple[int, int], list[int]] = {}
+        for row, key in enumerate(zip(value_one, value_two, strict=True)):
+            self._equal.setdefault((one.sign * key[0], two.sign * key[1]), []).append(row)
+        # Where A must differ, rows of one A come in descending B, so that no two of them join one chain.
+        tie = -1 if one.op.is_strict else 1
+        lasts: list[tuple[int, int]] = []
+        for first, second in sorted(self._equal, key=lambda key: (key[0], tie * key[1])):
+            place = (bisect_left if two.op.is_strict else bisect_right)(lasts, second, key=lambda last: last[0]) - 1
+            number = lasts.pop(place)[1] if place >= 0 else len(self.chains)
+            if place < 0:
+                self.chains.append(Chain())
+            chain = self.chains[number]
+            chain.insert(len(chain), first, second)
+            insort(lasts, (second, number))
+
+    @property
+    def rank(self) -> int:
+        return len(self.chains)
+
+    def fetch(self, one: int, two: int, wanted: tuple[Mark, Mark]) -> tuple[list[int], list[int]]:
+        """Algorithm Fetch: of a row s with these values, T = rows t with s op t in both marks, and those with t op s.
+
+        `wanted` are the marks asked for: the index's own or stricter ones, or with the second one turned (6.2).
+        """
+        return self.rows_after(one, two, wanted, before=True), self.rows_after(one, two, wanted, before=False)
+
+    def rows_after(self, one: int, two: int, wanted: tuple[Mark, Mark], *, before: bool) -> list[int]:
+        """The rows t with wanted(t, s) in both marks where s has these values; with wanted(s, t) where `before`.
+
+        Algorithm Fetch+ (5.3) asks this of an index with values of other columns.
+        """
+        key_one, key_two = self.marks[0].sign * one, self.marks[1].sign * two
+        turned = wanted[1].sign != self.marks[1].sign
+        found: list[int] = []
+        for chain in self.chains:
+            # Positions up to which the chain stays at or below the row's keys, first with, then without equal ones.
+            low_one, high_one = bisect_left(chain.first, key_one), bisect_right(chain.first, key_one)
+            low_two, high_two = bisect_left(chain.second, key_two), bisect_right(chain.second, key_two)
+            above_one = high_one if wanted[0].op.is_strict else low_one
+            below_one = low_one if wanted[0].op.is_strict else high_one
+            above_two = high_two if wanted[1].op.is_strict else low_two
+            below_two = low_two if wanted[1].op.is_strict else high_two
+            if before:
+                start, stop = (above_two, below_one) if turned else (0, min(below_one, below_two))
+            else:
+                start, stop = (above_one, below_two) if turned else (max(above_one, above_two), len(chain))
+            for place in range(start, stop):
+                found += self._equal[chain.first[place], chain.second[place]]
+        return found
+
+    def insert(self, row: int, one: int, two: int) -> None:
+        """Section 6.3: put a row into the longest chain that has a place for it; a new one if none does."""
+        first, second = self.marks[0].sign * one, self.marks[1].sign * two
+        equal = self._equal.setdefault((first, second), [])
+        equal.append(row)
+        if len(equal) > 1:
+            return
+        best: tuple[int, int, Chain] | None = None
+        for chain in self.chains:
+            place = self._place(chain, first, second)
+            if place is not None and (best is None or len(chain) > best[0]):
+                best = len(chain), place, chain
+        if best is None:
+            best = 0, 0, Chain()
+            self.chains.append(best[2])
+        best[2].insert(best[1], first, second)
+
+    def _place(self, chain: Chain, first: int, second: int) -> int | None:
+        """Where new keys stand in a chain; None where the two columns disagree about it."""
+        place = bisect_left(chain.first, first)
+        if self.marks[0].op.is_strict:
+            if place < len(chain.first) and chain.first[place] == first:
+                return None
+        else:
+            # Among rows of one A the place is given by B.
+            place = bisect_left(chain.second, second, place, bisect_right(chain.first, first))
+        strict = self.marks[1].op.is_strict
+        if place > 0 and not (chain.second[place - 1] < second or (not strict and chain.second[place - 1] == second)):
+            return None
+        if place < len(chain) and not (
+            second < chain.second[place] or (not strict and second == chain.second[place])
+        ):
+            return None
+        return place
+
+
+class EqualityIndex:
+    """Index(A^=): rows by value."""
+
+    def __init__(self, name: str, values: Iterable[int]) -> None:
+        self.name = name
+        self._rows: dict[int, list[int]] = {}
+        for row, value in enumerate(values):
+            self.insert(row, value)
+
+    def fetch(self, value: int) -> list[int]:
+        return self._rows.get(value, [])
+
+    def insert(self, row: int, value: int) -> None:
+        self._rows.setdefault(value, []).append(row)
+
+
+class SortedIndex:
+    """Rows in the order of one column, for rules of a single inequality."""
+
+    def __init__(self, name: str, values: Sequence[int]) -> None:
+        self.name = name
+        order = sorted(range(len(values)), key=lambda row: values[row])
+        self._values = [values[row] for row in order]
+        self._rows = order
+
+    def fetch(self, value: int, op: Op) -> list[int]:
+        """The rows t with t.A op value."""
+        if op in (Op.LT, Op.LE):
+            return self._rows[: (bisect_left if op is Op.LT else bisect_right)(self._values, value)]
+        return self._rows[(bisect_right if op is Op.GT else bisect_left)(self._values, value) :]
+
+    def insert(self, row: int, value: int) -> None:
+        place = bisect_right(self._values, value)
+        self._values.insert(place, value)
+        self._rows.insert(place, row)
