@@ -27,4 +27,25 @@ ROWS: tuple[Row, ...] = (
         "all laws hold",
         "soak.laws",
     ),
+    Row(
+        "corners",
+        "edges of blocks, codes and keys of all widths, counts beyond 32 and 64 bits, keys all equal or all distinct",
+        500,
+        "exact, or an overflow error by name",
+        "soak.corners",
+    ),
+    Row(
+        "bad-rules",
+        "the corpus of texts that are no rules, then 200 mutated rules a seed",
+        10_500,
+        "RuleError with line, column and message within 50 ms, or a rule that reads back",
+        "soak.bad_rules",
+    ),
+    Row(
+        "bad-tables",
+        "a corpus of files that are hard to read, each with its meaning or message; then sound files, damaged",
+        5_000,
+        "the meaning, or an error with file, line, column and value; from damage a table or an error",
+        "soak.bad_tables",
+    ),
 )

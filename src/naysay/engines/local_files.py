@@ -50,7 +50,7 @@ def read_table(
     else:
         _require_file(path)
         found = format or format_of(path)
-        table = read_csv(_open_csv(path, encoding, delimiter)) if found == "csv" else _READERS[found](path)
+        table = read_csv(_open_csv(path, encoding, delimiter)) if found == "csv" else _whole(path, _READERS[found])
     # What Arrow needed to read is several times the table, and Arrow keeps it for itself.
     pa.default_memory_pool().release_unused()
     return table
@@ -166,14 +166,33 @@ _READERS: dict[str, Callable[[str], pa.Table]] = {
 }
 
 
+def _whole(path: str, read: Callable[[str], pa.Table]) -> pa.Table:
+    """A table whose inside was looked at: a reader takes lengths, places and text as they stand in the file."""
+    table = read(path)
+    for place, column in enumerate(table.columns):
+        try:
+            name = repr(table.field(place).name)
+            column.validate(full=True)
+        except UnicodeDecodeError:
+            raise TableError(f"{path}: the name of column {place + 1} is no UTF-8 text; is the file damaged?") from None
+        except pa.ArrowInvalid as error:
+            what = f"column {name} holds what it cannot: {_first_line(error)}"
+            raise TableError(f"{path}: {what}; is the file damaged?") from error
+    return table
+
+
 def _guarded(path: str, what: str, read: Callable[[], pa.Table]) -> pa.Table:
     if os.path.getsize(path) == 0:
         raise TableError(f"{path}: the file is empty")
     try:
         return read()
     except (OSError, ValueError, pa.ArrowException) as error:
-        first = (str(error).splitlines() or [""])[0]
+        first = _first_line(error)
         raise TableError(f"{path} cannot be read as {what}: {first}; is it complete, and is its name right?") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def _read_folder(path: str, format: str | None, encoding: str | None, delimiter: str | None) -> pa.Table:
@@ -184,7 +203,7 @@ def _read_folder(path: str, format: str | None, encoding: str | None, delimiter:
     if formats == {"csv"}:
         return _read_csv_folder([_open_csv(file, encoding, delimiter) for file in files])
     reader = _READERS[formats.pop()]
-    return _together(files, [reader(file) for file in files])
+    return _together(files, [_whole(file, reader) for file in files])
 
 
 def files_in(path: str) -> list[str]:

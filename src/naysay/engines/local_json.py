@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from naysay.engines.local_csv import as_utf8
 from naysay.errors import TableError
 
 _EXACT = float(1 << 53)
+_PIECE = 1 << 20
 _TYPE_NAMES = {bool: "boolean", int: "number", float: "number", str: "text", dict: "object", list: "list"}
 
 
@@ -21,6 +23,9 @@ def read_json_lines(path: str, data: bytes) -> pa.Table:
     data = as_utf8(path, data, None)
     if not data.strip():
         raise TableError(f"{path}: the file is empty; JSON lines hold one object a line")
+    if not _is_utf8(data):
+        # Arrow takes names and values for text without looking.
+        raise _located(path, data) or TableError(f"{path}: the file is not UTF-8; JSON is UTF-8")
     table = _parse(path, data, {})
     exact: dict[str, pa.DataType] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -29,6 +34,19 @@ def read_json_lines(path: str, data: bytes) -> pa.Table:
         elif types.is_floating(column.type) and _only_whole(column):
             exact[name] = pa.decimal128(38, 0)
     return _parse(path, data, exact) if exact else table
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether all of it is, looked at in pieces: text takes up to four times the memory of its bytes."""
+    if data.isascii():
+        return True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE], final=start + _PIECE >= len(data))
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _only_whole(column: pa.ChunkedArray) -> bool:
