@@ -25,6 +25,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,10 +91,17 @@ def _run_apart(arguments: list[str]) -> str:
     """Run Python in a process of its own, so that no Spark session of another test is met; nothing without Spark."""
     if not _has_spark():
         return ""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout + done.stderr
+    # Into a file: a pipe would stay open as long as any process that Spark started.
+    with tempfile.TemporaryFile("w+") as output:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=500, check=False,
+        )  # fmt: skip
+        output.seek(0)
+        text = output.read()
+    assert done.returncode in (0, 1), text
+    assert "Traceback" not in text, text
+    return text
 
 
 def _has_spark() -> bool:
