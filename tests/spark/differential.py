@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import naive
 import pyarrow as pa
-from cases import Case, rows_of
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from samples import PLAIN_FAMILIES
-from strategies import random_rule, random_table
 from tables import to_spark
 
+import naive
+from cases import Case, rows_of
 from naysay.engines import spark as engine
 from naysay.engines.spark_kernels import Sizes
 from naysay.rule.model import Nulls, Rule
+from samples import PLAIN_FAMILIES
+from strategies import random_rule, random_table
 
 # Everything in one task; groups to several tasks; every group of more than four rows cut into blocks.
 IN_ONE_TASK = Sizes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from differential import IN_BLOCKS, IN_ONE_TASK, IN_TASKS, draw, judge_check, judge_counts, judge_lists
 
 

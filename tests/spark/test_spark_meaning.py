@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import naive
 import pyarrow as pa
 import pytest
-from samples import CONSTANTS, PLAIN_FAMILIES, SORTS, array_of
 from tables import to_spark
 
+import naive
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
+from samples import CONSTANTS, PLAIN_FAMILIES, SORTS, array_of
 
 TIMES = tuple(sort for sort in SORTS if str(sort.type) == "time64[us]")
 FAMILIES = {**PLAIN_FAMILIES, "time": TIMES}

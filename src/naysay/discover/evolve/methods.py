@@ -12,21 +12,19 @@ from naysay.errors import UsageError
 if TYPE_CHECKING:
     from naysay.discover.evolve.durable import Restored
 
-# Up to so many rows all pairs are compared at the start: seconds of work, after which any error can be kept current.
-_ALL_PAIRS_ROWS = 60_000
-
-
 def choose_method(method: str, n_rows: int, error: float) -> str:
     """The method to begin with, where "auto" leaves it open."""
     if method not in METHODS:
         raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
-    if method != "auto":
-        return method
-    return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"
+    # A random program was found on which the selective method proves for ever after a restart (seed 500002 of
+    # tests/evolve): it is refused until that is mended, rather than left to hang.
+    if method == "selective":
+        raise UsageError("the selective method of evolve is not ready; take all-pairs, or incdc for inserts alone")
+    return "all-pairs" if method == "auto" else method
 
 
 def make_method(relation: Relation, settings: Settings, n_threads: int, *, may_change: bool = False) -> Method:
-    """Find the rules of a relation, ready to keep them current; by all pairs, where `may_change`, if that is cheaper."""
+    """Find the rules of a relation, ready to keep them current; by all pairs where `may_change` and it is cheaper."""
     if settings.method == "selective":
         from naysay.discover.evolve.selective import Selective
         from naysay.discover.selective import TooManyChecks
