@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from naysay.api import check, clusters, count, split, verify, violations
-    from naysay.discover.evolve.evolver import Evolver
+    from naysay.discovery.evolve.evolver import Evolver
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.rule import Rule, parse, parse_rules, render
     from naysay.watch import Watch
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives. Names are loaded when first used, so that importing naysay costs next to nothing.
 _HOMES = {
-    "Evolver": "naysay.discover.evolve.evolver",
+    "Evolver": "naysay.discovery.evolve.evolver",
     "check": "naysay.api",
     "clusters": "naysay.api",
     "count": "naysay.api",

@@ -146,3 +146,11 @@ def test_prepare_fills_the_cache() -> None:
     assert table.codes("text", ordered=True) is table.codes("text", ordered=True)
     with pytest.raises(RuleError):
         table.prepare([(("number",), True), (("nope",), True)], 2)
+
+
+def test_rows_of_every_text_layout_can_be_taken() -> None:
+    """Polars hands out views, which Arrow does not take rows from."""
+    views = pa.table({"a": pa.array(["x", "x"], pa.string_view()), "b": pa.array([b"1", b"2"], pa.binary_view())})
+    assert Table(views).take(np.array([1, 0])).to_pylist() == [{"a": "x", "b": b"2"}, {"a": "x", "b": b"1"}]
+    lists = pa.table({"a": pa.array([[1], [2, 3]], pa.list_view(pa.int64()))})
+    assert Table(lists).take(np.array([1, 0])).to_pylist() == [{"a": [2, 3]}, {"a": [1]}]

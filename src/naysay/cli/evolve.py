@@ -15,8 +15,8 @@ from naysay.cli.screen import Waiting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.discover.evolve.change import Change, Removed
-    from naysay.discover.evolve.evolver import Evolver
+    from naysay.discovery.evolve.change import Change, Removed
+    from naysay.discovery.evolve.evolver import Evolver
     from naysay.rule.model import Rule
 
 
@@ -69,7 +69,7 @@ def evolve(**given: Any) -> int:
     naysay discover people.csv --key id --state people.rules
     naysay evolve people.rules --insert monday.csv --delete gone.csv
     """
-    from naysay.discover.evolve.evolver import Evolver
+    from naysay.discovery.evolve.evolver import Evolver
 
     request = Request(**given)
     with Waiting(watched=not request.quiet) as waiting:

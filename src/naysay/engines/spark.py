@@ -24,6 +24,7 @@ from naysay.engines.spark_aggregate import (
 )
 from naysay.engines.spark_check import Found, find_all, wanted
 from naysay.engines.spark_conflicts import marked
+from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_identity import identity_of
@@ -40,6 +41,7 @@ from naysay.verbs.result import Removal, Report, RuleResult, SamplePair, Verdict
 _SIZES = Sizes()
 
 
+@errors_of_tasks()
 def count(data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES) -> list[int]:
     """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
     frame = Frame.of(data)
@@ -56,6 +58,7 @@ def count(data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, s
     return [_within_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
 
 
+@errors_of_tasks()
 def verify(
     data: DataFrame, rule: Rule, *, key: Sequence[str] = (), nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
 ) -> Verdict:
@@ -64,6 +67,7 @@ def verify(
     return Verdict(rule, next(iter(report[0].sample), None))
 
 
+@errors_of_tasks()
 def check(
     data: DataFrame,
     rules: Sequence[Rule],
@@ -91,19 +95,22 @@ def check(
     found = find_all(meaning, rest, n_rows, n_sample, sizes) if rest else {}
     shown = samples(meaning, identity, wanted(rest, found), rules, n_sample)
     shown |= {number: (pair,) for number, pair in early.items()}
+    # Rules share their passes over the data, so each has its share of the time.
     seconds = time.perf_counter() - start
+    a_rule = seconds / max(len(rules), 1)
     results = []
     for each, rule in zip(plans, rules, strict=True):
         sample = shown.get(each.number, ())
         if quick and sample:
-            results.append(RuleResult(rule, False, False, None, None, None, sample, _strategy(each), seconds))
+            results.append(RuleResult(rule, False, False, None, None, None, sample, _strategy(each), a_rule))
         else:
-            results.append(_result(rule, each, found[each.number], sample, n_rows, seconds))
+            results.append(_result(rule, each, found[each.number], sample, n_rows, a_rule))
         if progress is not None:
             progress(rule)
     return Report("spark", source, n_rows, frame.names, tuple(results), seconds, identity.description)
 
 
+@errors_of_tasks()
 def violations(
     data: DataFrame,
     rule: Rule,
@@ -143,6 +150,7 @@ def violations(
     return named.toDF("rule", "left", "right", *names)
 
 
+@errors_of_tasks()
 def conflict_rows(
     data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
 ) -> DataFrame:
@@ -150,6 +158,7 @@ def conflict_rows(
     return split(data, rules, nulls=nulls, sizes=sizes)[1]
 
 
+@errors_of_tasks()
 def split(
     data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, sizes: Sizes = _SIZES
 ) -> tuple[DataFrame, DataFrame]:

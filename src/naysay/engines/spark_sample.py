@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_expressions import Meaning
+from naysay.engines.spark_frame import arrow_type
 from naysay.engines.spark_identity import Identity, Naming
 from naysay.engines.spark_pairs import numbered, sorted_by
 from naysay.engines.spark_plan import Route, RulePlan
@@ -47,8 +48,11 @@ class Wanted:
 
 def hashes_of_values(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> list[int]:
     """The hashes by which rows with these values of the rule's columns are found again."""
-    values = pa.concat_tables(tables).combine_chunks()
-    schema = T.StructType([T.StructField(name, meaning.frame.type_of(name)) for name in plan.columns])
+    types = {name: meaning.frame.type_of(name) for name in plan.columns}
+    # Tasks see instants in the zone of the session, and what is collected comes in UTC.
+    arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
+    values = pa.concat_tables([table.cast(arrow) for table in tables]).combine_chunks()
+    schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
     rows = session.createDataFrame(values, schema=schema)
     hashed = rows.select(hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
     found: list[int] = hashed.toArrow().column("hash").to_pylist()

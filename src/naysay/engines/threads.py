@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 
 # Kernels recurse; the stack of a thread is smaller than that of a process on some systems.
 _STACK_BYTES = 64 << 20
+_WAKE_SECONDS = 0.1
 
 
 def interruptibly(work: Callable[[], Answer]) -> Answer:
@@ -40,7 +41,9 @@ def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads:
         pool = _Pool(items, work, min(n_threads, len(items)))
         try:
             pool.start()
-            pool.done.wait()
+            # In short waits: an interrupt that another thread of the process was handed wakes nobody up.
+            while not pool.done.wait(_WAKE_SECONDS):
+                pass
         except BaseException:
             allowance.stop()
             raise

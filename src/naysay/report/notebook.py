@@ -7,6 +7,7 @@ from typing import Any
 
 from naysay.report.words import counted, meaning, printable, rule_text, shown, title
 from naysay.rule.model import Rule
+from naysay.table.plain import plain_values
 from naysay.verbs.result import Report, Verdict, Violations
 
 _N_PAIRS = 5
@@ -31,7 +32,7 @@ def verdict_cell(verdict: Verdict) -> str:
 def violations_cell(violations: Violations) -> str:
     """The first pairs as a table."""
     first = violations.table.slice(0, _N_LISTED)
-    rows = [[shown(value) for value in row] for row in zip(*(c.to_pylist() for c in first.columns), strict=True)]
+    rows = [[shown(value) for value in row] for row in zip(*map(plain_values, first.columns), strict=True)]
     cut = f", the first {len(rows):,}" if len(rows) < violations.total else ""
     return _render(
         "table_cell.html.jinja",

@@ -19,6 +19,7 @@ from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
+from naysay.table.plain import plain_records, plain_values
 from naysay.verbs.result import Report, RuleResult
 
 FORMATS = ("parquet", "csv", "json")
@@ -93,7 +94,7 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
     try:
         return pa.concat_arrays(column.cast(pa.string()).chunks) if column.num_chunks else pa.array([], pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        return pa.array([None if value is None else str(value) for value in plain_values(column)], pa.string())
 
 
 def _write(table: pa.Table, stem: Path, wanted: Wanted) -> None:
@@ -105,4 +106,4 @@ def _write(table: pa.Table, stem: Path, wanted: Wanted) -> None:
     else:
         with path.open("w", encoding="utf-8") as file:
             for batch in table.to_batches():
-                file.writelines(json.dumps(plain(record), allow_nan=False) + "\n" for record in batch.to_pylist())
+                file.writelines(json.dumps(plain(record), allow_nan=False) + "\n" for record in plain_records(batch))

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from naysay.table.plain import plain_values
+
 # A cell that begins so is a formula to a spreadsheet.
 _FORMULA = r"^[=+\-@\t\r]"
 
@@ -41,10 +43,29 @@ def _flat(table: pa.Table) -> pa.Table:
         if pa.types.is_list(field.type):
             table = table.set_column(place, field.name, pc.binary_join(column, "; "))
         elif pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, column.cast(field.type.value_type))
-        elif not _is_plain(field.type):
-            table = table.set_column(place, field.name, pa.array([str(value) for value in column.to_pylist()]))
+            table = table.set_column(place, field.name, _plain_text(column.cast(field.type.value_type)))
+        elif pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, _plain_text(column))
+        elif not _is_plain(field.type) or not _has_text(column):
+            texts = [None if value is None else str(value) for value in plain_values(column)]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     return table
+
+
+def _has_text(column: pa.ChunkedArray) -> bool:
+    """Whether Arrow can write the values: times in a zone that its database lacks it cannot."""
+    if not pa.types.is_timestamp(column.type) or column.type.tz is None:
+        return True
+    try:
+        column.slice(0, 1).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Views as text: neither Arrow's writer nor its functions on text take them."""
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
 def _is_plain(type_: pa.DataType) -> bool:
@@ -57,4 +78,5 @@ def _neutral(column: pa.ChunkedArray) -> pa.ChunkedArray:
     risky = pc.match_substring_regex(column, _FORMULA)
     if not pc.any(risky).as_py():
         return column
-    return pc.if_else(risky, pc.binary_join_element_wise(pa.scalar("'", column.type), column, ""), column)
+    apostrophe, nothing = pa.scalar("'", column.type), pa.scalar("", column.type)
+    return pc.if_else(risky, pc.binary_join_element_wise(apostrophe, column, nothing), column)

@@ -107,7 +107,7 @@ class Table:
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """The given rows, in the given order, as an Arrow table."""
         places = pa.array(rows, type=pa.int64())
-        columns = [_joinable(column).take(places) for column in self.arrow.columns]
+        columns = [_taken(_joinable(column), places) for column in self.arrow.columns]
         return pa.Table.from_arrays(columns, names=list(self.names))
 
     def select(self, names: Sequence[str]) -> Table:
@@ -137,10 +137,26 @@ class Table:
 
 
 def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Arrow cannot bring together dictionaries that hold a null: such a column goes without its dictionary."""
+    """A column that Arrow can take rows from: it cannot bring together dictionaries that hold a null, nor take views.
+
+    Such a column goes without its dictionary, or as plain text.
+    """
     if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
-        return column.cast(column.type.value_type)
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_binary())
     return column
+
+
+def _taken(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
+    try:
+        return column.take(places)
+    except pa.ArrowNotImplementedError:
+        # A type that nobody compares, such as a list view: its rows one by one, each a slice.
+        rows = [column.slice(place.as_py(), 1) for place in places]
+        return pa.chunked_array([chunk for row in rows for chunk in row.chunks], column.type)
 
 
 class _Cache:

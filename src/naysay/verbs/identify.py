@@ -12,6 +12,7 @@ from naysay.rule import explain_pair
 from naysay.rule.model import Row, Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
+from naysay.table.plain import plain_records
 from naysay.verbs.result import SamplePair
 
 
@@ -73,9 +74,13 @@ def sample_pairs(
 def _records(
     table: Table, rule: Rule, key: Sequence[str], rows: Int64Array, row: Row
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    values = table.select(compared_columns(rule, row)).take(rows).to_pylist()
-    names = table.select(key).take(rows).to_pylist() if key else [{"row": int(number)} for number in rows]
+    values = _rows(table, compared_columns(rule, row), rows)
+    names = _rows(table, key, rows) if key else [{"row": int(number)} for number in rows]
     return list(zip(names, values, strict=True))
+
+
+def _rows(table: Table, names: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+    return plain_records(table.select(names).take(rows))
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

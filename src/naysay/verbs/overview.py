@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
+from naysay.table.plain import plain_records
 from naysay.verbs.result import ColumnFacts, RowConflicts
 
 _N_SLICES = 60
@@ -65,7 +66,7 @@ def busiest_rows(
     # Of rows in as many conflicts the first: a stable sort of the negated numbers.
     order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
     busiest = in_conflict[order]
-    names = table.select(key).take(busiest).to_pylist() if key else [{"row": int(row)} for row in busiest]
+    names = plain_records(table.select(key).take(busiest)) if key else [{"row": int(row)} for row in busiest]
     return int(in_conflict.size), tuple(
         RowConflicts(
             name,

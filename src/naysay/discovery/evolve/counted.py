@@ -1,0 +1,169 @@
+"""All evidence of a table with its multiplicities, and the covers of it: the exact state for any error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.discovery.cover import Brake, near_covers
+from naysay.discovery.evidence import Evidence, all_pairs, triangle
+from naysay.discovery.evolve.covers import Search, all_covers, check_brake, places, updated
+from naysay.discovery.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
+from naysay.discovery.evolve.edges import edge_of_each
+from naysay.discovery.evolve.fields import converted
+from naysay.discovery.evolve.relation import Batch, Relation
+from naysay.discovery.evolve.threads import check
+from naysay.discovery.outcomes import Layout
+from naysay.discovery.problem import MOST_RULES
+from naysay.discovery.vertices import UInt64Array, Vertices, edges_of, sorted_unique, vertices_of
+from naysay.discovery.work import Clock
+from naysay.table.codes import Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a rule may go: pairs that may break it, and comparisons in it; and with how many threads to look."""
+
+    most: int
+    max_predicates: int | None
+    n_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Evidence by code and by edge, both with counts, and the minimal covers of all but `most` pairs, all sorted.
+
+    `layout` is that of the codes, `shape` the one that vertices and edges are read by (see `Fields.now`).
+    """
+
+    evidence: Evidence
+    layout: Layout
+    shape: Layout
+    vertices: Vertices
+    edges: UInt64Array
+    counts: Int64Array
+    covers: UInt64Array
+    most: int
+
+    @property
+    def n_pairs(self) -> int:
+        return self.evidence.n_pairs
+
+
+def count_all(relation: Relation, limits: Limits) -> Counted:
+    """Compare all pairs of the rows that stand. Quadratic."""
+    clock = Clock()
+    evidence = all_pairs(relation.outcomes(), n_threads=limits.n_threads, clock=clock)
+    check(clock)
+    assert evidence is not None
+    return covered(evidence, relation, relation.fields.now(relation.with_null), limits)
+
+
+def covered(evidence: Evidence, relation: Relation, shape: Layout, limits: Limits) -> Counted:
+    """Evidence with its covers, searched from scratch."""
+    vertices = vertices_of(relation.space, shape)
+    edges, counts = edges_of(evidence, shape, vertices)
+    covers = _covers(edges, counts, vertices, limits)
+    return Counted(evidence, relation.fields.layout, shape, vertices, edges, counts, covers, limits.most)
+
+
+def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) -> tuple[Counted, Seen]:
+    """What a batch makes of it, and the evidence, with pairs, of the rows that come: as far as it can break rules."""
+    layout = relation.fields.layout
+    shape, _ = relation.layout_after(batch)
+    n_after = batch.stay.n_rows + batch.fresh.n_rows
+    known = before.evidence
+    if before.layout is not layout:
+        known = Evidence(converted(known.codes, before.layout, layout), known.counts)
+    if batch.n_pairs > n_after * (n_after - 1) // 2:
+        came = _recount(batch, layout, limits.n_threads)
+        known = Evidence(came.codes[:0], came.counts[:0])
+        changes = [came.evidence]
+    else:
+        gone, came = evidence_of(batch, layout, limits.n_threads)
+        changes = [came.evidence, Evidence(gone.codes, -gone.counts)]
+    evidence = summed(known, changes)
+    if evidence.n_pairs != n_after * (n_after - 1):
+        raise AssertionError(f"{evidence.n_pairs} pairs counted where there are {n_after * (n_after - 1)}")
+    vertices = vertices_of(relation.space, shape)
+    if vertices != before.vertices:
+        return covered(evidence, relation, shape, limits), came
+    edges, counts = edges_of(evidence, shape, vertices)
+    if limits.most or before.most:
+        covers = _covers(edges, counts, vertices, limits)
+    else:
+        fresh = edges[places(edges, before.edges) < 0]
+        # Only an edge that was not there can break a rule that held.
+        came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
+        gone_edges = before.edges[places(before.edges, edges) < 0]
+        covers = updated(before.covers, edges, fresh, gone_edges, _search(vertices, limits))
+    return Counted(evidence, layout, shape, vertices, edges, counts, covers, limits.most), came
+
+
+def _recount(batch: Batch, layout: Layout, n_threads: int) -> Seen:
+    """The evidence of all rows after a batch that changes most of them."""
+    rows = batch.after()
+    half = see(rows, rows, list(triangle(rows.n_rows)), layout, n_threads)
+    return together([half, turned(half, layout)], layout)
+
+
+def summed(known: Evidence, changes: list[Evidence], *, may_be_negative: bool = False) -> Evidence:
+    """Evidence after changes, whose counts may be negative; the sum only where it is asked for as a difference."""
+    evidence = _merged([known, *changes])
+    if not may_be_negative and evidence.counts.size and int(evidence.counts.min()) < 0:
+        raise AssertionError("more pairs went than there were")
+    return evidence
+
+
+def difference(before: Counted, after: Counted) -> Evidence | None:
+    """What evidence must be added to what was before; None where the codes or the covers are of another kind."""
+    if before.layout is not after.layout or before.vertices != after.vertices:
+        return None
+    negative = Evidence(before.evidence.codes, -before.evidence.counts)
+    return summed(after.evidence, [negative], may_be_negative=True)
+
+
+def _merged(parts: list[Evidence]) -> Evidence:
+    """Add up the counts of equal codes, and leave out those that come to nothing."""
+    codes = np.concatenate([part.codes for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    if counts.size:
+        order, starts = sorted_runs(codes)
+        codes, counts = codes[order[starts]], np.add.reduceat(counts[order], starts)
+    left = np.flatnonzero(counts)
+    return Evidence(codes[left], counts[left])
+
+
+def whole_arrays(counted: Counted) -> dict[str, NDArray[Any]]:
+    """Everything that cannot be worked out from the rows alone."""
+    return {"codes": counted.evidence.codes, "counts": counted.evidence.counts, "covers": counted.covers}
+
+
+def of_evidence(evidence: Evidence, covers: UInt64Array, relation: Relation, most: int) -> Counted:
+    """Evidence and its covers as they were kept."""
+    if evidence.n_pairs != relation.n_rows * (relation.n_rows - 1):
+        raise AssertionError(f"evidence of {evidence.n_pairs} pairs beside {relation.n_rows} rows")
+    shape = relation.fields.now(relation.with_null)
+    vertices = vertices_of(relation.space, shape)
+    edges, counts = edges_of(evidence, shape, vertices)
+    return Counted(evidence, relation.fields.layout, shape, vertices, edges, counts, covers, most)
+
+
+def _covers(edges: UInt64Array, counts: Int64Array, vertices: Vertices, limits: Limits) -> UInt64Array:
+    if not limits.most:
+        return all_covers(edges, _search(vertices, limits))
+    brake, clock = Brake(2 * MOST_RULES), Clock()
+    covers = near_covers(
+        edges, counts, vertices, limits.most,
+        max_groups=limits.max_predicates, n_threads=limits.n_threads, brake=brake, clock=clock,
+    )
+    check(clock)
+    check_brake(brake)
+    return sorted_unique(covers)
+
+
+def _search(vertices: Vertices, limits: Limits) -> Search:
+    return Search(vertices, limits.max_predicates, limits.n_threads)

@@ -1,0 +1,139 @@
+"""What the selective method knows of a table: enough evidence to have the covers of all, and what vouches for it.
+
+Evidence of two sorts. *Settled*: of the pairs that agree on certain sets of columns every one is counted, so that their
+evidence appears and vanishes exactly. *Open*: an edge is known by a few pairs of rows that have it; where all of them
+are gone it is forgotten, and what that may let through is verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.discovery.evidence import Evidence
+from naysay.discovery.evolve.covers import places
+from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.vertices import UInt64Array, Vertices, edges_of, sorted_unique
+from naysay.table.codes import BoolArray, Int32Array, Int64Array
+
+# Pairs that are kept for an edge. Where a thousandth of all rows goes, hardly one that is common loses all three.
+WITNESSES = 3
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Edges, sorted and distinct, with up to WITNESSES pairs of serial numbers each, int64[n, WITNESSES]."""
+
+    edges: UInt64Array
+    left: Int64Array
+    right: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    def put(self, edges: UInt64Array, left: Int64Array, right: Int64Array) -> Open:
+        """With one more pair for each of some edges, wherever there is room."""
+        if not len(edges):
+            return self
+        distinct = sorted_unique(edges)
+        at = places(edges, distinct)
+        first = np.zeros(len(distinct), np.int64)
+        first[at[::-1]] = np.arange(len(edges))[::-1]
+        edges, left, right = distinct, left[first], right[first]
+        known = places(edges, self.edges)
+        lefts, rights = self.left.copy(), self.right.copy()
+        old = np.flatnonzero(known >= 0)
+        free = np.argmax(lefts[known[old]] == NOBODY, axis=1)
+        room = lefts[known[old], free] == NOBODY
+        lefts[known[old][room], free[room]] = left[old][room]
+        rights[known[old][room], free[room]] = right[old][room]
+        new = np.flatnonzero(known < 0)
+        return _sorted(
+            np.concatenate([self.edges, edges[new]]),
+            np.concatenate([lefts, _padded(left[new])]),
+            np.concatenate([rights, _padded(right[new])]),
+        )
+
+    def without_rows(self, serials: Int64Array) -> Open:
+        """Without the pairs of rows that are gone; edges may be left with none."""
+        if not serials.size or not len(self):
+            return self
+        gone = np.isin(self.left, serials) | np.isin(self.right, serials)
+        if not gone.any():
+            return self
+        return Open(self.edges, np.where(gone, NOBODY, self.left), np.where(gone, NOBODY, self.right))
+
+    @property
+    def witnessed(self) -> BoolArray:
+        """Which edges some pair vouches for."""
+        found: BoolArray = (self.left != NOBODY).any(axis=1)
+        return found
+
+    def take(self, which: BoolArray) -> Open:
+        return Open(np.ascontiguousarray(self.edges[which]), self.left[which], self.right[which])
+
+
+def no_edges(vertices: Vertices) -> Open:
+    nobody = np.empty((0, WITNESSES), np.int64)
+    return Open(np.empty((0, vertices.n_words), np.uint64), nobody, nobody)
+
+
+def _padded(serials: Int64Array) -> Int64Array:
+    pairs = np.full((serials.size, WITNESSES), NOBODY, np.int64)
+    pairs[:, 0] = serials
+    return pairs
+
+
+def _sorted(edges: UInt64Array, left: Int64Array, right: Int64Array) -> Open:
+    order = np.lexsort([edges[:, word] for word in range(edges.shape[1])])
+    return Open(np.ascontiguousarray(edges[order]), left[order], right[order])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Evidence, and the minimal covers of it, which are the minimal rules of the table. `masks` are the settled sets.
+
+    Bit k of a mask is the k-th comparison of the space: a column with itself.
+    """
+
+    layout: Layout
+    shape: Layout
+    vertices: Vertices
+    masks: tuple[int, ...]
+    settled: Evidence
+    open: Open
+    covers: UInt64Array
+
+    @property
+    def edges(self) -> UInt64Array:
+        """All edges that are known, sorted and distinct."""
+        edges, _ = edges_of(self.settled, self.shape, self.vertices)
+        return sorted_unique(np.concatenate([edges, self.open.edges]))
+
+
+def agreeing(codes: Int32Array, layout: Layout, masks: tuple[int, ...]) -> NDArray[np.bool_]:
+    """For each code whether its pairs agree on all columns of one of the sets."""
+    found = np.zeros(len(codes), np.bool_)
+    fields = {field.place: field for field in layout.fields if field.place is not None}
+    agreed: dict[int, BoolArray] = {}
+    for mask in masks:
+        here = np.ones(len(codes), np.bool_)
+        for place, field in fields.items():
+            if mask >> place & 1:
+                if place not in agreed:
+                    agreed[place] = _agrees(codes[:, field.word], field)
+                here &= agreed[place]
+        found |= here
+    return found
+
+
+def _agrees(words: Int32Array, field: Field) -> BoolArray:
+    equal: BoolArray = (words & field.equal) != 0
+    if field.kind is FieldKind.ORDER:
+        equal &= (words & field.less) == 0
+    if field.kind is FieldKind.EQUALITY:
+        equal &= (words & (field.missing & ~field.equal)) == 0
+    return equal

@@ -1,0 +1,197 @@
+"""What every way of keeping rules current does, and the one that keeps all evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.evidence import Evidence, rectangle
+from naysay.discovery.evolve.counted import (
+    Counted,
+    Limits,
+    advanced,
+    count_all,
+    difference,
+    of_evidence,
+    summed,
+    whole_arrays,
+)
+from naysay.discovery.evolve.covers import Search, missing, places
+from naysay.discovery.evolve.delta import Seen, see, together, turned
+from naysay.discovery.evolve.edges import edge_of_each
+from naysay.discovery.evolve.relation import Batch, Relation, Sides
+from naysay.discovery.evolve.settings import Settings
+from naysay.discovery.outcomes import Layout
+from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import UInt64Array, Vertices, sorted_unique
+from naysay.discovery.work import Clock
+from naysay.table.codes import Int64Array
+
+NOBODY = -1
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """For each of some covers: two rows that break its rule, by serial number, or -1; and how many pairs do."""
+
+    left: Int64Array
+    right: Int64Array
+    counts: Int64Array | None = None
+
+
+class Step(Protocol):
+    """What a batch would do. Nothing has changed yet. `arrays` is what a store keeps of it."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def covers(self) -> UInt64Array: ...
+    def broken(self, covers: UInt64Array) -> Broken: ...
+    def arrays(self) -> Arrays: ...
+
+
+class Method(Protocol):
+    """Keeps the rules of a relation current. `arrays` is everything that a store keeps of it."""
+
+    name: str
+
+    @property
+    def rules(self) -> Rules: ...
+    def advance(self, batch: Batch) -> Step: ...
+    def adopt(self, step: Step) -> None: ...
+    def answer(self) -> Answer: ...
+    def arrays(self) -> Arrays: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStep:
+    rules: Rules
+    before: Counted
+    counted: Counted
+    came: Seen
+    after: Callable[[], Sides]
+    n_threads: int
+
+    @property
+    def covers(self) -> UInt64Array:
+        return self.counted.covers
+
+    def arrays(self) -> Arrays:
+        """The evidence that changed, with the difference of its counts, and the covers that came and went."""
+        before, after = self.before, self.counted
+        changed = difference(before, after)
+        if changed is None:
+            return whole_arrays(after)
+        return {
+            "codes": changed.codes, "counts": changed.counts,
+            "added": after.covers[places(after.covers, before.covers) < 0],
+            "removed": before.covers[places(before.covers, after.covers) < 0],
+        }
+
+    def broken(self, covers: UInt64Array) -> Broken:
+        found = pairs_breaking(covers, self.came, self.counted.shape, self.counted.vertices)
+        if not self.counted.most:
+            return found
+        from naysay.kernels.missed import count_missed
+
+        counts = count_missed(self.counted.edges, self.counted.counts, covers, np.iinfo(np.int64).max)
+        over = counts > self.counted.most
+        for place in np.flatnonzero(over & (found.left == NOBODY)):
+            self._find(covers, int(place), found)
+        found.left[~over] = found.right[~over] = NOBODY
+        return Broken(found.left, found.right, counts)
+
+    def _find(self, covers: UInt64Array, place: int, found: Broken) -> None:
+        """Look among all rows, a few at a time, for a pair that breaks a rule which many do."""
+        rows, shape = self.after(), self.counted.shape
+        for start in range(0, rows.n_rows, 256):
+            stop = min(rows.n_rows, start + 256)
+            blocks = [(start, stop, *block[2:]) for block in rectangle(stop - start, rows.n_rows)]
+            half = see(rows, rows, blocks, self.counted.layout, self.n_threads)
+            other = half.left != half.right
+            seen = half.take(np.flatnonzero(other))
+            both = together([seen, turned(seen, self.counted.layout)], self.counted.layout)
+            here = pairs_breaking(covers[place : place + 1], both, shape, self.counted.vertices)
+            if here.left[0] != NOBODY:
+                found.left[place], found.right[place] = here.left[0], here.right[0]
+                return
+
+
+def pairs_breaking(covers: UInt64Array, seen: Seen, shape: Layout, vertices: Vertices) -> Broken:
+    """For each cover a pair among those seen that breaks its rule."""
+    left, right = np.full(len(covers), NOBODY, np.int64), np.full(len(covers), NOBODY, np.int64)
+    if len(covers) and len(seen):
+        edges = edge_of_each(seen.codes, shape, vertices)
+        missed = missing(covers, edges, Search(vertices, None, 1))
+        hit = missed >= 0
+        left[hit], right[hit] = seen.left[missed[hit]], seen.right[missed[hit]]
+    return Broken(left, right)
+
+
+class Counting:
+    """All pairs with their multiplicities."""
+
+    name = "all-pairs"
+
+    def __init__(self, relation: Relation, settings: Settings, n_threads: int, counted: Counted | None = None) -> None:
+        self._relation = relation
+        self._settings = settings
+        self._n_threads = n_threads
+        self.counted = counted or count_all(relation, self._limits(relation.n_rows))
+        self._rules = self._shown(self.counted)
+
+    @property
+    def rules(self) -> Rules:
+        return self._rules
+
+    def advance(self, batch: Batch) -> CountedStep:
+        n_after = batch.stay.n_rows + batch.fresh.n_rows
+        counted, came = advanced(self.counted, self._relation, batch, self._limits(n_after))
+        return CountedStep(self._shown(counted), self.counted, counted, came, batch.after, self._n_threads)
+
+    def adopt(self, step: Step) -> None:
+        assert isinstance(step, CountedStep)
+        self.counted, self._rules = step.counted, step.rules
+
+    def answer(self) -> Answer:
+        counted = self.counted
+        return Answer(self._rules.covers, False, counted.edges, counted.counts)
+
+    def arrays(self) -> Arrays:
+        return whole_arrays(self.counted)
+
+    @classmethod
+    def restored(
+        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays]
+    ) -> Counting:
+        """From what a store kept."""
+        evidence, covers = Evidence(whole["codes"], whole["counts"]), whole["covers"]
+        for change in changes:
+            codes, counts = change["codes"], change["counts"]
+            if "covers" in change:
+                evidence, covers = Evidence(codes, counts), change["covers"]
+            else:
+                evidence = summed(evidence, [Evidence(codes, counts)])
+                kept = covers[places(covers, change["removed"]) < 0]
+                covers = sorted_unique(np.concatenate([kept, change["added"]]))
+        counted = of_evidence(evidence, covers, relation, allowed_pairs(settings.error, evidence.n_pairs))
+        return cls(relation, settings, n_threads, counted)
+
+    def _limits(self, n_rows: int) -> Limits:
+        most = allowed_pairs(self._settings.error, n_rows * (n_rows - 1))
+        return Limits(most, self._settings.max_predicates, self._n_threads)
+
+    def _shown(self, counted: Counted) -> Rules:
+        problem = Problem(
+            self._relation.space, self._settings.nulls, self._relation.outcomes(), counted.vertices, counted.most,
+            self._settings.max_predicates, None, self._n_threads, Clock(),
+        )
+        covers = finished(problem, counted.covers, counted.edges, counted.counts)
+        return Rules(covers, counted.vertices, self._settings.error)

@@ -1,0 +1,276 @@
+"""Rules kept current without the evidence of all pairs: for large tables, exact rules.
+
+Rows that come are compared with all others: what their pairs tell is all that can break a rule, so the covers grow from
+there and need no proof. Rows that go take evidence away: settled evidence goes when its count comes to nothing, open
+evidence when its last known pair goes. Covers that this lets shrink are settled, or verified on the rows that stand; a
+pair that breaks one is learnt, and so on, as in `discover.selective`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from naysay.discovery.evidence import Evidence
+from naysay.discovery.evolve.counted import summed
+from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
+from naysay.discovery.evolve.delta import Seen, evidence_of
+from naysay.discovery.evolve.edges import edge_of_each
+from naysay.discovery.evolve.fields import converted
+from naysay.discovery.evolve.known import Known, Open, agreeing
+from naysay.discovery.evolve.method import NOBODY, Arrays, Broken, Step, pairs_breaking
+from naysay.discovery.evolve.prover import Prover, RankedVerifier, nothing_known
+from naysay.discovery.evolve.relation import Batch, Relation, Sides
+from naysay.discovery.evolve.settings import Settings
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int, vertices_of
+from naysay.discovery.work import Clock
+from naysay.table.codes import BoolArray
+
+# A batch of more rows than this, of a table for which that matters, costs more by its pairs than rules from scratch.
+_RESTART_ROWS = 9_000
+_MIN_PAIRS = 1 << 28
+# A pair that is known to exist is sought for as long as it takes.
+_LONG = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class SelectiveStep:
+    rules: Rules
+    before: Known
+    known: Known
+    came: Seen | None
+    find: Callable[[UInt64Array], Broken] | None = None
+
+    @property
+    def covers(self) -> UInt64Array:
+        return self.known.covers
+
+    def broken(self, covers: UInt64Array) -> Broken:
+        if self.came is None:
+            assert self.find is not None
+            return self.find(covers)
+        return pairs_breaking(covers, self.came, self.known.shape, self.known.vertices)
+
+    def arrays(self) -> Arrays:
+        before, after = self.before, self.known
+        if before.layout is not after.layout or before.vertices != after.vertices or before.masks != after.masks:
+            return whole_arrays(after)
+        changed = summed(
+            after.settled, [Evidence(before.settled.codes, -before.settled.counts)], may_be_negative=True
+        )
+        at = places(after.open.edges, before.open.edges)
+        same = at >= 0
+        same[same] = (after.open.left[same] == before.open.left[at[same]]).all(axis=1)
+        return {
+            "codes": changed.codes, "counts": changed.counts,
+            "added": after.covers[~members(after.covers, before.covers)],
+            "removed": before.covers[~members(before.covers, after.covers)],
+            "edges": after.open.edges[~same], "left": after.open.left[~same], "right": after.open.right[~same],
+            "forgotten": before.open.edges[~members(before.open.edges, after.open.edges)],
+        }
+
+
+class Selective:
+    """Evidence of chosen pairs, and proof."""
+
+    name = "selective"
+
+    def __init__(
+        self, relation: Relation, settings: Settings, n_threads: int, known: Known | None = None, *,
+        may_leave: bool = False,
+    ) -> None:
+        self._relation = relation
+        self._settings = settings
+        self._n_threads = n_threads
+        if known is None:
+            known = self._begin(relation.sides(), relation.fields.now(relation.with_null), may_leave=may_leave)
+        self.known = known
+        self._rules = self._shown(known)
+
+    @property
+    def rules(self) -> Rules:
+        return self._rules
+
+    def advance(self, batch: Batch) -> SelectiveStep:
+        layout = self._relation.fields.layout
+        shape, _ = self._relation.layout_after(batch)
+        before = self._laid_out(layout)
+        same = vertices_of(self._relation.space, shape) == before.vertices
+        n_after = batch.stay.n_rows + batch.fresh.n_rows
+        if not same or batch.n_pairs > max(_MIN_PAIRS, _RESTART_ROWS * n_after):
+            seed = replace(before, open=before.open.without_rows(batch.gone.serials)) if same else None
+            rows = batch.after()
+            known = self._begin(rows, shape, seed)
+            return SelectiveStep(self._shown(known), self.known, known, None, partial(self._find, known, rows))
+        gone, came = evidence_of(batch, layout, self._n_threads)
+        known, fresh = self._advanced(replace(before, shape=shape), batch, gone, came)
+        return SelectiveStep(self._shown(known), self.known, known, came.take(np.flatnonzero(fresh)))
+
+    def _find(self, known: Known, rows: Sides, covers: UInt64Array) -> Broken:
+        """For each cover a pair of rows that breaks its rule, by way of the verifier."""
+        verifier = RankedVerifier(self._problem(rows, known.shape).outcomes, known.vertices)
+        found = [verifier.find(to_int(cover), _LONG) for cover in covers]
+        left = [NOBODY if pair is None else rows.serials[pair[0]] for pair in found]
+        right = [NOBODY if pair is None else rows.serials[pair[1]] for pair in found]
+        return Broken(np.array(left, np.int64), np.array(right, np.int64))
+
+    def adopt(self, step: Step) -> None:
+        assert isinstance(step, SelectiveStep)
+        self.known, self._rules = step.known, step.rules
+
+    def answer(self) -> Answer:
+        """The rules with the evidence of a sample of rows, for ranking."""
+        from naysay.discovery.evidence import all_pairs
+        from naysay.discovery.selective import SAMPLE_ROWS
+
+        outcomes = self._relation.outcomes()
+        n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
+        chosen = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
+        sample = all_pairs(outcomes.take(chosen), n_threads=self._n_threads)
+        assert sample is not None
+        edges, counts = edges_of(sample, self.known.shape, self.known.vertices)
+        return Answer(self._rules.covers, False, edges, counts, n_sampled=n_rows)
+
+    def arrays(self) -> Arrays:
+        return whole_arrays(self.known)
+
+    @classmethod
+    def restored(
+        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays]
+    ) -> Selective:
+        """From what a store kept."""
+        for change in changes:
+            whole = change if "masks" in change else _changed(whole, change)
+        shape = relation.fields.now(relation.with_null)
+        known = Known(
+            relation.fields.layout, shape, vertices_of(relation.space, shape),
+            tuple(int(mask) for mask in whole["masks"]), Evidence(whole["codes"], whole["counts"]),
+            Open(whole["edges"], whole["left"], whole["right"]), whole["covers"],
+        )
+        return cls(relation, settings, n_threads, known)
+
+    def _advanced(self, before: Known, batch: Batch, gone: Seen, came: Seen) -> tuple[Known, BoolArray]:
+        """What is known after a batch, and which of the codes that came nobody knew and some rule minded."""
+        search = self._search(before)
+        settled = self._count(before, gone, came)
+        opened = before.open.without_rows(batch.gone.serials)
+        came_edges = edge_of_each(came.codes, before.shape, before.vertices)
+        again = members(came_edges, opened.edges)
+        opened = opened.put(came_edges[again], came.left[again], came.right[again])
+        opened = opened.take(opened.witnessed)
+        after = replace(before, settled=settled, open=opened)
+        known, edges = before.edges, after.edges
+        lost = np.ascontiguousarray(known[~members(known, edges)])
+        kept = np.ascontiguousarray(edges[members(edges, known)])
+        covers = shrunk(before.covers, kept, lost, search) if len(lost) else before.covers
+        minded = _minded(covers, came_edges, search)
+        fresh = sorted_unique(came_edges[minded])
+        after = replace(after, open=opened.put(came_edges[minded], came.left[minded], came.right[minded]))
+        # What holds an old cover holds for the rows that stay, and takes in all that came.
+        sure = members(covers, before.covers)
+        sure_covers = _grown(covers[sure], kept, fresh, search)
+        other_covers = _grown(covers[~sure], kept, fresh, search)
+        after = replace(after, covers=sorted_unique(np.concatenate([sure_covers, other_covers])))
+        if len(other_covers):
+            after = self._proven(after, batch.after(), sure_covers)
+        return after, minded
+
+    def _count(self, before: Known, gone: Seen, came: Seen) -> Evidence:
+        """The counts of settled evidence after what went and came."""
+        changes = []
+        for seen, sign in ((came, 1), (gone, -1)):
+            here = seen.take(np.flatnonzero(agreeing(seen.codes, before.shape, before.masks)))
+            changes.append(Evidence(here.codes, sign * here.counts))
+        return summed(before.settled, changes)
+
+    def _begin(self, rows: Sides, shape: Layout, seed: Known | None = None, *, may_leave: bool = False) -> Known:
+        """Find all rules of some rows; a seed knows edges of some of them, and which sets were worth counting."""
+        problem = self._problem(rows, shape)
+        known = nothing_known(problem, self._relation.fields.layout, shape)
+        if seed is not None:
+            known = replace(known, open=seed.open.take(seed.open.witnessed))
+        prover = Prover(problem, rows, known, known.covers[:0])
+        if rows.n_rows:
+            prover.begin(seed.masks if seed is not None else ())
+        return prover.prove(may_leave=may_leave)
+
+    def _proven(self, known: Known, rows: Sides, proven: UInt64Array) -> Known:
+        """Prove the covers that are not; learn from those that do not hold."""
+        return Prover(self._problem(rows, known.shape), rows, known, proven).prove()
+
+    def _laid_out(self, layout: Layout) -> Known:
+        known = self.known
+        if known.layout is layout:
+            return known
+        codes = converted(known.settled.codes, known.layout, layout)
+        settled = summed(Evidence(codes[:0], known.settled.counts[:0]), [Evidence(codes, known.settled.counts)])
+        return replace(known, layout=layout, settled=settled)
+
+    def _problem(self, rows: Sides, shape: Layout) -> Problem:
+        n_rows = rows.n_rows
+        left = rows.left[:, :n_rows]
+        right = left if rows.right is rows.left else rows.right[:, :n_rows]
+        outcomes = Outcomes(shape, left, right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64))
+        return Problem.of(
+            self._relation.space, self._settings.nulls, outcomes, max_predicates=self._settings.max_predicates,
+            n_threads=self._n_threads,
+        )
+
+    def _search(self, known: Known) -> Search:
+        return Search(known.vertices, self._settings.max_predicates, self._n_threads)
+
+    def _shown(self, known: Known) -> Rules:
+        problem = Problem(
+            self._relation.space, self._settings.nulls, self._relation.outcomes(), known.vertices, 0,
+            self._settings.max_predicates, None, self._n_threads, Clock(),
+        )
+        edges = known.edges
+        covers = finished(problem, known.covers, edges, np.ones(len(edges), np.int64))
+        return Rules(covers, known.vertices, 0.0)
+
+
+def _grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
+    """The minimal covers of `edges` and `fresh` that hold one of these minimal covers of `edges`, sorted."""
+    covers = np.ascontiguousarray(covers)
+    if not len(fresh) or not len(covers):
+        return covers
+    missed = missing(covers, fresh, search)
+    return sorted_unique(np.concatenate([covers[missed < 0], grown(covers[missed >= 0], edges, fresh, search)]))
+
+
+def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArray:
+    """Which edges some cover misses."""
+    from naysay.kernels.evolve_cover import missed_by_some, transposed
+
+    if not len(edges):
+        return np.zeros(0, np.bool_)
+    found: BoolArray = missed_by_some(covers, len(edges), transposed(edges))
+    return found
+
+
+def whole_arrays(known: Known) -> Arrays:
+    return {
+        "masks": np.array(known.masks, np.int64), "codes": known.settled.codes, "counts": known.settled.counts,
+        "edges": known.open.edges, "left": known.open.left, "right": known.open.right, "covers": known.covers,
+    }
+
+
+def _changed(whole: Arrays, change: Arrays) -> Arrays:
+    settled = summed(Evidence(whole["codes"], whole["counts"]), [Evidence(change["codes"], change["counts"])])
+    covers = whole["covers"][~members(whole["covers"], sorted_unique(change["removed"]))]
+    replaced = sorted_unique(np.concatenate([change["edges"], change["forgotten"]]))
+    kept = ~members(whole["edges"], replaced)
+    lines = {name: np.concatenate([whole[name][kept], change[name]]) for name in ("edges", "left", "right")}
+    order = np.lexsort([lines["edges"][:, word] for word in range(lines["edges"].shape[1])])
+    return {
+        "masks": whole["masks"], "codes": settled.codes, "counts": settled.counts,
+        "covers": sorted_unique(np.concatenate([covers, change["added"]])),
+        **{name: np.ascontiguousarray(line[order]) for name, line in lines.items()},
+    }
+

@@ -1,0 +1,214 @@
+"""Exact discovery without looking at all pairs: some pairs, then proof.
+
+The pairs of a random sample of rows, and all pairs that agree on sets of columns which few pairs agree on, give
+evidence; its covers are candidates. A candidate that asks for agreement on such a set has been held against every
+pair that could break it: it is settled. The others are verified one by one in nearly linear time (`verify`); a pair
+that breaks one is new evidence, the covers are brought up to date, and so on until every candidate is settled or
+verified. Then the evidence at hand has the same minimal covers as that of all pairs: each is a rule, and a minimal
+rule of the table is a cover of any part of its evidence, so it contains a minimal one, which holds, so it is that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from naysay.discovery.cover import Brake, minimal_covers
+from naysay.discovery.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
+from naysay.discovery.outcomes import mirrored
+from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
+from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
+from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
+from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int
+from naysay.discovery.work import run_all
+from naysay.table.codes import BoolArray
+
+SAMPLE_ROWS = 3000
+# Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
+_FIRST_PAIRS = 20_000_000
+_FIRST_PAIRS_A_ROW = 600
+_ENUMERATE: Pair = (-2, -2)
+
+
+class TooManyChecks(Exception):
+    """All pairs would cost less than what is left to verify."""
+
+
+def find(problem: Problem, *, may_leave: bool = False) -> Answer:
+    """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
+
+    Where more rules hold than wanted, those with the fewest predicates are found.
+    """
+    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
+    search = _Selective(problem)
+    search.begin()
+    most_groups = problem.max_predicates or len(problem.vertices.groups)
+    complete = search.run(most_groups, limit, may_leave=may_leave)
+    n_groups = 1
+    while not complete and not problem.clock.stopped() and n_groups < most_groups:
+        # Too many: those with few predicates first, for as long as there is room.
+        if not search.run(n_groups, limit):
+            break
+        n_groups += 1
+    covers = search.proven()
+    return Answer(
+        covers[:limit], not complete or len(covers) > limit, search.sample_edges, search.sample_counts,
+        n_sampled=search.n_sampled, figures=search.figures,
+    )
+
+
+class _Selective:
+    """Evidence, covers of it, and what is known of them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.verifier = Verifier(problem.outcomes, problem.vertices)
+        self.costs = Costs(self.verifier, problem.n_threads)
+        self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
+        self.covers = self.edges
+        self.n_sampled = 0
+        self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
+        self.settled: list[int] = []
+        self.verified: set[int] = set()
+        self.figures: dict[str, float] = {"pairs": 0.0, "verified": 0.0, "rounds": 0.0}
+
+    def begin(self) -> None:
+        """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
+        outcomes, clock = self.problem.outcomes, self.problem.clock
+        with clock.phase("sample"):
+            n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
+            places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
+            sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=clock)
+            if sample is None:
+                return
+            self.n_sampled = n_rows
+            self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
+            self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
+            self.figures["pairs"] += n_rows * (n_rows - 1) / 2
+        left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * outcomes.n_rows)
+        for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in self.costs.single_masks()):
+            if n_pairs > left or clock.stopped():
+                break
+            left -= n_pairs
+            self.enumerate(mask)
+
+    def add(self, evidence: Evidence) -> None:
+        edges, _ = edges_of(evidence, self.problem.outcomes.layout, self.problem.vertices)
+        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+
+    def enumerate(self, mask: int) -> None:
+        """See all pairs that agree on a set of columns; whatever asks for that agreement is settled then."""
+        problem = self.problem
+        with problem.clock.phase("agreeing pairs"):
+            order, starts = self.costs.grouped(mask)
+            evidence = agreeing_pairs(
+                problem.outcomes, order, starts, n_threads=problem.n_threads, clock=problem.clock
+            )
+            if evidence is None:
+                return
+            self.add(evidence)
+            self.figures["pairs"] += self.costs.n_pairs(mask)
+            self.settled = [other for other in self.settled if other & mask != mask] + [mask]
+
+    def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
+        """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
+        problem, clock = self.problem, self.problem.clock
+        while not clock.stopped():
+            self.figures["rounds"] += 1
+            with clock.phase("covers"):
+                if not self.update(max_groups, limit):
+                    return False
+            todo = self.open_covers()
+            if not len(todo):
+                return True
+            with clock.phase("planning"):
+                masks = equality_masks(todo, problem.vertices)
+                chosen, seconds = choose_sets(masks, self.costs)
+            if may_leave and seconds > self.costs.all_pairs_seconds():
+                raise TooManyChecks
+            may_leave = False
+            for mask in chosen:
+                if not clock.stopped():
+                    self.enumerate(mask)
+            todo = todo[~settled_by(masks, self.settled)]
+            with clock.phase("verify"):
+                self.verify(todo[~_missing(todo, self.edges)])
+        return False
+
+    def update(self, max_groups: int, limit: int) -> bool:
+        """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""
+        problem = self.problem
+        brake = Brake(2 * limit + 2)
+        self.covers = minimal_covers(
+            self.edges, problem.vertices,
+            max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
+        )
+        return not brake.stopped and not problem.clock.stopped()
+
+    def open_covers(self) -> UInt64Array:
+        """The covers, one of each pair of twins, that are neither settled nor verified."""
+        vertices = self.problem.vertices
+        covers = vertices.once(self.covers[~settled_by(equality_masks(self.covers, vertices), self.settled)])
+        return covers[np.array([to_int(cover) not in self.verified for cover in covers], np.bool_)]
+
+    def verify(self, todo: UInt64Array) -> None:
+        """Verify candidates, short ones first; a pair that breaks one spares all others that it breaks."""
+        problem = self.problem
+        todo = todo[np.argsort(problem.vertices.n_predicates(todo), kind="stable")]
+        n_done = 0
+        while len(todo) and not problem.clock.stopped():
+            batch, todo = todo[: 4 * problem.n_threads], todo[4 * problem.n_threads :]
+            tasks = [partial(self._verify_one, to_int(cover)) for cover in batch]
+            pairs = run_all(tasks, problem.n_threads, problem.clock)
+            self.figures["verified"] += len(pairs)
+            n_done += len(pairs)
+            for cover, pair in zip(batch, pairs, strict=False):
+                if pair == _ENUMERATE:
+                    self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
+            broken = [pair for pair in pairs if pair is not None and pair != _ENUMERATE]
+            if broken:
+                todo = todo[~_missing(todo, self._learn(broken))]
+            problem.clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
+
+    def _verify_one(self, cover: int) -> Pair | None:
+        """A pair that breaks the rule, _ENUMERATE where that is cheaper than going on; else it is noted as verified."""
+        mask = int(equality_masks(self.problem.vertices.words([cover]), self.problem.vertices)[0])
+        budget = BUDGET
+        while True:
+            try:
+                pair = self.verifier.find(cover, budget)
+            except TooLong:
+                budget *= 8
+                if self.costs.seconds_of(mask) < self.costs.search_seconds(budget):
+                    return _ENUMERATE
+                continue
+            if pair is None:
+                self.verified.add(cover)
+            return pair
+
+    def _learn(self, pairs: list[Pair]) -> UInt64Array:
+        """The edges of some pairs and of their mirrors become known; gives them."""
+        outcomes = self.problem.outcomes
+        places = np.array(pairs, np.int64)
+        codes = codes_of_pairs(outcomes, places[:, 0], places[:, 1])
+        codes = np.concatenate([codes, mirrored(codes, outcomes.layout)])
+        edges, _ = edges_of(Evidence(codes, np.ones(len(codes), np.int64)), outcomes.layout, self.problem.vertices)
+        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+        return edges
+
+    def proven(self) -> UInt64Array:
+        """The covers that are known to hold: settled or verified, and no evidence against them."""
+        vertices, problem = self.problem.vertices, self.problem
+        covers = vertices.once(self.covers[~_missing(self.covers, self.edges)])
+        fine = settled_by(equality_masks(covers, vertices), self.settled)
+        fine |= np.array([to_int(cover) in self.verified for cover in covers], np.bool_)
+        return finished(problem, covers[fine], self.edges, np.ones(len(self.edges), np.int64))
+
+
+def _missing(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
+    """For each cover whether it misses an edge."""
+    from naysay.kernels.missed import count_missed
+
+    missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
+    return missed

@@ -1,0 +1,103 @@
+"""The body that judges the Spark engine by the oracle: one table, many rules, every verb."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from tables import to_spark
+
+import naive
+from cases import Case, rows_of
+from naysay.engines import spark as engine
+from naysay.engines.spark_kernels import Sizes
+from naysay.engines.spark_strips import has_strips
+from naysay.plan.join import join_of
+from naysay.rule.model import Nulls, Rule
+from samples import PLAIN_FAMILIES
+from strategies import random_rule, random_table
+
+# Everything in one task; groups to several tasks; groups of more than four rows cut into strips or blocks.
+IN_ONE_TASK = Sizes()
+IN_TASKS = Sizes(rows_a_task=6)
+IN_PARTS = Sizes(rows_a_task=6, giant=4, n_strips=3)
+KEY = "its id"
+
+
+def draw(seed: int, n_rules: int, max_rows: int = 40) -> tuple[pa.Table, list[Rule], Nulls]:
+    """A table with a key, rules about its other columns, and a meaning of null."""
+    rng = random.Random(seed)
+    table = random_table(rng, max_rows, PLAIN_FAMILIES)
+    rules = [random_rule(rng, table) for _ in range(n_rules)]
+    ids = list(range(100, 100 + table.num_rows))
+    rng.shuffle(ids)
+    return table.append_column(KEY, pa.array(ids, pa.int64())), rules, rng.choice(list(Nulls))
+
+
+def with_strips(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules whose giant groups are cut into strips."""
+    return [rule for rule in rules if not rule.is_one_row and has_strips(join_of(rule))]
+
+
+def judge_counts(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
+    rows = rows_of(table)
+    for rule, found in zip(rules, engine.count(to_spark(spark, table), rules, nulls=nulls, sizes=sizes), strict=True):
+        assert found == naive.count(rows, rule, nulls), Case(table, rule, nulls)
+
+
+def judge_check(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
+    rows = rows_of(table)
+    ids = table.column(KEY).to_pylist()
+    report = engine.check(to_spark(spark, table), rules, key=[KEY], nulls=nulls, n_sample=3, sizes=sizes)
+    assert report.n_rows == table.num_rows
+    for rule, result in zip(rules, report, strict=True):
+        case = Case(table, rule, nulls)
+        expected = naive.violations(rows, rule, nulls)
+        assert result.violations == len(expected), case
+        assert result.holds == (not expected), case
+        assert result.rows_in_conflict == len({row for violation in expected for row in violation}), case
+        removal = result.rows_to_remove
+        assert removal is not None
+        if len(rows) <= 14:
+            assert removal.least <= naive.rows_to_remove(rows, rule, nulls) <= removal.most, (removal, case)
+        named = {tuple(ids[row] for row in violation) for violation in expected}
+        shown = {tuple(side[KEY] for side in (pair.left, pair.right) if side is not None) for pair in result.sample}
+        assert shown <= named, (shown, case)
+        assert bool(shown) == bool(named), case
+
+
+def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
+    """All violations, the first five of them, and the rows in conflict, as sets."""
+    data = to_spark(spark, table)
+    ids = table.column(KEY).to_pylist()
+    rows = rows_of(table)
+    parts: list[DataFrame] = []
+    for number, rule in enumerate(rules):
+        for kind, limit in (("all", None), ("some", 5)):
+            found = engine.violations(data, rule, key=[KEY], nulls=nulls, limit=limit, sizes=sizes)
+            parts.append(_tagged(found.select("left", F.col("right").cast("bigint")), number, kind))
+        good, bad = engine.split(data, [rule], nulls=nulls, sizes=sizes)
+        none = F.lit(None).cast("bigint")
+        parts.append(_tagged(good.select(KEY, none), number, "good"))
+        parts.append(_tagged(bad.select(KEY, none), number, "bad"))
+    answers: dict[tuple[int, str], list[tuple[int, ...]]] = {}
+    for row in reduce(DataFrame.union, parts).collect():
+        pair = (row["left"],) if row["right"] is None else (row["left"], row["right"])
+        answers.setdefault((row["number"], row["kind"]), []).append(pair)
+    for number, rule in enumerate(rules):
+        case = Case(table, rule, nulls)
+        expected = sorted(tuple(ids[row] for row in violation) for violation in naive.violations(rows, rule, nulls))
+        assert sorted(answers.get((number, "all"), [])) == expected, case
+        assert sorted(answers.get((number, "some"), [])) == expected[:5], case
+        in_conflict = {row for violation in expected for row in violation}
+        assert sorted(answers.get((number, "bad"), [])) == sorted((row,) for row in in_conflict), case
+        assert sorted(answers.get((number, "good"), [])) == sorted((row,) for row in set(ids) - in_conflict), case
+
+
+def _tagged(pairs: DataFrame, number: int, kind: str) -> DataFrame:
+    return pairs.toDF("left", "right").select(F.lit(number).alias("number"), F.lit(kind).alias("kind"), "left", "right")

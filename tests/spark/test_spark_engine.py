@@ -1,0 +1,238 @@
+"""What the oracle does not reach: names, identities, refusals, exact sums, reports like those in-process."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from tables import to_spark
+
+import naysay
+from naysay.engines import spark as engine
+from naysay.engines.spark_cells import Cells
+from naysay.engines.spark_cuts import cut
+from naysay.engines.spark_errors import errors_of_tasks
+from naysay.engines.spark_identity import with_file_rows
+from naysay.engines.spark_kernels import Sizes
+from naysay.engines.spark_sums import from_limbs, product_limbs
+from naysay.errors import CountOverflow, RuleError, TableError, UsageError
+from naysay.rule import Rule, parse
+from naysay.rule.model import Column, Op, Predicate, Row
+
+PARTS = Sizes(rows_a_task=4, giant=3, n_strips=2)
+ODD_NAMES = ("a.b", "`tick`", 'q"uote', "line\nbreak", "\U0001f600", "c0", "side", "task", "left", "")
+
+
+def pair_rule(key: str, value: str) -> Rule:
+    left, right = Row.LEFT, Row.RIGHT
+    return Rule(
+        (
+            Predicate(Column(left, key), Op.EQ, Column(right, key)),
+            Predicate(Column(left, value), Op.LT, Column(right, value)),
+            Predicate(Column(left, "n"), Op.GT, Column(right, "n")),
+        )
+    )
+
+
+@pytest.mark.parametrize("sizes", [Sizes(), PARTS])
+def test_names_never_meet_a_parser(spark: Any, sizes: Sizes) -> None:
+    columns: dict[str, list[int]] = {name: [1, 1, 2, 2, 1] for name in ODD_NAMES}
+    table = pa.table({**columns, "n": [5, 3, 4, 1, 4]})
+    data = to_spark(spark, table)
+    for key, value in zip(ODD_NAMES, ODD_NAMES[1:] + ODD_NAMES[:1], strict=True):
+        rule = pair_rule(key, "n") if value == "n" else Rule(pair_rule(key, value).predicates[::2])
+        expected = naysay.count(table, rule)
+        assert engine.count(data, [rule], sizes=sizes) == [expected] != [0]
+    found = engine.violations(data, Rule(pair_rule("a.b", "n").predicates[:2]), sizes=sizes)
+    assert found.columns == ["rule", "left", "right", "left_a.b", "left_n", "right_a.b", "right_n"]
+    good, bad = engine.split(data, [parse("key(n)")], sizes=sizes)
+    assert tuple(bad.columns) == tuple(good.columns) == (*ODD_NAMES, "n")
+    assert sorted(row[-1] for row in bad.collect()) == [4, 4]
+
+
+def test_repeated_names(spark: Any) -> None:
+    data = spark.createDataFrame([(1, 2, 3), (1, 5, 6)], "a int, b int, x int").toDF("a", "b", "b")
+    assert engine.count(data, [parse("key(a)")]) == [2]
+    with pytest.raises(TableError, match="2 columns named 'b'"):
+        engine.count(data, [parse("a -> b")])
+
+
+def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
+    rng = random.Random(1)
+    rows = [(rng.randrange(3), rng.choice("xyz"), {"m": rng.randrange(2)}) for _ in range(30)]
+    data = spark.createDataFrame(rows, "a int, b string, m map<string, int>")
+    rule = parse("a -> b")
+    lists = []
+    for again in (data.repartition(1), data.repartition(5), data.orderBy(F.rand(3))):
+        for sizes in (Sizes(), Sizes(rows_a_task=7), PARTS):
+            found = engine.violations(again, rule, limit=40, sizes=sizes)
+            lists.append([(row["left"], row["right"]) for row in found.collect()])
+    assert all(pairs == lists[0] for pairs in lists)
+    assert any("#2" in left for left, _ in lists[0])
+    report = engine.check(data, [rule], n_sample=4)
+    assert {len(pair.left["row"].split("#")[0]) for pair in report[0].sample} == {32}
+    assert "hash" in report.identity
+
+
+def test_rows_are_known_by_their_place_in_a_file(spark: Any, tmp_path: Path) -> None:
+    to_spark(spark, pa.table({"a": [1, 2, 1], "b": ["x", "y", "z"]})).coalesce(1).write.parquet(str(tmp_path / "t"))
+    data = with_file_rows(spark.read.parquet(str(tmp_path / "t")))
+    report = engine.check(data, [parse("a -> b")])
+    assert report.columns == ("a", "b")
+    assert [(pair.left["row"], pair.right["row"]) for pair in report[0].sample if pair.right] == [(0, 2)]
+    assert report[0].sample[0].left["file"].endswith(".parquet")
+    found = engine.violations(data, parse("a -> b"), limit=1).collect()[0]
+    assert (found["left"]["row"], found["right"]["row"], found["left_b"]) == (0, 2, "x")
+    good, _ = engine.split(data, [parse("a -> b")])
+    assert good.columns == ["a", "b"]
+
+
+def test_refusals(spark: Any) -> None:
+    times = "timestamp'2024-01-01' z, timestamp_ntz'2024-01-01' w"
+    data = spark.sql(f"select 1 a, array(1) v, map('k', 1) m, 't' x, {times}")
+    for text, error, words in (
+        ("key(aa)", RuleError, "did you mean 'a'"),
+        ("key(v)", TableError, "column 'v' has type array<int>, which rules cannot compare"),
+        ("not(t.z < s.w)", RuleError, "one has a time zone and the other has none"),
+        ("not(t.a < s.x)", RuleError, "text and integer do not compare"),
+    ):
+        with pytest.raises(error, match=words):
+            engine.count(data, [parse(text)])
+    with pytest.raises(UsageError, match="'id' is not in the table"):
+        engine.check(data, [parse("key(a)")], key=["id"])
+    with pytest.raises(UsageError, match="by which rows cannot be sorted"):
+        engine.check(data, [parse("key(a)")], key=["m"])
+    with pytest.raises(TableError, match="collation UNICODE_CI"):
+        engine.count(data.select(F.collate(F.col("x"), "UNICODE_CI").alias("x")), [parse("key(x)")])
+    with pytest.raises(UsageError, match="stream"):
+        engine.count(spark.readStream.format("rate").load(), [parse("key(value)")])
+
+
+def test_columns_of_nulls_alone(spark: Any) -> None:
+    data = spark.sql("select id, null as v, cast(id % 2 as string) as k from range(6)")
+    rules = [parse("key(v)"), parse("k -> v"), parse("not(t.v < s.id and t.k == s.k)")]
+    for sizes in (Sizes(), PARTS):
+        assert engine.count(data, rules, sizes=sizes) == [0, 0, 0]
+        assert engine.count(data, rules[:1], nulls=naysay.rule.Nulls.EQUAL, sizes=sizes) == [30]
+        assert engine.check(data, rules[:1], nulls=naysay.rule.Nulls.EQUAL, sizes=sizes)[0].rows_in_conflict == 6
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_tables_of_next_to_nothing(spark: Any, n_rows: int) -> None:
+    data = spark.range(n_rows).selectExpr("id a", "id b", "id c")
+    rules = [parse(text) for text in ("key(a)", "a -> b", "not(t.a < s.a and t.b > s.b)", "not(t.a == 0)")]
+    for sizes in (Sizes(), Sizes(rows_a_task=-1), Sizes(rows_a_task=0, giant=0)):
+        sizes = sizes if sizes.rows_a_task > 0 else Sizes(rows_a_task=1, giant=sizes.giant)
+        assert engine.count(data, rules, sizes=sizes) == [0, 0, 0, n_rows]
+    report = engine.check(data, rules)
+    assert [result.rows_in_conflict for result in report] == [0, 0, 0, n_rows]
+    assert engine.violations(data, rules[2]).count() == 0
+    good, bad = engine.split(data, rules)
+    assert (good.count(), bad.count()) == (0, n_rows)
+
+
+def test_quick_checks_and_verdicts(spark: Any) -> None:
+    data = spark.range(50).selectExpr("id", "id % 7 as a", "id % 5 as b", "id as c")
+    for sizes in (Sizes(), Sizes(rows_a_task=10)):
+        report = engine.check(data, [parse("a -> b"), parse("key(c)")], key=["id"], quick=True, sizes=sizes)
+        broken, held = report
+        assert (broken.holds, broken.violations, broken.rows_in_conflict, len(broken.sample)) == (False, None, None, 1)
+        assert (held.holds, held.violations, held.sample) == (True, 0, ())
+        verdict = engine.verify(data, parse("a -> b"), key=["id"], sizes=sizes)
+        assert not verdict
+        assert verdict.witness is not None
+        assert verdict.witness.left["id"] % 7 == verdict.witness.right["id"] % 7
+        assert engine.verify(data, parse("key(c)"), sizes=sizes)
+
+
+def test_sums_beyond_64_bits(spark: Any) -> None:
+    sizes = [1, 2, 2**31 - 1, 2**31, 3_037_000_500, 2**40 + 12345]
+    pairs = [(left, right) for left in sizes for right in sizes]
+    rows = spark.createDataFrame(pairs, "a bigint, b bigint")
+    sums = rows.agg(*(F.sum(limb) for limb in product_limbs(F.col("a"), F.col("b")))).collect()[0]
+    assert from_limbs(list(sums)) == sum(left * right for left, right in pairs) > 2**63
+    with pytest.raises(CountOverflow, match="rule 'big' has 9,223,372,036,854,775,808 violations"):
+        engine._within_64_bits(2**63, Rule(parse("key(a)").predicates, name="big"))
+
+
+def test_errors_of_tasks_keep_their_words(spark: Any) -> None:
+    def fail(batches: Any) -> Any:
+        from naysay.errors import CountOverflow
+
+        list(batches)
+        raise CountOverflow("more than a 64-bit number holds")
+
+    with pytest.raises(CountOverflow, match=r"^more than a 64-bit number holds$"), errors_of_tasks():
+        spark.range(1).mapInArrow(fail, "id long").collect()
+
+
+def test_strips_of_heavy_values() -> None:
+    strips = cut([1] * 50 + [2] * 3 + [3] * 47, 4)
+    assert [(one.value, one.after) for one in strips.cuts] == [(1, False), (1, True), (3, False), (3, True)]
+    assert strips.single == (False, True, False, True, False)
+    assert cut([None, None], 4).cuts == ()
+
+
+def test_cells_against_all_pairs() -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(3)
+    for shape in ((5,), (4, 3), (3, 3, 2)):
+        for _ in range(20):
+            cells = Cells(rng.integers(0, 2, shape) * rng.integers(0, 5, shape), rng.integers(0, 3, shape))
+            ties = [rng.integers(0, 2, size).astype(bool) for size in shape]
+            pairs = {
+                (left, right)
+                for left in np.ndindex(shape)
+                for right in np.ndindex(shape)
+                if all(2 * a < 2 * b + tie[b] for a, b, tie in zip(left, right, ties, strict=True))
+                and cells.left[left]
+                and cells.right[right]
+            }
+            assert cells.count(ties) == sum(int(cells.left[a]) * int(cells.right[b]) for a, b in pairs)
+            left_reach, right_reach = cells.left_reach(ties), cells.right_reach(ties)
+            for cell in np.ndindex(shape):
+                if cells.left[cell]:
+                    assert (2 * cell[-1] < left_reach[cell[:-1]]) == any(a == cell for a, _ in pairs)
+                if cells.right[cell]:
+                    code = 2 * cell[-1] + ties[-1][cell[-1]]
+                    assert (code > right_reach[cell[:-1]]) == any(b == cell for _, b in pairs)
+            some = cells.some_pair(ties)
+            assert (some in pairs) if pairs else some is None
+
+
+@pytest.mark.parametrize("name", ["adult", "airport", "flights", "hospital", "rayyan"])
+def test_reports_equal_those_in_process(spark: Any, shared: Path, name: str) -> None:
+    """On real tables: every dependency between neighbouring columns, some keys, some orders."""
+    table = real_table(shared / "data" / name)
+    columns = table.column_names[:8]
+    quoted = [f't["{column}"]' for column in columns]
+    others = [text.replace("t[", "s[") for text in quoted]
+    both = list(zip(quoted, others, strict=True))
+    texts = [f"not({a} == {x} and {b} != {y})" for (a, x), (b, y) in itertools.pairwise(both)]
+    texts += [f"not({quoted[2]} == {others[2]} and {quoted[3]} < {others[3]} and {quoted[4]} > {others[4]})"]
+    texts += [f"not({quoted[0]} == {others[0]} and {quoted[1]} == {others[1]})", f'not({quoted[1]} == "a")']
+    rules = [parse(text) for text in texts]
+    expected = naysay.check(table, rules)
+    for sizes in (Sizes(), Sizes(rows_a_task=10_000)):
+        for one, other in zip(expected, engine.check(to_spark(spark, table), rules, sizes=sizes), strict=True):
+            assert (one.violations, one.rows_in_conflict, one.rows_to_remove, one.holds) == (
+                other.violations,
+                other.rows_in_conflict,
+                other.rows_to_remove,
+                other.holds,
+            ), one.rule
+
+
+def real_table(folder: Path) -> pa.Table:
+    import pyarrow.csv
+
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    encoding = pyarrow.csv.ReadOptions(encoding="latin-1")
+    path = sorted(folder.glob("*.csv"))[0]
+    return pyarrow.csv.read_csv(path, read_options=encoding, convert_options=options)
