@@ -5,7 +5,7 @@
 
 The table is Tax. c1 is key(AreaCode, Phone), c2 ZipCode -> City, c3 State, HasChild -> ChildExemp, c4 State = & Salary
 > & Rate <. For each number of standing rows, rules and size of batch: the median and the least milliseconds of a batch
-of inserts, of updates (the salaries of standing rows) and of deletes, violations kept. `lt-tree` is Weever's own method.
+of inserts, of updates (the salaries of standing rows) and of deletes, violations kept. `lt-tree` is Weever's own.
 `--store` adds the durable store, `--check` a count of all violations from scratch. `--postgres` adds the paper's
 baseline: a trigger for each row that counts the violations it makes, an index for each compared column; the server is
 started in a folder of its own, listens on a socket there alone, and is stopped at the end (as root it runs as user
