@@ -32,7 +32,8 @@ def scan_csv(
     ends_field = np.zeros(256, np.bool_)
     for byte in (0, _NEWLINE, _RETURN, delimiter):
         ends_field[byte] = True
-    n_rows, line, position = 0, 1, 0
+    # Of a fixed type from the start: else what is called is compiled twice.
+    n_rows, line, position = 0, 1, np.int64(0)
     while position < data.size:
         n_ends = _line_end(data, position)
         if n_ends:
@@ -42,7 +43,7 @@ def scan_csv(
         row_start, row_line, n_fields = position, line, 0
         while True:
             start = position
-            quoted = position < data.size and data[position] == _QUOTE
+            quoted = np.int64(position < data.size and data[position] == _QUOTE)
             if quoted:
                 position, n_lines = _skip_quoted(data, position, fault)
                 if fault[0] != FINE:
@@ -59,7 +60,7 @@ def scan_csv(
                     fault[0], fault[1], fault[2] = NUL, position, line
                     return n_rows
             if n_fields < n_columns:
-                looks[n_fields] |= _look(data, start + 1, position - 1) if quoted else _look(data, start, position)
+                looks[n_fields] |= _look(data, start + quoted, position - quoted)
             n_fields += 1
             if position >= data.size or data[position] != delimiter:
                 break
