@@ -1,45 +1,77 @@
-"""The last figures of each row: docs/reliability.json, and the table in docs/reliability.md made from it."""
+"""The last figures of each row: a file a row in docs/figures/reliability, and the table of docs/reliability.md."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from soak.rows import ROWS
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-FIGURES = _DOCS / "reliability.json"
+FIGURES = _DOCS / "figures" / "reliability"
 PAGE = _DOCS / "reliability.md"
 _BEGIN, _END = "<!-- figures: written by scripts/soak, not by hand -->", "<!-- end of figures -->"
 _HEAD = (
-    "| row | what is tried | expected | tried | failures | rate below (95%) | notes | date | command |",
+    "| row | what is tried | expected | tried | failures | rate below (95%) | found | date, commit | command |",
     "|---|---|---|---:|---:|---:|---|---|---|",
 )
 
 
-def record(figures: dict[str, Any]) -> None:
-    """Keep the figures of a run as the row's last, and write the table again."""
-    kept = load()
-    kept[figures["name"]] = {key: value for key, value in figures.items() if key != "name"}
-    FIGURES.write_text(json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+def record(figures: dict[str, Any], *, more: bool = False) -> None:
+    """Keep the figures of a run as the row's last, or `more` add them to those kept; write the table again."""
+    kept = load(figures["name"])
+    if more and kept is not None:
+        figures = merged(kept, figures)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
+    (FIGURES / f"{figures['name']}.json").write_text(text, "utf-8")
     write_table()
 
 
-def load() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+def merged(kept: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
+    """The figures of two runs, the second of which began where the first ended."""
+    if further["first_seed"] != kept["last_seed"] + 1:
+        raise SystemExit(f"the run before ended with the seed {kept['last_seed']}; go on after it")
+    n = kept["n"] + further["n"]
+    notes = dict(Counter(kept["notes"]) + Counter(further["notes"]))
+    most = {
+        name: max(figures["most"][name] for figures in (kept, further) if name in figures["most"])
+        for name in kept["most"] | further["most"]
+    }
+    return {
+        **further,
+        "n": n,
+        "first_seed": kept["first_seed"],
+        "failures": kept["failures"] + further["failures"],
+        "seconds": round(kept["seconds"] + further["seconds"], 1),
+        "commit": ", ".join(dict.fromkeys([*kept["commit"].split(", "), further["commit"]])),
+        "command": command(further["name"], n, kept["first_seed"]),
+        "notes": notes,
+        "most": most,
+    }
+
+
+def command(name: str, n: int, first_seed: int) -> str:
+    return f"scripts/soak {name} --n {n} --seed {first_seed}"
+
+
+def load(name: str) -> dict[str, Any] | None:
+    path = FIGURES / f"{name}.json"
+    found: dict[str, Any] | None = json.loads(path.read_text("utf-8")) if path.exists() else None
     return found
 
 
-def table(kept: dict[str, Any]) -> str:
+def table() -> str:
     """The figures as a table, in the order of the rows; a row that was never run says so."""
-    return "\n".join([*_HEAD, *(_line(row.name, row.what, row.expected, kept.get(row.name)) for row in ROWS)])
+    return "\n".join([*_HEAD, *(_line(row.name, row.what, row.expected, load(row.name)) for row in ROWS)])
 
 
 def write_table() -> None:
     before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    PAGE.write_text(f"{before}{_BEGIN}\n\n{table(load())}\n\n{_END}{after}", "utf-8")
+    PAGE.write_text(f"{before}{_BEGIN}\n\n{table()}\n\n{_END}{after}", "utf-8")
 
 
 def table_on_page() -> str:
@@ -53,6 +85,8 @@ def _line(name: str, what: str, expected: str, figures: dict[str, Any] | None) -
     n, failures = figures["n"], figures["failures"]
     # No failure in n trials bounds the rate at 3/n with 95% confidence.
     bound = f"{3 / n:.1g}" if failures == 0 and n >= 30 else ""
-    notes = "; ".join(f"{count:,} {note}" for note, count in figures["notes"].items())
-    cells += [f"{n:,}", f"{failures:,}", bound, notes, figures["date"], f"`{figures['command']}`"]
+    found = [f"{count:,} {note}" for note, count in sorted(figures["notes"].items())]
+    found += [f"at most {value:.3g} {name}" for name, value in sorted(figures["most"].items())]
+    made = f"{figures['date']}, {figures['commit']}"
+    cells += [f"{n:,}", f"{failures:,}", bound, "; ".join(found), made, f"`{figures['command']}`"]
     return "| " + " | ".join(cells) + " |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import sys
 import time
@@ -19,10 +20,14 @@ _PROGRESS_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one seed: nothing, a failure in words with its smallest case, or something to be counted."""
+    """What came of one seed: nothing, a failure in words with its smallest case, or something to be counted.
+
+    `most` holds measurements of which a run keeps the largest, such as ("times the cap", 1.02).
+    """
 
     failure: str = ""
     notes: tuple[str, ...] = ()
+    most: tuple[tuple[str, float], ...] = ()
 
 
 FINE = Outcome()
@@ -52,12 +57,18 @@ class Figures:
     n_failures: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     shown: list[str] = field(default_factory=list)
+    most: dict[str, float] = field(default_factory=dict)
+
+    def measured(self, name: str, value: float) -> None:
+        self.most[name] = max(value, self.most.get(name, value))
 
     def add(self, other: Figures) -> None:
         self.n += other.n
         self.n_failures += other.n_failures
         self.notes.update(other.notes)
         self.shown += other.shown
+        for name, value in other.most.items():
+            self.measured(name, value)
 
 
 def run_seeds(module: str, seeds: range) -> Figures:
@@ -71,14 +82,19 @@ def run_seeds(module: str, seeds: range) -> Figures:
             outcome = Outcome(failure=traceback.format_exc())
         found.n += 1
         found.notes.update(outcome.notes)
+        for name, value in outcome.most:
+            found.measured(name, value)
         if outcome.failure:
             found.n_failures += 1
             found.shown.append(f"seed {seed}: {outcome.failure}")
     return found
 
 
-def run_row(row: Row, seeds: range, jobs: int = 1) -> Figures:
-    """Try all seeds, on processes where more than one is allowed; progress and failures go to the error output."""
+def run_row(row: Row, seeds: range, jobs: int = 1, max_seconds: float = math.inf) -> Figures:
+    """Try all seeds, on processes where more than one is allowed; progress and failures go to the error output.
+
+    After `max_seconds` no further seeds are begun, so that those tried are the first of the range.
+    """
     if not row.module:
         raise SystemExit(f"the row {row.name!r} is not written yet")
     total = Figures()
@@ -91,6 +107,8 @@ def run_row(row: Row, seeds: range, jobs: int = 1) -> Figures:
             last = time.monotonic()
             done = f"{total.n:,} of {len(seeds):,}, {total.n_failures} failures, {last - start:,.0f} s"
             _say(f"{row.name}: {done}")
+        if time.monotonic() - start > max_seconds and jobs == 1:
+            break
     return total
 
 

@@ -7,7 +7,8 @@ from soak.row import Row
 ROWS: tuple[Row, ...] = (
     Row(
         "answers",
-        "random tables (0 to 64 rows of every type, null, NaN, infinities, 64-bit extremes) and rules, by brute force",
+        "random tables (0 to 64 rows of every type, null, NaN, infinities, 64-bit extremes) and rules, by brute force; "
+        "our strategy always, each of the papers' in turn",
         1_000_000,
         "the same verdict, count, pairs, rows in conflict, rows to remove",
         "soak.answers",
@@ -47,5 +48,20 @@ ROWS: tuple[Row, ...] = (
         5_000,
         "the meaning, or an error with file, line, column and value; from damage a table or an error",
         "soak.bad_tables",
+    ),
+    Row(
+        "csv-out",
+        "cells, headers, keys and names of rules that a spreadsheet takes for formulas, in every type of text",
+        60,
+        "neutralised by default, as they are where that is asked for",
+        "soak.csv_out",
+    ),
+    Row(
+        "explosion",
+        "a million rows, rules that every pair or every second pair breaks",
+        5,
+        "exact counts in seconds; listings stop at their limit and say so",
+        "soak.explosion",
+        alone=True,
     ),
 )
