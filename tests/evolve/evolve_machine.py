@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -85,8 +86,12 @@ def run_program(seed: int, folder: Path | None = None, method: str = "all-pairs"
     for number in range(n_steps):
         if folder is not None and rng.random() < 0.3:
             done.append("restart")
+            kept = evolver._method.arrays()
             evolver.close()
             evolver = Evolver.open(folder / f"state-{seed}", threads=1)
+            found = evolver._method.arrays()
+            assert kept.keys() == found.keys(), done
+            assert all(np.array_equal(kept[name], found[name]) for name in kept), done
             _judge(evolver, model, setting, done)
         if rng.random() < 0.15:
             _refused(rng, evolver, model, done)

@@ -114,7 +114,12 @@ class _Selective:
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
         """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
         problem, clock = self.problem, self.problem.clock
+        before = None
         while not clock.stopped():
+            known = self._known()
+            if known == before:
+                raise AssertionError("selective discovery stands still: some rules are open, and nothing was learnt")
+            before = known
             self.figures["rounds"] += 1
             with clock.phase("covers"):
                 if not self.update(max_groups, limit):
@@ -135,6 +140,10 @@ class _Selective:
             with clock.phase("verify"):
                 self.verify(todo[~_missing(todo, self.edges)])
         return False
+
+    def _known(self) -> tuple[int, int, tuple[int, ...]]:
+        """How much is known. Each round adds to it, and there is an end to what can be known: so `run` ends."""
+        return len(self.edges), len(self.verified), tuple(sorted(self.settled))
 
     def update(self, max_groups: int, limit: int) -> bool:
         """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""

@@ -3,6 +3,9 @@
 Evidence of two sorts. *Settled*: of the pairs that agree on certain sets of columns every one is counted, so that their
 evidence appears and vanishes exactly. *Open*: an edge is known by a few pairs of rows that have it; where all of them
 are gone it is forgotten, and what that may let through is verified.
+
+A pair and the same pair with its rows exchanged are known or forgotten together: of two rules that are twins, t and s
+exchanged, the evidence at hand then breaks both or neither, and whoever proves rules may look at one of them.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from numpy.typing import NDArray
 
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.covers import places
-from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.evolve.edges import edge_of_each
+from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored
 from naysay.discovery.vertices import UInt64Array, Vertices, edges_of, sorted_unique
+from naysay.discovery.vertices import _less as is_less
 from naysay.table.codes import BoolArray, Int32Array, Int64Array
 
 # Pairs that are kept for an edge. Where a thousandth of all rows goes, hardly one that is common loses all three.
@@ -24,26 +29,58 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Edges, sorted and distinct, with up to WITNESSES pairs of serial numbers each, int64[n, WITNESSES]."""
+class BothWays:
+    """For each of some codes its edge, the line it makes in `Open`, and whether its pairs are turned round there."""
 
     edges: UInt64Array
+    lines: UInt64Array
+    turned: BoolArray
+
+    def take(self, which: BoolArray) -> BothWays:
+        return BothWays(self.edges[which], self.lines[which], self.turned[which])
+
+
+def both_ways(codes: Int32Array, shape: Layout, vertices: Vertices) -> BothWays:
+    """Codes as edges, and with those of the pairs that are the other way round."""
+    edges = edge_of_each(codes, shape, vertices)
+    others = edge_of_each(mirrored(codes, shape), shape, vertices)
+    turned = is_less(others, edges)
+    lines = np.concatenate([np.where(turned[:, None], others, edges), np.where(turned[:, None], edges, others)], axis=1)
+    return BothWays(edges, lines, turned)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What pairs of rows were found to say: in a line the edge of a pair, then that of the pair with its rows exchanged.
+
+    Of the two ways to write a line the lesser stands. Lines are sorted and distinct, and have up to WITNESSES pairs of
+    serial numbers each, int64[n, WITNESSES].
+    """
+
+    lines: UInt64Array
     left: Int64Array
     right: Int64Array
 
     def __len__(self) -> int:
-        return len(self.edges)
+        return len(self.lines)
 
-    def put(self, edges: UInt64Array, left: Int64Array, right: Int64Array) -> Open:
-        """With one more pair for each of some edges, wherever there is room."""
-        if not len(edges):
+    @property
+    def edges(self) -> UInt64Array:
+        """All edges, both ways, sorted and distinct."""
+        n_words = self.lines.shape[1] // 2
+        return sorted_unique(np.concatenate([self.lines[:, :n_words], self.lines[:, n_words:]]))
+
+    def put(self, both: BothWays, left: Int64Array, right: Int64Array) -> Open:
+        """With one more pair for each of some lines, wherever there is room."""
+        if not len(both.lines):
             return self
-        distinct = sorted_unique(edges)
-        at = places(edges, distinct)
-        first = np.zeros(len(distinct), np.int64)
-        first[at[::-1]] = np.arange(len(edges))[::-1]
-        edges, left, right = distinct, left[first], right[first]
-        known = places(edges, self.edges)
+        left, right = np.where(both.turned, right, left), np.where(both.turned, left, right)
+        lines = sorted_unique(both.lines)
+        at = places(both.lines, lines)
+        first = np.zeros(len(lines), np.int64)
+        first[at[::-1]] = np.arange(len(at))[::-1]
+        left, right = left[first], right[first]
+        known = places(lines, self.lines)
         lefts, rights = self.left.copy(), self.right.copy()
         old = np.flatnonzero(known >= 0)
         free = np.argmax(lefts[known[old]] == NOBODY, axis=1)
@@ -52,33 +89,33 @@ class Open:
         rights[known[old][room], free[room]] = right[old][room]
         new = np.flatnonzero(known < 0)
         return _sorted(
-            np.concatenate([self.edges, edges[new]]),
+            np.concatenate([self.lines, lines[new]]),
             np.concatenate([lefts, _padded(left[new])]),
             np.concatenate([rights, _padded(right[new])]),
         )
 
     def without_rows(self, serials: Int64Array) -> Open:
-        """Without the pairs of rows that are gone; edges may be left with none."""
+        """Without the pairs of rows that are gone; lines may be left with none."""
         if not serials.size or not len(self):
             return self
         gone = np.isin(self.left, serials) | np.isin(self.right, serials)
         if not gone.any():
             return self
-        return Open(self.edges, np.where(gone, NOBODY, self.left), np.where(gone, NOBODY, self.right))
+        return Open(self.lines, np.where(gone, NOBODY, self.left), np.where(gone, NOBODY, self.right))
 
     @property
     def witnessed(self) -> BoolArray:
-        """Which edges some pair vouches for."""
+        """Which lines some pair vouches for."""
         found: BoolArray = (self.left != NOBODY).any(axis=1)
         return found
 
     def take(self, which: BoolArray) -> Open:
-        return Open(np.ascontiguousarray(self.edges[which]), self.left[which], self.right[which])
+        return Open(np.ascontiguousarray(self.lines[which]), self.left[which], self.right[which])
 
 
 def no_edges(vertices: Vertices) -> Open:
     nobody = np.empty((0, WITNESSES), np.int64)
-    return Open(np.empty((0, vertices.n_words), np.uint64), nobody, nobody)
+    return Open(np.empty((0, 2 * vertices.n_words), np.uint64), nobody, nobody)
 
 
 def _padded(serials: Int64Array) -> Int64Array:
@@ -87,9 +124,9 @@ def _padded(serials: Int64Array) -> Int64Array:
     return pairs
 
 
-def _sorted(edges: UInt64Array, left: Int64Array, right: Int64Array) -> Open:
-    order = np.lexsort([edges[:, word] for word in range(edges.shape[1])])
-    return Open(np.ascontiguousarray(edges[order]), left[order], right[order])
+def _sorted(lines: UInt64Array, left: Int64Array, right: Int64Array) -> Open:
+    order = np.lexsort([lines[:, word] for word in range(lines.shape[1])])
+    return Open(np.ascontiguousarray(lines[order]), left[order], right[order])
 
 
 @dataclass(frozen=True, slots=True)

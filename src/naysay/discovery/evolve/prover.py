@@ -10,8 +10,7 @@ from naysay.discovery.evidence import Block, Evidence, _group_blocks, codes_of_p
 from naysay.discovery.evolve.counted import summed
 from naysay.discovery.evolve.covers import Search, all_covers, members, updated
 from naysay.discovery.evolve.delta import Seen, see, together, turned
-from naysay.discovery.evolve.edges import edge_of_each
-from naysay.discovery.evolve.known import Known, agreeing, no_edges
+from naysay.discovery.evolve.known import Known, agreeing, both_ways, no_edges
 from naysay.discovery.evolve.relation import Sides
 from naysay.discovery.evolve.threads import check
 from naysay.discovery.outcomes import Layout, mirrored
@@ -132,10 +131,10 @@ class Prover(_Selective):
         return self._learn_seen(both)
 
     def _learn_seen(self, seen: Seen) -> UInt64Array:
-        edges = edge_of_each(seen.codes, self._shape, self.problem.vertices)
-        self._open = self._open.put(edges, seen.left, seen.right)
-        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
-        return edges
+        both = both_ways(seen.codes, self._shape, self.problem.vertices)
+        self._open = self._open.put(both, seen.left, seen.right)
+        self.edges = sorted_unique(np.concatenate([self.edges, both.edges]))
+        return both.edges
 
     def _see(self, at: Int64Array, blocks: list[Block]) -> Seen:
         """All pairs in blocks of the rows at some places, both ways."""

@@ -18,9 +18,8 @@ from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.counted import summed
 from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
 from naysay.discovery.evolve.delta import Seen, evidence_of
-from naysay.discovery.evolve.edges import edge_of_each
 from naysay.discovery.evolve.fields import converted
-from naysay.discovery.evolve.known import Known, Open, agreeing
+from naysay.discovery.evolve.known import Known, Open, agreeing, both_ways
 from naysay.discovery.evolve.method import NOBODY, Arrays, Broken, Step, pairs_breaking
 from naysay.discovery.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.discovery.evolve.relation import Batch, Relation, Sides
@@ -64,15 +63,16 @@ class SelectiveStep:
         changed = summed(
             after.settled, [Evidence(before.settled.codes, -before.settled.counts)], may_be_negative=True
         )
-        at = places(after.open.edges, before.open.edges)
+        at = places(after.open.lines, before.open.lines)
         same = at >= 0
-        same[same] = (after.open.left[same] == before.open.left[at[same]]).all(axis=1)
+        for one, other in ((after.open.left, before.open.left), (after.open.right, before.open.right)):
+            same[same] = (one[same] == other[at[same]]).all(axis=1)
         return {
             "codes": changed.codes, "counts": changed.counts,
             "added": after.covers[~members(after.covers, before.covers)],
             "removed": before.covers[~members(before.covers, after.covers)],
-            "edges": after.open.edges[~same], "left": after.open.left[~same], "right": after.open.right[~same],
-            "forgotten": before.open.edges[~members(before.open.edges, after.open.edges)],
+            "lines": after.open.lines[~same], "left": after.open.left[~same], "right": after.open.right[~same],
+            "forgotten": before.open.lines[~members(before.open.lines, after.open.lines)],
         }
 
 
@@ -151,7 +151,7 @@ class Selective:
         known = Known(
             relation.fields.layout, shape, vertices_of(relation.space, shape),
             tuple(int(mask) for mask in whole["masks"]), Evidence(whole["codes"], whole["counts"]),
-            Open(whole["edges"], whole["left"], whole["right"]), whole["covers"],
+            Open(whole["lines"], whole["left"], whole["right"]), whole["covers"],
         )
         return cls(relation, settings, n_threads, known)
 
@@ -160,18 +160,18 @@ class Selective:
         search = self._search(before)
         settled = self._count(before, gone, came)
         opened = before.open.without_rows(batch.gone.serials)
-        came_edges = edge_of_each(came.codes, before.shape, before.vertices)
-        again = members(came_edges, opened.edges)
-        opened = opened.put(came_edges[again], came.left[again], came.right[again])
+        both = both_ways(came.codes, before.shape, before.vertices)
+        again = members(both.lines, opened.lines)
+        opened = opened.put(both.take(again), came.left[again], came.right[again])
         opened = opened.take(opened.witnessed)
         after = replace(before, settled=settled, open=opened)
         known, edges = before.edges, after.edges
         lost = np.ascontiguousarray(known[~members(known, edges)])
         kept = np.ascontiguousarray(edges[members(edges, known)])
         covers = shrunk(before.covers, kept, lost, search) if len(lost) else before.covers
-        minded = _minded(covers, came_edges, search)
-        fresh = sorted_unique(came_edges[minded])
-        after = replace(after, open=opened.put(came_edges[minded], came.left[minded], came.right[minded]))
+        minded = _minded(covers, both.edges, search)
+        fresh = sorted_unique(both.edges[minded])
+        after = replace(after, open=opened.put(both.take(minded), came.left[minded], came.right[minded]))
         # What holds an old cover holds for the rows that stay, and takes in all that came.
         sure = members(covers, before.covers)
         sure_covers = _grown(covers[sure], kept, fresh, search)
@@ -257,20 +257,20 @@ def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArra
 def whole_arrays(known: Known) -> Arrays:
     return {
         "masks": np.array(known.masks, np.int64), "codes": known.settled.codes, "counts": known.settled.counts,
-        "edges": known.open.edges, "left": known.open.left, "right": known.open.right, "covers": known.covers,
+        "lines": known.open.lines, "left": known.open.left, "right": known.open.right, "covers": known.covers,
     }
 
 
 def _changed(whole: Arrays, change: Arrays) -> Arrays:
     settled = summed(Evidence(whole["codes"], whole["counts"]), [Evidence(change["codes"], change["counts"])])
     covers = whole["covers"][~members(whole["covers"], sorted_unique(change["removed"]))]
-    replaced = sorted_unique(np.concatenate([change["edges"], change["forgotten"]]))
-    kept = ~members(whole["edges"], replaced)
-    lines = {name: np.concatenate([whole[name][kept], change[name]]) for name in ("edges", "left", "right")}
-    order = np.lexsort([lines["edges"][:, word] for word in range(lines["edges"].shape[1])])
+    replaced = sorted_unique(np.concatenate([change["lines"], change["forgotten"]]))
+    kept = ~members(whole["lines"], replaced)
+    opened = {name: np.concatenate([whole[name][kept], change[name]]) for name in ("lines", "left", "right")}
+    order = np.lexsort([opened["lines"][:, word] for word in range(opened["lines"].shape[1])])
     return {
         "masks": whole["masks"], "codes": settled.codes, "counts": settled.counts,
         "covers": sorted_unique(np.concatenate([covers, change["added"]])),
-        **{name: np.ascontiguousarray(line[order]) for name, line in lines.items()},
+        **{name: np.ascontiguousarray(array[order]) for name, array in opened.items()},
     }
 
