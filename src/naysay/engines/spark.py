@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 
@@ -22,21 +23,22 @@ from naysay.engines.spark_aggregate import (
     groups_branch,
     products_branch,
 )
-from naysay.engines.spark_check import Found, find_all, wanted
+from naysay.engines.spark_check import find_all, wanted
 from naysay.engines.spark_conflicts import marked
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
-from naysay.engines.spark_identity import identity_of
+from naysay.engines.spark_identity import Identity, identity_of
 from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
 from naysay.engines.spark_sample import first_violations, samples
+from naysay.engines.spark_whole import OfRule, Whole, check_whole
 from naysay.engines.spark_work import measured, only, over_giant_groups, over_small_groups
 from naysay.errors import CountOverflow
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Nulls, Row, Rule
 from naysay.verbs.identify import compared_columns
-from naysay.verbs.result import Removal, Report, RuleResult, SamplePair, Verdict, within_tolerance
+from naysay.verbs.result import Removal, Report, RuleResult, Verdict, within_tolerance
 
 _SIZES = Sizes()
 
@@ -87,27 +89,22 @@ def check(
     plans = plan(frame, rules)
     identity = identity_of(frame, key)
     n_rows = int(frame.data.count())
-    early: dict[int, SamplePair] = {}
-    if quick and n_rows > sizes.rows_a_task:
-        early = first_violations(meaning, identity, plans, rules)
-    rest = [each for each in plans if each.number not in early]
     n_sample = 1 if quick else n_sample
-    found = find_all(meaning, rest, n_rows, n_sample, sizes) if rest else {}
-    shown = samples(meaning, identity, wanted(rest, found), rules, n_sample)
-    shown |= {number: (pair,) for number, pair in early.items()}
+    if plans and n_rows <= sizes.rows_a_task:
+        whole = check_whole(meaning, identity, plans, rules, n_sample)
+    else:
+        whole = _check_large(meaning, identity, plans, rules, n_sample, sizes, quick=quick)
     # Rules share their passes over the data, so each has its share of the time.
     seconds = time.perf_counter() - start
-    a_rule = seconds / max(len(rules), 1)
     results = []
     for each, rule in zip(plans, rules, strict=True):
-        sample = shown.get(each.number, ())
-        if quick and sample:
-            results.append(RuleResult(rule, False, False, None, None, None, sample, _strategy(each), a_rule))
-        else:
-            results.append(_result(rule, each, found[each.number], sample, n_rows, a_rule))
+        results.append(_result(rule, each, whole.rules[each.number], n_rows, seconds / len(rules), quick=quick))
         if progress is not None:
             progress(rule)
-    return Report("spark", source, n_rows, frame.names, tuple(results), seconds, identity.description)
+    report = Report("spark", source, n_rows, frame.names, tuple(results), seconds, identity.description, nulls)
+    if quick and not all(result.holds for result in results):
+        return report
+    return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
 
 
 @errors_of_tasks()
@@ -166,14 +163,37 @@ def split(
     frame = Frame.of(data)
     meaning = Meaning(frame, nulls)
     rows = frame.data
+    n_rows = int(frame.data.count())
     marks = [F.lit(False)]
     for each in plan(frame, rules):
-        rows, mark = marked(meaning, each, rows, sizes)
+        rows, mark = marked(meaning, each, rows, sizes, n_rows)
         marks.append(mark)
     columns = rows.columns[: len(frame.names)]
     rows = rows.select(*columns, reduce(or_, marks).alias("in_conflict"))
     good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
     return good.select(*columns).toDF(*frame.names), bad.select(*columns).toDF(*frame.names)
+
+
+def _check_large(
+    meaning: Meaning,
+    identity: Identity,
+    plans: Sequence[RulePlan],
+    rules: Sequence[Rule],
+    n_sample: int,
+    sizes: Sizes,
+    *,
+    quick: bool,
+) -> Whole:
+    """Each rule by its own route. Where rows lie and which of them are in most conflicts is not found out."""
+    early = first_violations(meaning, identity, plans, rules) if quick else {}
+    rest = [each for each in plans if each.number not in early]
+    found = find_all(meaning, rest, n_sample, sizes) if rest else {}
+    shown = samples(meaning, identity, wanted(rest, found), rules, n_sample)
+    answers = {number: OfRule(1, 2, Removal(1, 1), (pair,), ()) for number, pair in early.items()}
+    for number, each in found.items():
+        answers[number] = OfRule(each.violations, each.rows, each.removal, shown.get(number, ()), ())
+    holds = not any(answer.violations for answer in answers.values())
+    return Whole(answers, 0 if holds else None, ())
 
 
 def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
@@ -216,14 +236,15 @@ def _count_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
     return products_branch(meaning, plan)
 
 
-def _result(
-    rule: Rule, plan: RulePlan, found: Found, sample: tuple[SamplePair, ...], n_rows: int, seconds: float
-) -> RuleResult:
+def _result(rule: Rule, plan: RulePlan, found: OfRule, n_rows: int, seconds: float, *, quick: bool) -> RuleResult:
     n_violations = _within_64_bits(found.violations, rule)
     holds = n_violations == 0
+    if quick and not holds:
+        return RuleResult(rule, False, False, None, None, None, found.sample, _strategy(plan), seconds)
     removal = Removal(0, 0) if holds else found.removal
     passes = within_tolerance(rule, n_violations, n_rows)
-    return RuleResult(rule, holds, passes, n_violations, found.rows, removal, sample, _strategy(plan), seconds)
+    numbers = (n_violations, found.rows, removal)
+    return RuleResult(rule, holds, passes, *numbers, found.sample, _strategy(plan), seconds, found.where)
 
 
 def _strategy(plan: RulePlan) -> str:

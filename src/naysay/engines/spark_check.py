@@ -30,15 +30,8 @@ class Found:
     hashes: tuple[int, ...]
 
 
-def find_all(
-    meaning: Meaning, plans: Sequence[RulePlan], n_rows: int, n_sample: int, sizes: Sizes
-) -> dict[int, Found]:
+def find_all(meaning: Meaning, plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> dict[int, Found]:
     """What there is to know of each rule, by its number."""
-    if n_rows <= sizes.rows_a_task:
-        rules = tuple(kernels.task_rule(plan, meaning.nulls) for plan in plans)
-        summary = kernels.summarise(kernels.whole_table(meaning, plans), rules, n_sample, removal=True)
-        of_tasks = kernels.collect_task_sums([summary])
-        return {plan.number: _from_tasks(meaning, plan, of_tasks.get(plan.number, TaskSums())) for plan in plans}
     by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
     key_sets = kernels.key_sets([plan for plan in plans if plan.route is Route.KERNELS])
     branches = [_branch(meaning, plan, n_sample) for plan in by_grouping]
@@ -68,19 +61,24 @@ def _by_kernels(meaning: Meaning, sets: Sequence[Measured], n_sample: int, sizes
         if in_blocks:
             summaries += over_giant_groups(meaning, only(each, in_blocks), sizes, summarise)
     sums = kernels.collect_task_sums(summaries)
+    for number, grid in grids.items():
+        if grid is not None:
+            n_pairs, shown = spark_strip_work.summarise(grid, sizes, n_sample)
+            n_rows = count_in_strips(grid, sizes) if n_pairs else 0
+            sums[number] = sums.get(number, TaskSums()).plus(n_pairs, n_rows, shown)
+    plans = [plan for each in sets for plan in each.keys.plans]
+    shown_of = {number: of_rule.sample[:3] for number, of_rule in sums.items()}
+    hashes = hashes_of_values(meaning.frame.data.sparkSession, meaning, plans, shown_of)
     found = {}
     for each in sets:
         for plan in each.keys.plans:
             of_tasks = sums.get(plan.number, TaskSums())
-            grid = grids.get(plan.number)
-            if grid is not None:
-                n_pairs, shown = spark_strip_work.summarise(grid, sizes, n_sample)
-                n_rows = count_in_strips(grid, sizes) if n_pairs else 0
-                of_tasks = of_tasks.plus(n_pairs, n_rows, shown)
-            found[plan.number] = _from_tasks(meaning, plan, of_tasks)
+            removal = Removal(of_tasks.least, of_tasks.most)
             if _is_spread(each) and of_tasks.violations:
                 # Something must go, and of rows in conflict all but one are always enough.
-                found[plan.number] = replace(found[plan.number], removal=Removal(1, of_tasks.rows - 1))
+                removal = Removal(1, of_tasks.rows - 1)
+            shown_by = hashes.get(plan.number, ())
+            found[plan.number] = Found(of_tasks.violations, of_tasks.rows, removal, shown_by)
     spread = [(plan, each) for each in sets if _is_spread(each) for plan in each.keys.plans]
     broken = [(plan, each) for plan, each in spread if found[plan.number].violations and grids.get(plan.number) is None]
     rows = collect_sums([conflict_rows_branch(meaning, plan, only(each, [plan]), sizes) for plan, each in broken])
@@ -98,13 +96,6 @@ def _is_spread(each: Measured) -> bool:
 def _branch(meaning: Meaning, plan: RulePlan, n_sample: int) -> DataFrame:
     branch = filter_branch if plan.route is Route.FILTER else groups_branch
     return branch(meaning, plan, n_sample)
-
-
-def _from_tasks(meaning: Meaning, plan: RulePlan, sums: TaskSums) -> Found:
-    hashes: Sequence[int] = ()
-    if sums.sample:
-        hashes = hashes_of_values(meaning.frame.data.sparkSession, meaning, plan, sums.sample[:3])
-    return Found(sums.violations, sums.rows, Removal(sums.least, sums.most), tuple(hashes))
 
 
 def wanted(plans: Sequence[RulePlan], found: dict[int, Found]) -> list[Wanted]:

@@ -24,8 +24,13 @@ from naysay.engines.spark_work import Measured, measure, over_groups, over_small
 from naysay.rule.model import Row
 
 
-def marked(meaning: Meaning, plan: RulePlan, rows: DataFrame, sizes: Sizes) -> tuple[DataFrame, Expression]:
-    """The rows with what it takes to see which of them are in conflict with a rule, and the truth of it."""
+def marked(
+    meaning: Meaning, plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int
+) -> tuple[DataFrame, Expression]:
+    """The rows with what it takes to see which of them are in conflict with a rule, and the truth of it.
+
+    `n_rows` is the number of rows of the table.
+    """
     stands = meaning.side(plan.join, Row.LEFT)
     if plan.route is Route.FILTER:
         return rows, stands
@@ -36,7 +41,7 @@ def marked(meaning: Meaning, plan: RulePlan, rows: DataFrame, sizes: Sizes) -> t
     if plan.route is Route.GROUPS:
         values, sought = _conflict_keys(meaning, plan)
     else:
-        found = measure(meaning, KeySet((plan,)), sizes)
+        found = measure(meaning, KeySet((plan,)), sizes, n_rows)
         values = conflict_values(meaning, plan, found, sizes).drop("n")
         sought = [meaning.comparable(name, name) for name in plan.columns]
         stands = F.lit(True)

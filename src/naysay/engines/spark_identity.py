@@ -8,7 +8,7 @@ rows with all values equal are told apart as copies, #2, #3 and so on, and it do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from pyspark.sql import Column as Expression
@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from naysay.engines.spark_frame import FILE_ROW, Frame, arrow_type, position
 from naysay.errors import UsageError
+from naysay.verbs.result import SamplePair
 
 # The column that tells rows apart where the columns of the identity need not (the user's key may have repeats).
 CONTENT = "content"
@@ -58,6 +59,13 @@ class Identity:
         if len(columns) == 1:
             return columns[0]
         return F.struct(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
+
+    def renamed(self, pair: SamplePair, hidden: Sequence[str]) -> SamplePair:
+        """A pair whose rows go by `hidden` names, by the names that a person knows."""
+        names = dict(zip(hidden, self.names, strict=True))
+        left = {names[name]: value for name, value in pair.left.items()}
+        right = None if pair.right is None else {names[name]: value for name, value in pair.right.items()}
+        return replace(pair, left=left, right=right)
 
 
 def identity_of(frame: Frame, key: Sequence[str]) -> Identity:

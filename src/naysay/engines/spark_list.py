@@ -29,9 +29,10 @@ def singles(meaning: Meaning, plan: RulePlan, identity: Identity) -> DataFrame:
 def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
     """The pairs as left_i0 ..., right_i0 ..., and the compared columns of both."""
     keys = KeySet((plan,))
-    if plan.route is Route.GROUPS and plan.join.key:
+    n_rows = int(meaning.frame.data.count())
+    if plan.route is Route.GROUPS and plan.join.key and n_rows > sizes.rows_a_task:
         meaning = replace(meaning, frame=in_conflict(meaning, plan))
-    found = measure(meaning, keys, sizes)
+    found = measure(meaning, keys, sizes, n_rows)
     left, right = (compared_columns(plan.rule, row) for row in Row)
     frame = meaning.frame
     named = list(zip(identity.positions, identity.types, strict=True))

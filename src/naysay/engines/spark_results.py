@@ -24,9 +24,10 @@ def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str]
     frame = Frame.of(data)
     meaning = Meaning(frame, nulls)
     rows = frame.data
+    n_rows = int(frame.data.count())
     broken = []
     for each, title in zip(plan(frame, rules), titles, strict=True):
-        rows, mark = marked(meaning, each, rows, Sizes())
+        rows, mark = marked(meaning, each, rows, Sizes(), n_rows)
         broken.append(F.when(mark, F.lit(title)))
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())

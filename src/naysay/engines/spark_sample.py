@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -46,17 +46,28 @@ class Wanted:
         return [meaning.comparable(name, name) for name in self.plan.columns]
 
 
-def hashes_of_values(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> list[int]:
-    """The hashes by which rows with these values of the rule's columns are found again."""
+def hashes_of_values(
+    session: SparkSession, meaning: Meaning, plans: Sequence[RulePlan], shown: dict[int, Sequence[pa.Table]]
+) -> dict[int, tuple[int, ...]]:
+    """For each rule the hashes by which rows with these values of its columns are found again: one job for all."""
+    parts = [
+        _hashed(session, meaning, plan, shown[plan.number]) for plan in plans if shown.get(plan.number)
+    ]
+    found: dict[int, set[int]] = {}
+    if parts:
+        for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
+            found.setdefault(row["rule"], set()).add(row["hash"])
+    return {number: tuple(sorted(hashes)) for number, hashes in found.items()}
+
+
+def _hashed(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
     types = {name: meaning.frame.type_of(name) for name in plan.columns}
     # Tasks see instants in the zone of the session, and what is collected comes in UTC.
     arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
     values = pa.concat_tables([table.cast(arrow) for table in tables]).combine_chunks()
     schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
     rows = session.createDataFrame(values, schema=schema)
-    hashed = rows.select(hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
-    found: list[int] = hashed.toArrow().column("hash").to_pylist()
-    return sorted(set(found))
+    return rows.select(F.lit(plan.number).alias("rule"), hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
 
 
 def samples(
@@ -137,12 +148,4 @@ def _pairs(
             once = left < right
             left, right = left[once], right[once]
         pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
-    names = dict(zip(hidden, identity.names, strict=True))
-    return tuple(
-        replace(
-            pair,
-            left={names[name]: value for name, value in pair.left.items()},
-            right=None if pair.right is None else {names[name]: value for name, value in pair.right.items()},
-        )
-        for pair in pairs
-    )
+    return tuple(identity.renamed(pair, hidden) for pair in pairs)

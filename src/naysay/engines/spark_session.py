@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,12 @@ _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddres
 
 @contextmanager
 def session_for(
-    master: str | None = None, *, memory: str | None = None, debug: bool = False, app: str = "naysay"
+    master: str | None = None,
+    *,
+    memory: str | None = None,
+    debug: bool = False,
+    app: str = "naysay",
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """The session that is active already, left as it is; else one of our own on `master`, stopped at the end."""
     sql = _pyspark_sql()
@@ -43,14 +48,14 @@ def session_for(
         _require_java()
     builder = sql.SparkSession.builder.appName(app)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
-    settings = dict(_OWN_SETTINGS)
+    wanted = {**_OWN_SETTINGS, **(settings or {})}
     if master.startswith("local"):
-        settings |= _LOOPBACK_SETTINGS
+        wanted |= _LOOPBACK_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if memory is not None:
-        settings["spark.driver.memory"] = memory
+        wanted["spark.driver.memory"] = memory
     if not master.startswith("sc://"):
-        for name, value in settings.items():
+        for name, value in wanted.items():
             builder = builder.config(name, value)
     # Workers run the Python that runs us, whatever is first on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -40,7 +40,10 @@ def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:
     return replace(found, keys=KeySet(tuple(plans)))
 
 
-def measure(meaning: Meaning, keys: KeySet, sizes: Sizes) -> Measured:
+def measure(meaning: Meaning, keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
+    """Measure the groups of a key set: a job, unless all rows fit one task."""
+    if n_rows <= sizes.rows_a_task:
+        return Measured(keys, n_rows, n_rows, ())
     return measured(meaning, keys, collect_sums([measure_branch(meaning, keys, 0)])[0], sizes)
 
 
