@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from naysay.api import check, clusters, count, split, verify, violations
+    from naysay.api import check, clusters, count, discover, split, verify, violations
     from naysay.discovery.evolve.evolver import Evolver
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.rule import Rule, parse, parse_rules, render
@@ -26,6 +26,7 @@ _HOMES = {
     "check": "naysay.api",
     "clusters": "naysay.api",
     "count": "naysay.api",
+    "discover": "naysay.api",
     "split": "naysay.api",
     "verify": "naysay.api",
     "violations": "naysay.api",
@@ -58,6 +59,7 @@ __all__ = [
     "check",
     "clusters",
     "count",
+    "discover",
     "parse",
     "parse_rules",
     "render",

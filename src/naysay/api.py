@@ -15,6 +15,9 @@ from naysay.verbs.result import Report, Verdict, Violations
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from naysay.discovery.result import Discovery
+    from naysay.discovery.space import Scope
+    from naysay.discovery.work import Progress
     from naysay.engines.local import Options
 
 RuleLike = str | Rule
@@ -228,6 +231,56 @@ def split(
     if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
         return frame[good], frame[bad]
     return table.take(good), table.take(bad)
+
+
+def discover(
+    frame: Any,
+    error: float = 0.0,
+    columns: Sequence[str] | None = None,
+    cross: bool = True,
+    max_predicates: int | None = None,
+    max_rules: int | None = None,
+    timeout: float | None = None,
+    nulls: str | Nulls = Nulls.SQL,
+    *,
+    method: str = "auto",
+    device: str = "auto",
+    space: str | Scope = "naysay",
+    memory: int | str | None = None,
+    threads: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Discovery:
+    """Find every minimal rule that a table obeys: exactly, or broken by at most `error` of all ordered pairs.
+
+    `.rules` are the 20 to look at first, `.findings` say how well the data tested each, `.all` is every one. `columns`
+    and `cross` (comparisons between different columns) narrow what rules may compare. What a limit or Ctrl-C left out
+    makes the answer `.partial`; the rules in it hold all the same.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
+    >>> for rule in discover(people).rules:
+    ...     print(rule.description)
+    for two rows with the same city, zip never differs
+    for two rows with the same zip, city never differs
+    """
+    wanted: dict[str, Any] = {
+        "error": error, "columns": columns, "cross": cross, "max_predicates": max_predicates, "max_rules": max_rules,
+        "timeout": timeout, "nulls": _nulls(nulls), "method": method, "space": space, "progress": progress,
+    }
+    if threads < 0:
+        raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
+    if _is_spark(frame):
+        from naysay.engines import spark_discover
+
+        if device == "cuda":
+            raise UsageError("device 'cuda' is for a table in this process; on Spark the executors' cores do the work")
+        return spark_discover.discover(frame, **wanted)
+    from naysay.engines import local_discover
+    from naysay.table import from_frame
+
+    return local_discover.discover(
+        from_frame(frame), memory=memory_bytes(memory), threads=threads, device=device, **wanted
+    )
 
 
 def _rule(rule: RuleLike) -> Rule:

@@ -25,6 +25,7 @@ class Entry:
 # The file of a command is named after it and holds a click command of that name.
 COMMANDS = {
     "check": Entry("naysay.cli.check", "Check a table against rules: verdicts, counts, rows, samples."),
+    "discover": Entry("naysay.cli.discover", "Find the rules that a table obeys, the best first."),
     "evolve": Entry("naysay.cli.evolve", "Change the rows of a discovered table; which rules came and went."),
     "explain": Entry("naysay.cli.explain", "Show how rules would be checked, and at what cost."),
     "lint": Entry("naysay.cli.lint", "Read rules, find what is wrong with them, convert them."),

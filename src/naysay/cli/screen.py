@@ -43,6 +43,11 @@ class Waiting:
         self._timer: threading.Timer | None = None
         self._progress: Progress | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody sees the progress."""
+        return self._watched
+
     def __enter__(self) -> Waiting:
         if self._watched:
             self._progress = Progress(
@@ -81,6 +86,21 @@ class Waiting:
                 for task in self._progress.task_ids:
                     self._progress.remove_task(task)
                 self._progress.add_task(description, total=total)
+
+    def update(self, description: str, done: float | None = None) -> None:
+        """The stage goes on: what it does now, and which part of that is done, 0 to 1, where that is known."""
+        with self._lock:
+            if self._progress is not None:
+                for task in self._progress.task_ids:
+                    completed, total = (0, None) if done is None else (round(100 * done), 100)
+                    self._progress.update(task, description=description, completed=completed, total=total)
+
+    def reach(self, n_done: int, n_all: int) -> None:
+        """So many of so many steps of the stage are done."""
+        with self._lock:
+            if self._progress is not None:
+                for task in self._progress.task_ids:
+                    self._progress.update(task, completed=n_done, total=n_all)
 
     def advance(self) -> None:
         """One more step of the stage is done."""

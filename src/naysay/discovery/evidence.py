@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from naysay.discovery.device import Device
 from naysay.discovery.outcomes import Layout, Outcomes, mirrored
 from naysay.discovery.work import Clock, run_all
 from naysay.table.codes import Int32Array, Int64Array
@@ -37,15 +38,36 @@ class Evidence:
 Block = tuple[int, int, int, int, int]
 
 
-def all_pairs(outcomes: Outcomes, *, n_threads: int = 1, clock: Clock | None = None) -> Evidence | None:
+def all_pairs(
+    outcomes: Outcomes, *, n_threads: int = 1, clock: Clock | None = None, device: Device = Device.CPU
+) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows; None where the clock stopped before the end.
 
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
-    blocks = list(triangle(outcomes.n_rows))
-    half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, clock=clock)
+    if device is Device.CUDA:
+        half: Evidence | None = _on_cuda(outcomes)
+    else:
+        blocks = list(triangle(outcomes.n_rows))
+        half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, clock=clock)
     if half is None:
         return None
+    return whole(half, outcomes)
+
+
+def _on_cuda(outcomes: Outcomes) -> Evidence:
+    """The evidence of the unordered pairs of distinct rows, counted by a GPU."""
+    from naysay.kernels.gpu_evidence import count_pairs
+
+    layout = outcomes.layout
+    codes, counts = count_pairs(
+        outcomes.left, outcomes.right, outcomes.weights, outcomes.weights, layout.masks, layout.spans, once=True
+    )
+    return merged([Evidence(codes, counts)], layout)
+
+
+def whole(half: Evidence, outcomes: Outcomes) -> Evidence:
+    """The evidence of all ordered pairs from that of the unordered pairs of distinct rows."""
     own = _equal_rows(outcomes)
     evidence = merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts), own], outcomes.layout)
     if evidence.n_pairs != outcomes.n_pairs:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.discovery.device import Device
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.space import Space
 from naysay.discovery.trivial import possible, unrelaxed
@@ -36,15 +37,17 @@ class Problem:
     max_rules: int | None
     n_threads: int
     clock: Clock
+    device: Device = Device.CPU
 
     @classmethod
     def of(
         cls, space: Space, nulls: Nulls, outcomes: Outcomes, *, most: int = 0, max_predicates: int | None = None,
         max_rules: int | None = None, n_threads: int = 1, clock: Clock | None = None,
+        device: Device = Device.CPU,
     ) -> Problem:
         vertices = vertices_of(space, outcomes.layout)
         return cls(
-            space, nulls, outcomes, vertices, most, max_predicates, max_rules, n_threads, clock or Clock()
+            space, nulls, outcomes, vertices, most, max_predicates, max_rules, n_threads, clock or Clock(), device
         )
 
 
@@ -63,6 +66,7 @@ class Answer:
     n_sampled: int | None = None
     notes: tuple[str, ...] = ()
     figures: dict[str, float] = field(default_factory=dict)
+    device: Device = Device.CPU
 
 
 def empty_answer(problem: Problem, *, partial: bool) -> Answer:

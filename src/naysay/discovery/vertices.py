@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.outcomes import Field, FieldKind, Layout
 from naysay.discovery.space import Comparison, Space
-from naysay.rule.model import Op, Predicate, Rule
+from naysay.errors import UsageError
+from naysay.rule.model import Column, Op, Predicate, Rule
+from naysay.rule.render import render_predicate
 from naysay.table.codes import Int64Array
 
 UInt64Array = NDArray[np.uint64]
@@ -67,6 +69,10 @@ class Group:
         """Whether a cover asks for equality here."""
         return Op.EQ in self.ops(cover) or len(self.ops(cover)) == 2
 
+    def vertices_of(self, op: Op) -> int | None:
+        """The vertices that together mean an operator; None where this comparison does not know it."""
+        return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)
+
     def ops(self, cover: int) -> tuple[Op, ...]:
         """What a cover says about this comparison; nothing where it has none of its vertices."""
         chosen = (cover & self.mask) >> self.first
@@ -93,6 +99,22 @@ class Vertices:
             for group in self.groups
             for op in group.ops(cover)
         ))
+
+    def cover(self, rule: Rule) -> int:
+        """The vertices that a rule asks for; UsageError where it compares what the space does not."""
+        cover = 0
+        for predicate in rule.predicates:
+            turned = [predicate.flipped()] if isinstance(predicate.right, Column) else []
+            chosen = [
+                group.vertices_of(given.op)
+                for given in (predicate, *turned)
+                for group in self.groups
+                if (group.comparison.left, group.comparison.right) == (given.left, given.right)
+            ]
+            if not chosen or chosen[0] is None:
+                raise UsageError(f"discovery does not look at {render_predicate(predicate)}, which the rule asks for")
+            cover |= chosen[0]
+        return cover
 
     def n_predicates(self, covers: UInt64Array) -> Int64Array:
         """How many predicates each cover's rule has."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -50,6 +52,27 @@ class Clock:
         if not self.reason and self.left <= 0:
             self.stop("time limit")
         return bool(self.reason)
+
+    @contextmanager
+    def heeding_interrupts(self) -> Iterator[None]:
+        """The first Ctrl-C stops the clock, so that what is known can be told; a second one interrupts as always.
+
+        Only where interrupts come to this thread and nobody else handles them.
+        """
+        at_home = threading.current_thread() is threading.main_thread()
+        if not at_home or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+
+        def stop(number: int, frame: object) -> None:
+            self.stop("interrupted")
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
         if self._progress is not None:

@@ -33,6 +33,13 @@ def to_html(report: Report) -> str:
     return text
 
 
+def standalone(template: str, **values: Any) -> str:
+    """A document of another of our templates with our style, without a script."""
+    style = _asset("page.css")
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+    return render_template(template, policy=policy, style=Markup(style), version=installed_version(), **values)
+
+
 def _render(report: Report, room: Room) -> str:
     style, script = _asset("page.css"), _asset("page.js")
     policy = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from naysay.discovery.result import Discovery, Finding
 from naysay.report.words import counted, meaning, printable, rule_text, shown, title
 from naysay.rule.model import Rule
 from naysay.table.plain import plain_values
@@ -43,6 +44,22 @@ def violations_cell(violations: Violations) -> str:
     )
 
 
+def discovery_cell(discovery: Discovery) -> str:
+    """The findings as a table."""
+    from naysay.report.discoveries import headline, shown_support
+
+    rows = [
+        [rule_text(finding.rule), meaning(finding.rule), shown_support(finding), "yes" if by_chance(finding) else ""]
+        for finding in discovery.findings
+    ]
+    names = ["rule", "meaning", "tested by", "by chance?"]
+    return _render("table_cell.html.jinja", text=headline(discovery), code="", names=names, rows=rows)
+
+
+def by_chance(finding: Finding) -> bool:
+    return finding.tested.by_accident
+
+
 def rule_cell(rule: Rule) -> str:
     return _render("table_cell.html.jinja", text=meaning(rule), code=rule_text(rule), rows=())
 
@@ -52,6 +69,7 @@ _CELLS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (Verdict, verdict_cell),
     (Violations, violations_cell),
     (Rule, rule_cell),
+    (Discovery, discovery_cell),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -145,7 +146,8 @@ def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
     if rule.max_violations is not None and violations <= rule.max_violations:
         return True
     n_possible = n_rows if rule.is_one_row else n_rows * (n_rows - 1)
-    return rule.max_fraction is not None and violations <= rule.max_fraction * n_possible
+    # As it is written: 0.29 of 100 is 29, which a product of floats misses.
+    return rule.max_fraction is not None and violations <= Fraction(repr(float(rule.max_fraction))) * n_possible
 
 
 @dataclass(frozen=True, slots=True)
