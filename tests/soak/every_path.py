@@ -1,4 +1,4 @@
-"""Every path agrees: each strategy, one thread and two, work shared or not, prefixes or not, compiled or not."""
+"""Every path agrees: each strategy, one thread and two, work shared or not, prefixes or not, compiled or not, Spark."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from strategies import random_case, random_rule
 _FIRST = 40_000_000
 # Uncompiled kernels are a hundred times slower: one case in so many goes through them too.
 _UNCOMPILED_EVERY = 20
+# Spark takes a second for what takes a millisecond here: one table in so many, with several rules.
+_SPARK_EVERY = 100
 Answers = dict[str, Any]
 
 
@@ -96,6 +98,8 @@ def trial(seed: int) -> Outcome:
     fault = _many_rules(case, rules)
     if fault:
         return Outcome(failure=f"{fault}\n{rules}\n{case.script()}")
+    if seed % _SPARK_EVERY == 0:
+        return _on_spark(seed // _SPARK_EVERY)
     if seed % _UNCOMPILED_EVERY:
         return FINE
     compiled, uncompiled = answers(case, local.Options()), _uncompiled(_FIRST + seed)
@@ -121,12 +125,36 @@ def _many_rules(case: Case, rules: list[Rule]) -> str:
     return ""
 
 
+def _on_spark(number: int) -> Outcome:
+    """Another table with its rules on Spark: in one task, in several, cut into strips; batches of three rows or not."""
+    from soak.spark_session import session
+
+    spark = session()
+    import spark_differential as judge
+
+    sizes = (judge.IN_ONE_TASK, judge.IN_TASKS, judge.IN_PARTS)[number % 3]
+    batch = "3" if number // 3 % 2 else "10000"
+    table, rules, nulls = judge.draw(_FIRST + number, 12 if sizes is judge.IN_ONE_TASK else 6)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
+    try:
+        judge.judge_check(spark, table, rules, nulls, sizes)
+        judge.judge_counts(spark, table, rules, nulls, sizes)
+        if number % 5 == 0:
+            judge.judge_lists(spark, table, rules[:2], nulls, sizes)
+    except AssertionError as error:
+        return Outcome(failure=f"on Spark, {sizes}, batches of {batch}: {error}")
+    note = "rules on Spark, in batches of three rows" if batch == "3" else "rules on Spark"
+    return Outcome(notes=(note,) * len(rules))
+
+
 @cache
 def _server() -> subprocess.Popen[str]:
     """A process of our own in which nothing is compiled: seeds in, answers out."""
+    paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
-        [sys.executable, "-m", "soak.every_path"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        # Unsigned numbers wrap around silently only where code is compiled.
+        [sys.executable, "-W", "ignore", "-m", "soak.every_path"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

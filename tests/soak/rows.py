@@ -16,7 +16,8 @@ ROWS: tuple[Row, ...] = (
     Row("second-oracle", "the same cases as SQL on DuckDB", 100_000, "the same pairs", "soak.second_oracle"),
     Row(
         "every-path",
-        "each strategy forced, 1 and 2 threads, work shared or not, prefixes or not, compiled or not",
+        "each strategy forced, 1 and 2 threads, work shared or not, prefixes or not, compiled or not, local and Spark, "
+        "batches of 3 rows",
         200_000,
         "identical answers",
         "soak.every_path",
@@ -63,5 +64,42 @@ ROWS: tuple[Row, ...] = (
         "exact counts in seconds; listings stop at their limit and say so",
         "soak.explosion",
         alone=True,
+    ),
+    Row(
+        "memory",
+        "naysay check --memory 512M on files of 0.1 to 20 times that, in four formats, with light and heavy rules",
+        60,
+        "done or refused before the work with an estimate; the peak of the process at most 1.15 times what is allowed",
+        "soak.memory",
+        alone=True,
+    ),
+    Row(
+        "hostile-rules",
+        "32 predicates, 12 disequalities, 6 orders and mixtures of them over one giant group",
+        50,
+        "a price first; kept within twice, or refused with the option that allows it; an interrupt ends it in a second",
+        "soak.hostile",
+        alone=True,
+    ),
+    Row(
+        "names",
+        "names of columns and tables, and constants, that look like SQL, expressions, code or paths",
+        209,
+        "on each engine the answers and the plan of plain names",
+        "soak.names",
+    ),
+    Row(
+        "report",
+        "500 texts that would be scripts, as value, column, rule, file name and key, in Chromium",
+        2_500,
+        "no script runs, no request leaves",
+        "soak.report",
+    ),
+    Row(
+        "paths",
+        "names that are paths, links in and around the output folder, pickles as input, state and compiled code",
+        130,
+        "inside the folder or refused; nothing planted is unpickled",
+        "soak.paths",
     ),
 )

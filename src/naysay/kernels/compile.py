@@ -29,24 +29,33 @@ def _sources_digest() -> str:
 
 
 def _private_folder() -> Path | None:
-    """A folder of ours that nobody else can write to, or None: cache files are pickles, and loading one runs it."""
+    """A folder of ours that nobody else can write to, or None: cache files are pickles, and loading one runs it.
+
+    A folder that others could write to until now is not used either: they may have.
+    """
     if os.environ.get("NAYSAY_NO_CACHE"):
         return None
     base = os.environ.get("NAYSAY_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         folder = Path(base).expanduser() / "naysay" / f"kernels-{_sources_digest()}"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
-        if status.st_uid != os.getuid():
+        # The mode is that of the last folder alone.
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if not all(_is_private(place) for place in (folder, folder.parent)):
             return None
-        if stat.S_IMODE(status.st_mode) & 0o077:
-            folder.chmod(0o700)
         probe = folder / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except (OSError, RuntimeError, AttributeError, PackageNotFoundError):
         return None
     return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether the folder, which is no link, is ours and for others to read at most."""
+    status = folder.lstat()
+    shared = stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not shared
 
 
 _FOLDER = _private_folder()

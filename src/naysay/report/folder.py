@@ -33,7 +33,10 @@ def prepare(folder: Path) -> Path:
     if folder.exists():
         _empty(folder)
     (folder / "violations").mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text("Results of naysay check; the next run with this --out replaces them.\n", "utf-8")
+    # As a new file: through a link that stands in its place the text would go elsewhere.
+    (folder / MARK).unlink(missing_ok=True)
+    with (folder / MARK).open("x", encoding="utf-8") as mark:
+        mark.write("Results of naysay check; the next run with this --out replaces them.\n")
     return folder
 
 
@@ -41,7 +44,7 @@ def _empty(folder: Path) -> None:
     entries = sorted(folder.iterdir())
     if not entries:
         return
-    if not (folder / MARK).is_file():
+    if not (folder / MARK).is_file() or (folder / MARK).is_symlink():
         raise UsageError(f"--out {folder} is not empty and not of naysay; name a new folder, or empty this one")
     strange = [entry.name for entry in entries if entry.name != MARK and entry.name.split(".")[0] not in _PARTS]
     if strange:

@@ -1,0 +1,114 @@
+"""Hostile rules: many predicates, disequalities and orders over one giant group; a price first, kept or refused."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+
+import naysay
+from naysay.errors import ResourceError
+from naysay.plan.bind import bind
+from naysay.plan.join import join_of
+from naysay.report.plans import explained
+from naysay.rule import Nulls, parse
+from naysay.table import from_frame
+from naysay.verbs.estimate import count_seconds
+from soak.row import Outcome
+
+_ALLOWED_SECONDS = 10.0
+# An estimate is kept within twice, and what starting anything costs.
+_TIMES, _SLACK_SECONDS = 2.0, 0.3
+_INTERRUPT_SECONDS = 1.0
+_REFUSED = re.compile(r"this would take about .* more than the .* allowed; allow it \(--max-seconds N")
+
+
+def trial(seed: int) -> Outcome:
+    """The count and the check of one rule against their estimates; an interrupt where they were refused."""
+    rng = np.random.default_rng(seed)
+    table, text = drawn(rng, seed)
+    naysay.check(table[:200], text)
+    prepared = from_frame(table)
+    rule = parse(text)
+    estimates = (
+        ("count", count_seconds(bind(prepared, join_of(rule), Nulls.SQL))),
+        ("check", explained([rule], prepared)[0].seconds or 0.0),
+    )
+    notes: list[str] = []
+    most: list[tuple[str, float]] = []
+    for verb, estimate in estimates:
+        clock = time.process_time()
+        try:
+            getattr(naysay, verb)(table, text, max_seconds=_ALLOWED_SECONDS, threads=1)
+        except ResourceError as error:
+            if not _REFUSED.search(str(error)) or estimate < _ALLOWED_SECONDS / 2:
+                return Outcome(failure=f"{text[:200]}: {verb} refused at an estimate of {estimate:.1f} s: {error}")
+            notes.append(f"{verb} refused")
+            continue
+        seconds = time.process_time() - clock
+        if seconds > _TIMES * estimate + _SLACK_SECONDS:
+            return Outcome(failure=f"{text[:200]}: {verb} took {seconds:.1f} s, estimated {estimate:.1f} s")
+        notes.append(f"{verb} within its estimate")
+        if seconds > 1:
+            most.append((f"times the estimate ({verb})", seconds / estimate))
+    if estimates[1][1] < 4:
+        return Outcome(notes=tuple(notes), most=tuple(most))
+    waited = interrupted(table, text)
+    if waited is None:
+        return Outcome(notes=(*notes, "done before the interrupt"), most=tuple(most))
+    if waited > _INTERRUPT_SECONDS:
+        return Outcome(failure=f"{text[:200]}: ended {waited:.1f} s after the interrupt")
+    return Outcome(notes=(*notes, "interrupted"), most=(*most, ("seconds from the interrupt to the end", waited)))
+
+
+def drawn(rng: np.random.Generator, seed: int) -> tuple[pa.Table, str]:
+    """A table with one giant group, and a rule of one of five kinds."""
+    kind = seed % 5
+    n_rows = int(rng.choice((20_000, 100_000, 300_000)))
+    n_differs, n_orders = ((32, 0), (12, 0), (0, 6), (6, 3), (int(rng.integers(0, 20)), int(rng.integers(0, 12))))[kind]
+    if n_differs + n_orders == 0:
+        n_differs = 3
+    columns = {"g": np.where(rng.random(n_rows) < 0.9, 0, rng.integers(0, n_rows, n_rows))}
+    columns |= {f"d{i}": rng.integers(0, int(rng.choice((2, 3, 50, n_rows))), n_rows) for i in range(n_differs)}
+    columns |= {f"o{i}": rng.integers(0, int(rng.choice((50, n_rows))), n_rows) for i in range(n_orders)}
+    predicates = [f"t.d{i} != s.d{i}" for i in range(n_differs)]
+    predicates += [f"t.o{i} {rng.choice(('<', '>', '<=', '>='))} s.o{i}" for i in range(n_orders)]
+    if rng.random() < 0.7:
+        predicates.append("t.g == s.g")
+    random.Random(seed).shuffle(predicates)
+    return pa.table(columns), f"not({' and '.join(predicates)})"
+
+
+def interrupted(table: pa.Table, text: str) -> float | None:
+    """The seconds that `naysay check` lives on after an interrupt in the middle of the work; None if it was done."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.arrow"
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        command = [sys.executable, "-m", "naysay", "check", str(path), "--engine", "local", "--rule", text]
+        running = subprocess.Popen(
+            [*command, "--max-seconds", "1000000000", "--quiet"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        try:
+            running.wait(timeout=3.5)
+            return None
+        except subprocess.TimeoutExpired:
+            start = time.monotonic()
+            running.send_signal(signal.SIGINT)
+            running.communicate(timeout=60)
+            return time.monotonic() - start
+        finally:
+            running.kill()
+            running.wait()

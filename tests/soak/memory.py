@@ -1,0 +1,146 @@
+"""Memory: files of a tenth to twenty times the memory allowed; the whole process keeps to it, or refuses first."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+
+from soak.row import Outcome
+
+CAP = 512 << 20
+# What the process may hold at its peak, in caps; and the time that a refusal may take, most of it libraries to load.
+_MOST, _REFUSAL_SECONDS = 1.15, 10.0
+_BLOCK_ROWS = 100_000
+_FORMATS = ("csv", "parquet", "arrow", "jsonl")
+_RULES = (
+    ("key(a, b)",),
+    ("b -> c",),
+    ("not(t.b == s.b and t.x < s.x and t.y > s.y)",),
+    ("not(t.x < s.x)",),
+    ("b -> c", "key(a)", "not(t.c == s.c and t.x < s.y)", "not(t.b == s.b and t.c != s.c and t.d != s.d)"),
+    ("not(t.b == s.b and t.x < s.x and t.y > s.y and t.a < s.a)",),
+    ("not(t.x > 5 and t.c == 'c3')",),
+)
+
+
+def trial(seed: int) -> Outcome:
+    """`naysay check --memory` on one file: exit code 0, 1 or 4, and the highest memory as the system counted it."""
+    rng = random.Random(seed)
+    # Every second file is small enough that it may well fit.
+    low, high = (0.1, 0.6) if seed % 2 else (0.6, 20.0)
+    size = int(CAP * low * (high / low) ** rng.random())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"data.{_FORMATS[seed // 2 % len(_FORMATS)]}"
+        write(path, size, seed)
+        options = [text for rule in rng.choice(_RULES) for text in ("--rule", rule)]
+        options += rng.choice(([], ["--quick"], ["--out", str(Path(folder) / "out"), "--out-format", "csv"]))
+        return judged(path, size, options)
+
+
+def judged(path: Path, size: int, options: list[str], cap: int = CAP) -> Outcome:
+    command = [sys.executable, "-m", "naysay", "check", str(path), "--engine", "local", "--memory", str(cap)]
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        running = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=said)
+        _, status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - start
+        said.seek(0)
+        message = said.read().decode(errors="replace")
+    peak = usage.ru_maxrss * 1024 / cap
+    what = f"{path.suffix} of {size >> 20} MiB, {options}: exit code {running.returncode}, peak {peak:.2f}, {message}"
+    if running.returncode not in (0, 1, 4) or peak > _MOST:
+        return Outcome(failure=what)
+    if running.returncode != 4:
+        return Outcome(notes=("finished",), most=(("times the memory allowed, finished", peak),))
+    if "this needs about" not in message and "listing" not in message:
+        return Outcome(failure=f"refused without an estimate: {what}")
+    # On a busy machine the clock says little; the processor time of a refusal does.
+    if usage.ru_utime + usage.ru_stime > _REFUSAL_SECONDS and "already" not in message:
+        return Outcome(failure=f"refused after {seconds:.0f} s: {what}")
+    when = "refused before the work" if "already" in message else "refused before reading"
+    return Outcome(notes=(when,), most=(("times the memory allowed, refused", peak),))
+
+
+def write(path: Path, size: int, seed: int) -> None:
+    """A table of about so many bytes in the format; beyond twice the cap its blocks repeat, to be written in time."""
+    blocks = _blocks(seed, distinct=max(1, min(2 * CAP, size) // 6_000_000))
+    if path.suffix in (".csv", ".jsonl"):
+        with path.open("wb") as file:
+            for place, text in enumerate(_texts(blocks, path.suffix)):
+                file.write(text if place == 0 or path.suffix == ".jsonl" else text[text.index(b"\n") + 1 :])
+                if file.tell() >= size:
+                    return
+        return
+    schema = next(blocks).schema
+    with path.open("wb") as file:
+        if path.suffix == ".arrow":
+            with pyarrow.ipc.new_file(file, schema) as writer:
+                for block in blocks:
+                    writer.write_table(block)
+                    if file.tell() >= size:
+                        return
+        with pyarrow.parquet.ParquetWriter(file, schema, compression="snappy") as writer:
+            for block in blocks:
+                writer.write_table(block)
+                if file.tell() >= size:
+                    return
+
+
+def _texts(blocks: Iterator[pa.Table], suffix: str) -> Iterator[bytes]:
+    known: dict[int, bytes] = {}
+    for block in blocks:
+        if id(block) not in known:
+            known[id(block)] = _csv(block) if suffix == ".csv" else _json_lines(block)
+        yield known[id(block)]
+
+
+def _csv(block: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(block, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _json_lines(block: pa.Table) -> bytes:
+    columns = [block[name].to_pylist() for name in block.column_names]
+    return "".join(
+        f'{{"a": {a}, "b": {b}, "c": "{c}", "d": "{d}", "x": {x}, "y": {y!r}}}\n'
+        for a, b, c, d, x, y in zip(*columns, strict=True)
+    ).encode()
+
+
+def _blocks(seed: int, distinct: int) -> Iterator[pa.Table]:
+    """Numbers, floats, short text with few values and longer text with many; without end, from some block on again."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"c{i}" for i in range(1000)])
+    made: list[pa.Table] = []
+    while True:
+        for place in range(distinct):
+            if place == len(made) and len(made) < 40:
+                first = place * _BLOCK_ROWS
+                numbers = np.arange(first, first + _BLOCK_ROWS)
+                made.append(
+                    pa.table(
+                        {
+                            "a": numbers,
+                            "b": rng.integers(0, 20_000, _BLOCK_ROWS),
+                            "c": words[rng.integers(0, 1000, _BLOCK_ROWS)],
+                            "d": [f"some text {number * 7919 % 1_000_003}" for number in numbers.tolist()],
+                            "x": rng.integers(-(1 << 40), 1 << 40, _BLOCK_ROWS),
+                            "y": rng.standard_normal(_BLOCK_ROWS),
+                        }
+                    )
+                )
+            yield made[place % len(made)]

@@ -1,0 +1,34 @@
+"""The Spark session of a long run: that of the tests of the Spark engine, with its settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).resolve().parents[1] / "spark"
+
+
+@cache
+def session() -> Any:
+    """A session on two threads of this machine, made when it is first asked for."""
+    sys.path.insert(0, str(_FOLDER))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Workers unpickle functions of the tests by name.
+    paths = dict.fromkeys([str(_FOLDER), str(_FOLDER.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    from pyspark.sql import SparkSession
+
+    spec = importlib.util.spec_from_file_location("spark_test_settings", _FOLDER / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    settings = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(settings)
+    builder = SparkSession.builder.master("local[2]").appName("naysay soak")
+    for name, value in settings.SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
