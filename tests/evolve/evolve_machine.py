@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from memory_store import stores_in_memory
 
 from naysay.discovery import dense
 from naysay.discovery.approximate import allowed_pairs
@@ -44,6 +45,7 @@ class Model:
     types: dict[str, pa.DataType]
     pools: dict[str, list[Any]]
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    expected: set[Rule] | None = None
 
     def table(self, keys: list[int] | None = None, rows: dict[int, dict[str, Any]] | None = None) -> pa.Table:
         records = self.rows if rows is None else rows
@@ -62,16 +64,26 @@ class Setting:
     error: float
     max_predicates: int | None
     method: str
-    durable: bool
 
 
 def run_program(seed: int, folder: Path | None = None, method: str = "all-pairs", n_steps: int = 5) -> None:
-    """One program: a first frame, then batches of inserts, deletes and updates, restarts and refusals."""
+    """One program: a first frame, then batches of inserts, deletes and updates, restarts and refusals.
+
+    The state is kept in a folder, or in memory.
+    """
+    if folder is None:
+        with stores_in_memory():
+            _run_program(seed, Path("state"), method, n_steps)
+    else:
+        _run_program(seed, folder / f"state-{seed}", method, n_steps)
+
+
+def _run_program(seed: int, state: Path, method: str, n_steps: int) -> None:
     rng = random.Random(seed)
     model = _model(rng)
     setting = Setting(
         rng.choice(tuple(Nulls)), rng.choice((0.0, 0.0, 0.0, 0.02, 0.2)) if method == "all-pairs" else 0.0,
-        rng.choice((None, None, 2)), method, folder is not None,
+        rng.choice((None, None, 2)), method,
     )
     done: list[str] = [f"seed {seed}: {setting}"]
     first = _fresh(rng, model, rng.choice((0, 1, 3, 6, 10)))
@@ -80,24 +92,29 @@ def run_program(seed: int, folder: Path | None = None, method: str = "all-pairs"
         model.table(), key="id", error=setting.error, nulls=setting.nulls, space=_scope(rng, model),
         columns=None if rng.random() < 0.5 else [name for name in model.types if name != "id"],
         max_predicates=setting.max_predicates, method=method, threads=rng.choice((1, 2)),
-        state=None if folder is None else folder / f"state-{seed}",
+        state=state,
     )
     _judge(evolver, model, setting, done)
     for number in range(n_steps):
-        if folder is not None and rng.random() < 0.3:
+        if rng.random() < 0.3:
             done.append("restart")
-            kept = evolver._method.arrays()
-            evolver.close()
-            evolver = Evolver.open(folder / f"state-{seed}", threads=1)
-            found = evolver._method.arrays()
-            assert kept.keys() == found.keys(), done
-            assert all(np.array_equal(kept[name], found[name]) for name in kept), done
+            evolver = _restarted(evolver, state, done)
             _judge(evolver, model, setting, done)
         if rng.random() < 0.15:
             _refused(rng, evolver, model, done)
         _step(rng, evolver, model, setting, number, done)
-    if folder is not None:
-        evolver.close()
+    evolver.close()
+
+
+def _restarted(evolver: Evolver, state: Path, done: list[str]) -> Evolver:
+    """The evolver that its state makes, which holds what this one held to the bit."""
+    kept = evolver._method.arrays()
+    evolver.close()
+    evolver = Evolver.open(state, threads=1)
+    found = evolver._method.arrays()
+    assert kept.keys() == found.keys(), done
+    assert all(np.array_equal(kept[name], found[name]) for name in kept), done
+    return evolver
 
 
 def _model(rng: random.Random) -> Model:
@@ -139,6 +156,7 @@ def _step(rng: random.Random, evolver: Evolver, model: Model, setting: Setting, 
     inserts = _fresh(rng, model, min(rng.choice((0, 1, 1, 3, 8)), 40 - len(model.rows) - len(deletes)))
     model.rows.update(updates)
     model.rows.update(inserts)
+    model.expected = None
     done.append(f"deletes {deletes}, updates {updates}, inserts {inserts}")
     before = set(map(canonical, evolver.rules))
     batch_id = rng.choice((None, f"batch {number}"))
@@ -175,7 +193,9 @@ def _refused(rng: random.Random, evolver: Evolver, model: Model, done: list[str]
 
 
 def _judge(evolver: Evolver, model: Model, setting: Setting, done: list[str]) -> None:
-    expected = rules_from_scratch(model.table(), evolver.space, setting)
+    if model.expected is None:
+        model.expected = rules_from_scratch(model.table(), evolver.space, setting)
+    expected = model.expected
     found = [canonical(rule) for rule in evolver.rules]
     assert len(set(found)) == len(found), "\n".join(done)
     assert set(found) == expected, "\n".join(

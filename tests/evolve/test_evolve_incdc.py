@@ -147,3 +147,5 @@ def test_selection_prefers_selective_equality_then_correlated_orders() -> None:
     assert [type(use) for use in select_indexes([parse("not(t.up < s.more)")], values)] == [Single]
     split = select_indexes([parse("not(t.up != s.up and t.other < s.other)")], values)
     assert [type(use) for use in split] == [Inequality, Inequality]
+    beside = select_indexes([parse("not(t.few == s.few and t.up > s.up and t.other != s.other)")], values)
+    assert beside == [Equality("few", "few")], "what must differ is no inequality"

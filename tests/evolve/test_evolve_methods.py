@@ -50,7 +50,7 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
         method: Evolver(first, key="id", nulls=nulls, method=method, threads=2)
         for method in ("all-pairs", "selective")
     }
-    setting = Setting(nulls, 0.0, None, "", False)
+    setting = Setting(nulls, 0.0, None, "")
     n_rows, alive = 700, list(range(700))
     for n_new, n_gone in ((1, 0), (0, 1), (40, 10), (0, 60), (200, 100), (600, 500)):
         if n_new == 600:
@@ -74,7 +74,7 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
 def test_incdc_takes_inserts_alone() -> None:
     rng = np.random.default_rng(5)
     evolver = Evolver(people(rng, 300), key="id", method="incdc")
-    setting = Setting(Nulls.SQL, 0.0, None, "", False)
+    setting = Setting(Nulls.SQL, 0.0, None, "")
     for n_new in (1, 30, 100):
         evolver.apply(inserts=people(rng, n_new, evolver.n_rows))
         assert rules_of(evolver) == rules_from_scratch(evolver.rows(), evolver.space, setting)
@@ -103,7 +103,7 @@ def test_airport(shared: Path, method: str) -> None:
     assert len(before) == 31
     assert before == theirs
     change = evolver.apply(inserts=more)
-    setting = Setting(Nulls.EQUAL, 0.0, None, "", False)
+    setting = Setting(Nulls.EQUAL, 0.0, None, "")
     after = rules_of(evolver)
     assert after == rules_from_scratch(pa.concat_tables([original, more]), evolver.space, setting)
     assert {canonical(rule) for rule in change.added} == after - before

@@ -82,7 +82,7 @@ def judge(folder: Path, job: dict[str, Any]) -> None:
                 expected.update({row["id"]: row for row in batch[name].to_pylist()})
     with Evolver.open(folder / "state") as evolver:
         assert {row["id"]: row for row in evolver.rows().to_pylist()} == expected
-        setting = Setting(Nulls.SQL, 0.0, None, "", False)
+        setting = Setting(Nulls.SQL, 0.0, None, "")
         found = {canonical(rule) for rule in evolver.rules}
         assert found == rules_from_scratch(evolver.rows(), evolver.space, setting)
 

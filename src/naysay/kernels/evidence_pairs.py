@@ -21,13 +21,14 @@ _SPREAD = np.int64(0x2545F4914F6CDD1D)
 @kernel
 def see_direct(
     left: Int32Array, right: Int32Array, masks: Int32Array, spans: Int64Array, block: Int64Array, counts: Int64Array,
-    codes: Int32Array, pairs: Int64Array, n_codes: int,
+    codes: Int32Array, pairs: Int64Array, n_codes: int, lanes: NDArray[np.uint32],
 ) -> tuple[Int32Array, Int64Array, int]:
-    """Add each pair of the block to counts[code]; note each code when it is first seen, and the pair.
+    """Add each pair of the block to counts[code + lane]; note each such sum when it is first seen, and the pair.
 
-    One word of few bits, counts of length 2**bits and zero wherever a code has not been seen; codes and pairs of
-    length n_codes or more. Gives codes and pairs back, perhaps larger ones, and how many there are: whoever keeps
-    `counts` for later clears it by them.
+    One word of few bits, counts zero wherever a code has not been seen; codes and pairs of length n_codes or more.
+    Gives codes and pairs back, perhaps larger ones, and how many there are: whoever keeps `counts` for later clears
+    it by them. `lanes` has a multiple of 2**bits for each of 1,024 pairs in a row: where few codes are hot, adding to
+    a counter waits for the addition before, unless that was to another one.
     """
     found = np.empty((1, _CHUNK), np.int32)
     # Unsigned, so that no index needs to be looked at for its sign.
@@ -43,15 +44,16 @@ def see_direct(
             _codes_of(left, right, masks, spans, row, start, stop, found)
             n_fresh = 0
             for k in range(stop - start):
-                count = counts[line[k]]
-                counts[line[k]] = count + 1
+                code = line[k] + lanes[k]
+                count = counts[code]
+                counts[code] = count + 1
                 if count == 0:
                     fresh[n_fresh] = k
                     n_fresh += 1
             if n_codes + n_fresh > codes.size:
                 codes, pairs = _longer(codes, pairs)
             for place in range(n_fresh):
-                codes[n_codes] = line[fresh[place]]
+                codes[n_codes] = line[fresh[place]] + lanes[fresh[place]]
                 pairs[n_codes] = (row << 32) + start + fresh[place]
                 n_codes += 1
         first = stop

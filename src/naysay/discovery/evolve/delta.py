@@ -17,6 +17,8 @@ from naysay.table.codes import Int32Array, Int64Array
 _MASK = (1 << 32) - 1
 # Fewer pairs than this are not worth a thread of their own.
 _MIN_PAIRS = 1 << 20
+# Codes of so few bits are counted in several tables in turn, see `see_direct`; for more of them that costs more pages.
+_LANES, _LANE_BITS = 4, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ class _Direct:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._counts = np.zeros(1 << layout.n_bits, np.int64)
+        n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
+        self._lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
+        self._counts = np.zeros(n_lanes << layout.n_bits, np.int64)
         self._codes, self._pairs, self._n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
 
     def add(self, left: Sides, right: Sides, block: Int64Array) -> None:
@@ -92,12 +96,13 @@ class _Direct:
 
         self._codes, self._pairs, self._n_codes = see_direct(
             left.left, right.right, self._layout.masks, self._layout.spans, block, self._counts, self._codes,
-            self._pairs, self._n_codes,
+            self._pairs, self._n_codes, self._lanes,
         )
 
     def seen(self, left: Sides, right: Sides) -> Seen:
         codes, pairs = self._codes[: self._n_codes], self._pairs[: self._n_codes]
-        return _seen(codes.reshape(-1, 1), self._counts[codes], pairs, left, right)
+        low = codes & np.int32((1 << self._layout.n_bits) - 1)
+        return together([_seen(low.reshape(-1, 1), self._counts[codes], pairs, left, right)], self._layout)
 
 
 class _Hashed:

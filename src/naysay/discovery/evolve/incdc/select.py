@@ -106,11 +106,14 @@ def _equalities(rule: Rule) -> list[Equality]:
 
 
 def _inequalities(rule: Rule) -> list[Predicate]:
-    """The predicates about two rows that are inequalities, written with the left row on the left."""
+    """The predicates about two rows that are inequalities, written with the left row on the left.
+
+    What must differ in a rule that was not split is none: its equality serves it.
+    """
     return [
         predicate if predicate.left.row is Row.LEFT else predicate.flipped()
         for predicate in rule.predicates
-        if predicate.op is not Op.EQ and len(predicate.rows) == 2
+        if predicate.op.is_order and len(predicate.rows) == 2
     ]
 
 
