@@ -66,19 +66,21 @@ class Setting:
     method: str
 
 
-def run_program(seed: int, folder: Path | None = None, method: str = "all-pairs", n_steps: int = 5) -> None:
+def run_program(
+    seed: int, folder: Path | None = None, method: str = "all-pairs", device: str = "auto", n_steps: int = 5
+) -> None:
     """One program: a first frame, then batches of inserts, deletes and updates, restarts and refusals.
 
     The state is kept in a folder, or in memory.
     """
     if folder is None:
         with stores_in_memory():
-            _run_program(seed, Path("state"), method, n_steps)
+            _run_program(seed, Path("state"), method, device, n_steps)
     else:
-        _run_program(seed, folder / f"state-{seed}", method, n_steps)
+        _run_program(seed, folder / f"state-{seed}", method, device, n_steps)
 
 
-def _run_program(seed: int, state: Path, method: str, n_steps: int) -> None:
+def _run_program(seed: int, state: Path, method: str, device: str, n_steps: int) -> None:
     rng = random.Random(seed)
     model = _model(rng)
     setting = Setting(
@@ -92,13 +94,13 @@ def _run_program(seed: int, state: Path, method: str, n_steps: int) -> None:
         model.table(), key="id", error=setting.error, nulls=setting.nulls, space=_scope(rng, model),
         columns=None if rng.random() < 0.5 else [name for name in model.types if name != "id"],
         max_predicates=setting.max_predicates, method=method, threads=rng.choice((1, 2)),
-        state=state,
+        state=state, device=device,
     )
     _judge(evolver, model, setting, done)
     for number in range(n_steps):
         if rng.random() < 0.3:
             done.append("restart")
-            evolver = _restarted(evolver, state, done)
+            evolver = _restarted(evolver, state, device, done)
             _judge(evolver, model, setting, done)
         if rng.random() < 0.15:
             _refused(rng, evolver, model, done)
@@ -106,11 +108,11 @@ def _run_program(seed: int, state: Path, method: str, n_steps: int) -> None:
     evolver.close()
 
 
-def _restarted(evolver: Evolver, state: Path, done: list[str]) -> Evolver:
+def _restarted(evolver: Evolver, state: Path, device: str, done: list[str]) -> Evolver:
     """The evolver that its state makes, which holds what this one held to the bit."""
     kept = evolver._method.arrays()
     evolver.close()
-    evolver = Evolver.open(state, threads=1)
+    evolver = Evolver.open(state, threads=1, device=device)
     found = evolver._method.arrays()
     assert kept.keys() == found.keys(), done
     assert all(np.array_equal(kept[name], found[name]) for name in kept), done

@@ -31,6 +31,7 @@ class Request:
     batch_id: str | None
     limit: int
     threads: int
+    device: str
     input_format: str | None
     encoding: str | None
     delimiter: str | None
@@ -53,6 +54,13 @@ class Request:
     help="Print at most so many rules of each sort; 0 for all.",
 )
 @click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where pairs of rows are compared; auto takes a GPU where there is one and it is quicker.",
+)
 @options.input_format
 @options.encoding
 @options.delimiter
@@ -74,7 +82,7 @@ def evolve(**given: Any) -> int:
     request = Request(**given)
     with Waiting(watched=not request.quiet) as waiting:
         waiting.stage(f"opening {request.state}")
-        with Evolver.open(request.state, threads=request.threads) as evolver:
+        with Evolver.open(request.state, threads=request.threads, device=request.device) as evolver:
             change = _apply(request, evolver, waiting)
             _print(request, evolver, change)
     return 0

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.discovery.cover import Brake, near_covers
+from naysay.discovery.device import Device, choose_device
 from naysay.discovery.evidence import Evidence, all_pairs, triangle
 from naysay.discovery.evolve.covers import Search, all_covers, check_brake, places, updated
 from naysay.discovery.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
@@ -25,11 +26,12 @@ from naysay.table.codes import Int64Array
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a rule may go: pairs that may break it, and comparisons in it; and with how many threads to look."""
+    """How far a rule may go: pairs that may break it, and comparisons in it; and with what to look."""
 
     most: int
     max_predicates: int | None
     n_threads: int
+    device: Device = Device.CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,12 @@ class Counted:
 def count_all(relation: Relation, limits: Limits) -> Counted:
     """Compare all pairs of the rows that stand. Quadratic."""
     clock = Clock()
-    evidence = all_pairs(relation.outcomes(), n_threads=limits.n_threads, clock=clock)
+    outcomes = relation.outcomes()
+    device = choose_device(limits.device, outcomes, limits.n_threads)
+    if device is Device.CUDA:
+        # A GPU is given whole arrays, without the room for rows to come.
+        outcomes = outcomes.take(np.arange(outcomes.n_rows))
+    evidence = all_pairs(outcomes, n_threads=limits.n_threads, clock=clock, device=device)
     check(clock)
     assert evidence is not None
     return covered(evidence, relation, relation.fields.now(relation.with_null), limits)
@@ -83,7 +90,7 @@ def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) 
         known = Evidence(came.codes[:0], came.counts[:0])
         changes = [came.evidence]
     else:
-        gone, came = evidence_of(batch, layout, limits.n_threads)
+        gone, came = evidence_of(batch, layout, limits.n_threads, limits.device)
         changes = [came.evidence, Evidence(gone.codes, -gone.counts)]
     evidence = summed(known, changes)
     if evidence.n_pairs != n_after * (n_after - 1):

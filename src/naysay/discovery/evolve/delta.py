@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from naysay.discovery.device import Device
 from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
 from naysay.discovery.evolve.relation import Batch, Sides
 from naysay.discovery.evolve.threads import run
 from naysay.discovery.outcomes import Layout, mirrored
 from naysay.table.codes import Int32Array, Int64Array
 
+NOBODY = -1
 _MASK = (1 << 32) - 1
 # Fewer pairs than this are not worth a thread of their own.
 _MIN_PAIRS = 1 << 20
@@ -25,13 +27,14 @@ _LANES, _LANE_BITS = 4, 20
 class Seen:
     """Distinct codes (int32[n, n_words], ascending), the number of ordered pairs that have each, and one such pair.
 
-    `left` and `right` are serial numbers of rows.
+    `left` and `right` are serial numbers of rows; where they are NOBODY, `locate` finds pairs that have some codes.
     """
 
     codes: Int32Array
     counts: Int64Array
     left: Int64Array
     right: Int64Array
+    locate: Callable[[Int32Array], tuple[Int64Array, Int64Array]] | None = None
 
     def __len__(self) -> int:
         return int(self.counts.size)
@@ -41,15 +44,31 @@ class Seen:
         return Evidence(self.codes, self.counts)
 
     def take(self, places: Int64Array) -> Seen:
-        return Seen(self.codes[places], self.counts[places], self.left[places], self.right[places])
+        return Seen(self.codes[places], self.counts[places], self.left[places], self.right[places], self.locate)
+
+    def pairs(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """One pair for each of some codes."""
+        left, right = self.left[places], self.right[places]
+        if self.locate is not None:
+            distinct, at = np.unique(places, return_inverse=True)
+            unknown = self.left[distinct] == NOBODY
+            found = self.locate(self.codes[distinct[unknown]])
+            for side, located in zip((left, right), found, strict=True):
+                whole = np.full(distinct.size, NOBODY, np.int64)
+                whole[unknown] = located
+                side[unknown[at]] = whole[at][unknown[at]]
+        return left, right
 
 
-def evidence_of(batch: Batch, layout: Layout, n_threads: int = 1) -> tuple[Seen, Seen]:
+def evidence_of(
+    batch: Batch, layout: Layout, n_threads: int = 1, device: Device = Device.CPU
+) -> tuple[Seen, Seen]:
     """All ordered pairs that go with a batch and all that come: each row of it with those that stay and its like."""
-    return (
-        _with_others(batch.gone, batch.stay, layout, n_threads),
-        _with_others(batch.fresh, batch.stay, layout, n_threads),
-    )
+    from naysay.discovery.evolve import cuda
+
+    on_cuda = cuda.device_for(device, batch.n_pairs, layout, n_threads) is Device.CUDA
+    work = cuda.with_others if on_cuda else _with_others
+    return work(batch.gone, batch.stay, layout, n_threads), work(batch.fresh, batch.stay, layout, n_threads)
 
 
 def _with_others(rows: Sides, stay: Sides, layout: Layout, n_threads: int) -> Seen:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from naysay.discovery.device import device_named
 from naysay.discovery.evolve.change import NO_REMOVALS, Change, Removals, Witnesses, distinct_places, no_rules
 from naysay.discovery.evolve.covers import members
 from naysay.discovery.evolve.edges import cover_of
@@ -42,7 +43,8 @@ class Evolver:
     Always what `discover` would find on the rows that stand, in the space that the first frame made. `key` names the
     columns that identify a row; without one rows are known by their number, from 0 in the order they came. `error`
     is the fraction of pairs that may break a rule. With `state`, a path, every batch is durable before `apply`
-    returns; `Evolver.open` goes on from there.
+    returns; `Evolver.open` goes on from there. `device` says where pairs are compared: "cpu", "cuda" or "auto", which
+    takes a GPU where there is one and so many pairs that it is quicker.
 
     >>> import naysay, pyarrow as pa
     >>> evolver = naysay.Evolver(pa.table({"id": [1, 2], "zip": [8, 9], "city": ["Ulm", "Bonn"]}), key="id")
@@ -66,9 +68,11 @@ class Evolver:
         method: str = "auto",
         state: str | os.PathLike[str] | None = None,
         threads: int = 0,
+        device: str = "auto",
     ) -> None:
         if threads < 0:
             raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
+        self._device = device_named(device)
         self._n_threads = threads or os.cpu_count() or 1
         self._closed = ""
         self._method: Method
@@ -92,9 +96,9 @@ class Evolver:
             self._save(state)
 
     @classmethod
-    def open(cls, state: str | os.PathLike[str], *, threads: int = 0) -> Evolver:
+    def open(cls, state: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> Evolver:
         """Go on from a state that another evolver left."""
-        return cls(state=state, threads=threads)
+        return cls(state=state, threads=threads, device=device)
 
     @property
     def rules(self) -> Rules:
@@ -217,7 +221,9 @@ class Evolver:
     def _start(self, table: pa.Table, settings: Settings, space: Space, *, may_change: bool) -> None:
         layout = layout_of(table, settings.columns)
         self._relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
-        self._method = make_method(self._relation, settings, self._n_threads, may_change=may_change)
+        self._method = make_method(
+            self._relation, settings, self._n_threads, self._device, may_change=may_change
+        )
         self._settings = replace(settings, method=self._method.name)
 
     def _save(self, state: str | os.PathLike[str]) -> None:
@@ -248,7 +254,7 @@ class Evolver:
             found = restored(store)
             self._settings, self._relation = found.settings, found.relation
             try:
-                self._method = restored_method(found, self._n_threads)
+                self._method = restored_method(found, self._n_threads, self._device)
             except (AssertionError, KeyError, ValueError) as error:
                 raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
         except BaseException:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.covers import places
+from naysay.discovery.evolve.delta import NOBODY
 from naysay.discovery.evolve.edges import edge_of_each
 from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored
 from naysay.discovery.vertices import UInt64Array, Vertices, edges_of, sorted_unique
@@ -25,7 +26,6 @@ from naysay.table.codes import BoolArray, Int32Array, Int64Array
 
 # Pairs that are kept for an edge. Where a thousandth of all rows goes, hardly one that is common loses all three.
 WITNESSES = 3
-NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def both_ways(codes: Int32Array, shape: Layout, vertices: Vertices) -> BothWays:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What pairs of rows were found to say: in a line the edge of a pair, then that of the pair with its rows exchanged.
+    """What pairs of rows were found to say: in a line the edge of a pair, then that with its rows exchanged.
 
     Of the two ways to write a line the lesser stands. Lines are sorted and distinct, and have up to WITNESSES pairs of
     serial numbers each, int64[n, WITNESSES].

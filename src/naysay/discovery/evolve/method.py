@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence, rectangle
 from naysay.discovery.evolve.counted import (
     Counted,
@@ -22,7 +23,7 @@ from naysay.discovery.evolve.counted import (
     whole_arrays,
 )
 from naysay.discovery.evolve.covers import Search, missing, places
-from naysay.discovery.evolve.delta import Seen, see, together, turned
+from naysay.discovery.evolve.delta import NOBODY, Seen, see, together, turned
 from naysay.discovery.evolve.edges import edge_of_each
 from naysay.discovery.evolve.relation import Batch, Relation, Sides
 from naysay.discovery.evolve.settings import Settings
@@ -33,7 +34,6 @@ from naysay.discovery.vertices import UInt64Array, Vertices, sorted_unique
 from naysay.discovery.work import Clock
 from naysay.table.codes import Int64Array
 
-NOBODY = -1
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -131,7 +131,7 @@ def pairs_breaking(covers: UInt64Array, seen: Seen, shape: Layout, vertices: Ver
         edges = edge_of_each(seen.codes, shape, vertices)
         missed = missing(covers, edges, Search(vertices, None, 1))
         hit = missed >= 0
-        left[hit], right[hit] = seen.left[missed[hit]], seen.right[missed[hit]]
+        left[hit], right[hit] = seen.pairs(missed[hit])
     return Broken(left, right)
 
 
@@ -140,10 +140,14 @@ class Counting:
 
     name = "all-pairs"
 
-    def __init__(self, relation: Relation, settings: Settings, n_threads: int, counted: Counted | None = None) -> None:
+    def __init__(
+        self, relation: Relation, settings: Settings, n_threads: int, counted: Counted | None = None, *,
+        device: Device = Device.CPU,
+    ) -> None:
         self._relation = relation
         self._settings = settings
         self._n_threads = n_threads
+        self._device = device
         self.counted = counted or count_all(relation, self._limits(relation.n_rows))
         self._rules = self._shown(self.counted)
 
@@ -169,7 +173,8 @@ class Counting:
 
     @classmethod
     def restored(
-        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays]
+        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays], *,
+        device: Device = Device.CPU,
     ) -> Counting:
         """From what a store kept."""
         evidence, covers = Evidence(whole["codes"], whole["counts"]), whole["covers"]
@@ -182,11 +187,11 @@ class Counting:
                 kept = covers[places(covers, change["removed"]) < 0]
                 covers = sorted_unique(np.concatenate([kept, change["added"]]))
         counted = of_evidence(evidence, covers, relation, allowed_pairs(settings.error, evidence.n_pairs))
-        return cls(relation, settings, n_threads, counted)
+        return cls(relation, settings, n_threads, counted, device=device)
 
     def _limits(self, n_rows: int) -> Limits:
         most = allowed_pairs(self._settings.error, n_rows * (n_rows - 1))
-        return Limits(most, self._settings.max_predicates, self._n_threads)
+        return Limits(most, self._settings.max_predicates, self._n_threads, self._device)
 
     def _shown(self, counted: Counted) -> Rules:
         problem = Problem(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from naysay.discovery.device import Device
 from naysay.discovery.evolve.method import Counting, Method
 from naysay.discovery.evolve.relation import Relation
 from naysay.discovery.evolve.settings import METHODS, Settings
@@ -25,32 +26,34 @@ def choose_method(method: str, n_rows: int, error: float) -> str:
     return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"
 
 
-def make_method(relation: Relation, settings: Settings, n_threads: int, *, may_change: bool = False) -> Method:
+def make_method(
+    relation: Relation, settings: Settings, n_threads: int, device: Device = Device.CPU, *, may_change: bool = False
+) -> Method:
     """Find the rules of a relation, to keep them current; by all pairs, where `may_change`, if that is cheaper."""
     if settings.method == "selective":
         from naysay.discovery.evolve.selective import Selective
         from naysay.discovery.selective import TooManyChecks
 
         try:
-            return Selective(relation, settings, n_threads, may_leave=may_change)
+            return Selective(relation, settings, n_threads, may_leave=may_change, device=device)
         except TooManyChecks:
-            return Counting(relation, settings, n_threads)
+            return Counting(relation, settings, n_threads, device=device)
     if settings.method == "incdc":
         from naysay.discovery.evolve.incdc.method import IncDC
 
         return IncDC(relation, settings, n_threads)
-    return Counting(relation, settings, n_threads)
+    return Counting(relation, settings, n_threads, device=device)
 
 
-def restored_method(found: Restored, n_threads: int) -> Method:
+def restored_method(found: Restored, n_threads: int, device: Device = Device.CPU) -> Method:
     """Go on from what a store kept."""
     arguments = (found.relation, found.settings, n_threads, found.whole, found.changes)
     if found.settings.method == "selective":
         from naysay.discovery.evolve.selective import Selective
 
-        return Selective.restored(*arguments)
+        return Selective.restored(*arguments, device=device)
     if found.settings.method == "incdc":
         from naysay.discovery.evolve.incdc.method import IncDC
 
         return IncDC.restored(*arguments)
-    return Counting.restored(*arguments)
+    return Counting.restored(*arguments, device=device)

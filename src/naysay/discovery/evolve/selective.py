@@ -14,13 +14,14 @@ from functools import partial
 
 import numpy as np
 
+from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.counted import summed
 from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
-from naysay.discovery.evolve.delta import Seen, evidence_of
+from naysay.discovery.evolve.delta import NOBODY, Seen, evidence_of
 from naysay.discovery.evolve.fields import converted
 from naysay.discovery.evolve.known import Known, Open, agreeing, both_ways
-from naysay.discovery.evolve.method import NOBODY, Arrays, Broken, Step, pairs_breaking
+from naysay.discovery.evolve.method import Arrays, Broken, Step, pairs_breaking
 from naysay.discovery.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.discovery.evolve.relation import Batch, Relation, Sides
 from naysay.discovery.evolve.settings import Settings
@@ -83,11 +84,12 @@ class Selective:
 
     def __init__(
         self, relation: Relation, settings: Settings, n_threads: int, known: Known | None = None, *,
-        may_leave: bool = False,
+        may_leave: bool = False, device: Device = Device.CPU,
     ) -> None:
         self._relation = relation
         self._settings = settings
         self._n_threads = n_threads
+        self._device = device
         if known is None:
             known = self._begin(relation.sides(), relation.fields.now(relation.with_null), may_leave=may_leave)
         self.known = known
@@ -108,7 +110,7 @@ class Selective:
             rows = batch.after()
             known = self._begin(rows, shape, seed)
             return SelectiveStep(self._shown(known), self.known, known, None, partial(self._find, known, rows))
-        gone, came = evidence_of(batch, layout, self._n_threads)
+        gone, came = evidence_of(batch, layout, self._n_threads, self._device)
         known, fresh = self._advanced(replace(before, shape=shape), batch, gone, came)
         return SelectiveStep(self._shown(known), self.known, known, came.take(np.flatnonzero(fresh)))
 
@@ -142,7 +144,8 @@ class Selective:
 
     @classmethod
     def restored(
-        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays]
+        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays], *,
+        device: Device = Device.CPU,
     ) -> Selective:
         """From what a store kept."""
         for change in changes:
@@ -153,7 +156,7 @@ class Selective:
             tuple(int(mask) for mask in whole["masks"]), Evidence(whole["codes"], whole["counts"]),
             Open(whole["lines"], whole["left"], whole["right"]), whole["covers"],
         )
-        return cls(relation, settings, n_threads, known)
+        return cls(relation, settings, n_threads, known, device=device)
 
     def _advanced(self, before: Known, batch: Batch, gone: Seen, came: Seen) -> tuple[Known, BoolArray]:
         """What is known after a batch, and which of the codes that came nobody knew and some rule minded."""
@@ -161,7 +164,7 @@ class Selective:
         settled = self._count(before, gone, came)
         opened = before.open.without_rows(batch.gone.serials)
         both = both_ways(came.codes, before.shape, before.vertices)
-        again = members(both.lines, opened.lines)
+        again = members(both.lines, opened.lines) & (came.left != NOBODY)
         opened = opened.put(both.take(again), came.left[again], came.right[again])
         opened = opened.take(opened.witnessed)
         after = replace(before, settled=settled, open=opened)
@@ -171,7 +174,7 @@ class Selective:
         covers = shrunk(before.covers, kept, lost, search) if len(lost) else before.covers
         minded = _minded(covers, both.edges, search)
         fresh = sorted_unique(both.edges[minded])
-        after = replace(after, open=opened.put(both.take(minded), came.left[minded], came.right[minded]))
+        after = replace(after, open=opened.put(both.take(minded), *came.pairs(np.flatnonzero(minded))))
         # What holds an old cover holds for the rows that stay, and takes in all that came.
         sure = members(covers, before.covers)
         sure_covers = _grown(covers[sure], kept, fresh, search)
