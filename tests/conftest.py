@@ -7,13 +7,17 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 _CHECKS = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 # No deadline: the first call of a kernel compiles it. `ci` repeats the same examples; `soak` draws new ones each time.
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=_CHECKS)
 settings.register_profile("soak", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=_CHECKS)
+# Uncompiled kernels are slow, and a mutant that was noticed need not be shown by the smallest example.
+settings.register_profile(
+    "mutation", settings.get_profile("ci"), max_examples=20, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
 
 # A shell starts background jobs with the interrupt ignored, and so would all that they start; tests send interrupts.

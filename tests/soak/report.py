@@ -77,12 +77,16 @@ def _as_file_name(payload: str) -> str:
     return payload.replace("/", "∕").replace("\0", "")[:60]
 
 
+def chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
 class Browser:
     """A headless Chromium with one page, and everything that happened in it that should not have."""
 
     def __init__(self, playwright: Any) -> None:
-        names = ("chromium", "chromium-browser", "google-chrome")
-        path = next((found for name in names if (found := shutil.which(name))), None)
+        path = chromium()
         if path is None:
             raise SystemExit("there is no Chromium")
         self._browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))

@@ -1,0 +1,155 @@
+"""A pytest plugin that runs the collected tests on mutants: each in a forked process, the tests collected once.
+
+First every test runs once in the sound program, to know how long it takes and which kernels it calls. On a mutant those
+that call its kernel run, the shortest first, until one fails or their time is up: an endless loop is noticed too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from mutation.mutants import KERNELS, Mutant, code_of
+
+# A test that takes longer in the sound program is left out; a mutant is given so long in all.
+_LONGEST_TEST = 8.0
+_LONGEST_MUTANT = 25.0
+_SURVIVED, _KILLED = 0, 1
+
+
+class Judge:
+    """Judges the mutants one after the other until the time is up; what is found is appended to a file as it comes."""
+
+    def __init__(self, mutants: list[Mutant], folder: Path, seconds: float) -> None:
+        self._mutants = mutants
+        self._baseline = folder / "baseline.jsonl"
+        self._verdicts = folder / "verdicts.jsonl"
+        self._end = time.monotonic() + seconds
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        known = {line["test"]: line for line in read_lines(self._baseline)}
+        for item in session.items:
+            if item.nodeid not in known and time.monotonic() < self._end:
+                known[item.nodeid] = self._tried(item)
+                append_line(self._baseline, known[item.nodeid])
+        sound = sorted((line for line in known.values() if line["passed"]), key=lambda line: line["seconds"])
+        items = {item.nodeid: item for item in session.items}
+        done = {line["mutant"] for line in read_lines(self._verdicts)}
+        if not all(item.nodeid in known for item in session.items):
+            return True
+        for mutant in self._mutants:
+            if mutant.name in done or time.monotonic() > self._end:
+                continue
+            called = f"{mutant.module}:{mutant.function}"
+            relevant = [items[line["test"]] for line in sound if called in line["kernels"] and line["test"] in items]
+            append_line(self._verdicts, {"mutant": mutant.name, **_judged(mutant, relevant)})
+        return True
+
+    def _tried(self, item: pytest.Item) -> dict[str, Any]:
+        start = time.monotonic()
+        status, said = _in_a_child(lambda write: _run_traced(item, write), _LONGEST_TEST)
+        return {
+            "test": item.nodeid,
+            "passed": status == _SURVIVED,
+            "seconds": round(time.monotonic() - start, 2),
+            "kernels": json.loads(said) if status == _SURVIVED else [],
+        }
+
+
+def _judged(mutant: Mutant, items: list[pytest.Item]) -> dict[str, Any]:
+    if not items:
+        return {"verdict": "survived", "by": "no test calls it", "seconds": 0.0}
+    start = time.monotonic()
+    status, said = _in_a_child(lambda write: _run_on(mutant, items, write), _LONGEST_MUTANT)
+    verdict = {_SURVIVED: "survived", _KILLED: "killed"}.get(status, "out of time" if status == -1 else "crashed")
+    return {"verdict": verdict, "by": said, "seconds": round(time.monotonic() - start, 2)}
+
+
+def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
+    """Run a test, and note the kernels that it calls, on any thread."""
+    folder = str(KERNELS)
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(folder):
+            called.add(f"{Path(frame.f_code.co_filename).stem}:{frame.f_code.co_name}")
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    reports = runtestprotocol(item, nextitem=None, log=False)
+    sys.setprofile(None)
+    write(json.dumps(sorted(called)))
+    return _SURVIVED if all(report.passed for report in reports) else _KILLED
+
+
+def _run_on(mutant: Mutant, items: list[pytest.Item], write: Callable[[str], None]) -> int:
+    function = getattr(importlib.import_module(f"naysay.kernels.{mutant.module}"), mutant.function)
+    function.__code__ = code_of(mutant)
+    for item in items:
+        if any(report.failed for report in runtestprotocol(item, nextitem=None, log=False)):
+            write(item.nodeid)
+            return _KILLED
+    return _SURVIVED
+
+
+def _in_a_child(work: Callable[[Callable[[str], None]], int], seconds: float) -> tuple[int, str]:
+    """Do the work in a forked process; its exit code, -1 where its time was up, and what it wrote."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become_a_child(work, writer)
+    os.close(writer)
+    end, said, status = time.monotonic() + seconds, b"", None
+    while status is None and time.monotonic() < end:
+        if select.select([reader], [], [], 0.05)[0]:
+            part = os.read(reader, 1 << 16)
+            said += part
+            if not part:
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status is None:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    os.close(reader)
+    return (-1 if status is None else status), said.decode()
+
+
+def _become_a_child(work: Callable[[Callable[[str], None]], int], writer: int) -> None:
+    """Never returns. In a group of its own, so that what it starts ends with it; silent."""
+    status = 2
+    try:
+        os.setpgid(0, 0)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        status = work(lambda text: _write(writer, text))
+    finally:
+        os._exit(status)
+
+
+def _write(writer: int, text: str) -> None:
+    data = text.encode()
+    while data:
+        data = data[os.write(writer, data) :]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def append_line(path: Path, line: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
