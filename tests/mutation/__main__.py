@@ -19,7 +19,14 @@ from mutation.mutants import Mutant, modules, mutants_of
 
 _TESTS = Path(__file__).resolve().parents[1]
 # Tests of kernels, and of what calls them; those of Spark, browsers and the command line would only take time.
-_FOLDERS = ("soak", "detect", "verbs", "table", "discover", "evolve", "watch", "test_local_files.py")
+_CHOSEN = (
+    *("soak/test_doses.py", "detect/test_against_oracle.py", "detect/test_kernels.py", "detect/test_laws.py"),
+    *("detect/test_many_differs.py", "verbs", "table", "test_local_files.py", "discover/test_discover_evidence.py"),
+    *("discover/test_discover_methods.py", "discover/test_discover_small.py", "discover/test_discover_verify.py"),
+    *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_incdc.py"),
+    *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_machine.py", "watch/test_tree.py"),
+    "watch/test_weever.py",
+)
 
 
 def main() -> int:
@@ -29,12 +36,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no further mutant after so long")
     parser.add_argument("--module", help="the mutants of one module alone, all of them")
     parser.add_argument("--folder", type=Path, default=Path("mutation-out"), help="where verdicts are kept")
+    parser.add_argument("--tests", nargs="+", default=_CHOSEN, metavar="PATH", help="tests to judge by, within tests/")
     given = parser.parse_args()
     everything = [mutant for module in modules() for mutant in mutants_of(module)]
     mutants = drawn(everything, given.n, given.seed, given.module)
     given.folder.mkdir(exist_ok=True)
     judge = Judge(mutants, given.folder, given.seconds)
-    tests = [str(_TESTS / name) for name in _FOLDERS]
+    tests = [str(_TESTS / name) for name in given.tests]
     code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *tests], plugins=[judge])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return int(code)
