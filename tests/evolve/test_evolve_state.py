@@ -5,27 +5,19 @@ NAYSAY_SOAK multiplies the random doses.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from evolve_machine import Setting, rules_from_scratch
 from feed_evolver import batches
+from kill_evolver import Nursery, job_in, judge, kill_at_random
 
 from naysay.discovery.evolve.evolver import Evolver
 from naysay.errors import StateError, UsageError
-from naysay.rule import canonical
-from naysay.rule.model import Nulls
 from naysay.watch import Watch
 from naysay.watch.crash import POINTS
 
@@ -33,58 +25,11 @@ DOSE = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 STORE_POINTS = [point for point in POINTS if point.split(".")[0] in ("create", "batch", "snapshot", "close")]
 
 
-class Nursery:
-    """The process that forks feeders."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("feed_evolver.py")
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def start(self, job: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        return int(self._line())
-
-    def ended(self) -> int:
-        return int(self._line())
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     made = Nursery()
     yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(timeout=60)
-
-
-def job_in(folder: Path, seed: int, **more: Any) -> dict[str, Any]:
-    return {
-        "state": str(folder / "state"), "acknowledged": str(folder / "acknowledged"), "seed": seed, "n_batches": 10,
-        "log_bytes": 1, "log_events": 3, "method": ("all-pairs", "selective")[seed % 2], **more,
-    }
-
-
-def judge(folder: Path, job: dict[str, Any]) -> None:
-    """All batches are in, each once: the rows are those of the model, and the rules those of the rows."""
-    expected: dict[int, dict[str, Any]] = {}
-    for batch in batches(job["seed"], job["n_batches"]):
-        for key in batch.get("deletes", ()):
-            del expected[key]
-        for name in ("updates", "inserts"):
-            if name in batch:
-                expected.update({row["id"]: row for row in batch[name].to_pylist()})
-    with Evolver.open(folder / "state") as evolver:
-        assert {row["id"]: row for row in evolver.rows().to_pylist()} == expected
-        setting = Setting(Nulls.SQL, 0.0, None, "")
-        found = {canonical(rule) for rule in evolver.rules}
-        assert found == rules_from_scratch(evolver.rows(), evolver.space, setting)
+    made.close()
 
 
 @pytest.mark.parametrize("point", STORE_POINTS)
@@ -93,29 +38,16 @@ def test_killed_at_a_point(point: str, nursery: Nursery, tmp_path: Path) -> None
         folder = tmp_path / str(turn)
         folder.mkdir()
         job = job_in(folder, STORE_POINTS.index(point) + turn)
-        nursery.start({**job, "crash_at": f"{point}:{turn}"})
-        nursery.ended()
-        nursery.start(job)
-        assert nursery.ended() == 0
+        nursery.run(job, crash_at=f"{point}:{turn}")
+        assert nursery.run(job) == 0
         judge(folder, job)
 
 
 def test_killed_at_random_moments(nursery: Nursery, tmp_path: Path) -> None:
-    rng = random.Random(11)
     for number in range(6 * DOSE):
         folder = tmp_path / str(number)
         folder.mkdir()
-        job = job_in(folder, 100 + number)
-        status = -1
-        while status != 0:
-            child = nursery.start(job)
-            time.sleep(rng.random() * 0.5)
-            os.kill(child, signal.SIGKILL)
-            status = nursery.ended()
-            if status:
-                nursery.start(job)
-                status = nursery.ended()
-        judge(folder, job)
+        kill_at_random(nursery, folder, 100 + number)
 
 
 def make_state(folder: Path, method: str) -> list[str]:

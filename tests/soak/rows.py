@@ -102,4 +102,19 @@ ROWS: tuple[Row, ...] = (
         "inside the folder or refused; nothing planted is unpickled",
         "soak.paths",
     ),
+    Row(
+        "evolve",
+        "programs of inserts, deletes, updates, restarts, repeated and refused batches, by each method, exact and with "
+        "an error",
+        20_000,
+        "after each step the rules of discovery from scratch; each rule that went with a pair that breaks it",
+        "soak.evolve_machine",
+    ),
+    Row(
+        "evolve-kills",
+        "an evolver with a durable state, killed with -9 at random moments and at every named point of the store",
+        2_000,
+        "no acknowledged batch lost, none applied twice; the rows and the rules of an evolver that was left alone",
+        "soak.evolve_kills",
+    ),
 )
