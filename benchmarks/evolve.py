@@ -80,7 +80,8 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
             yield Case("airport", table, N_AIRPORT, (10_000, table.num_rows - N_AIRPORT), "equal", "incdc")
         elif name == "adult" and (args.data / "adult").is_dir():
             table = read(args.data / "adult" / "adult.csv")
-            yield Case("adult", table, N_ADULT, tuple(N_ADULT * percent // 100 for percent in (10, 20, 30)))
+            sizes = tuple(N_ADULT * percent // 100 for percent in (10, 20, 30))
+            yield Case("adult", table, N_ADULT, sizes, space="incdc")
 
 
 def read(path: Path) -> pa.Table:

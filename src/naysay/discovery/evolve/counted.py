@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +15,17 @@ from naysay.discovery.evidence import Evidence, all_pairs, triangle
 from naysay.discovery.evolve.covers import Search, all_covers, check_brake, places, updated
 from naysay.discovery.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
 from naysay.discovery.evolve.edges import edge_of_each
-from naysay.discovery.evolve.fields import converted
+from naysay.discovery.evolve.fields import Fields, converted
 from naysay.discovery.evolve.relation import Batch, Relation
 from naysay.discovery.evolve.threads import check
-from naysay.discovery.outcomes import Layout
-from naysay.discovery.problem import MOST_RULES
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.problem import MOST_RULES, Problem, finished
+from naysay.discovery.result import Rules
 from naysay.discovery.vertices import UInt64Array, Vertices, edges_of, sorted_unique, vertices_of
 from naysay.discovery.work import Clock
 from naysay.table.codes import Int64Array
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +70,15 @@ def count_all(relation: Relation, limits: Limits) -> Counted:
     evidence = all_pairs(outcomes, n_threads=limits.n_threads, clock=clock, device=device)
     check(clock)
     assert evidence is not None
-    return covered(evidence, relation, relation.fields.now(relation.with_null), limits)
+    return covered(evidence, relation.fields, relation.fields.now(relation.with_null), limits)
 
 
-def covered(evidence: Evidence, relation: Relation, shape: Layout, limits: Limits) -> Counted:
+def covered(evidence: Evidence, fields: Fields, shape: Layout, limits: Limits) -> Counted:
     """Evidence with its covers, searched from scratch."""
-    vertices = vertices_of(relation.space, shape)
+    vertices = vertices_of(fields.space, shape)
     edges, counts = edges_of(evidence, shape, vertices)
     covers = _covers(edges, counts, vertices, limits)
-    return Counted(evidence, relation.fields.layout, shape, vertices, edges, counts, covers, limits.most)
+    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, limits.most)
 
 
 def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) -> tuple[Counted, Seen]:
@@ -82,22 +86,32 @@ def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) 
     layout = relation.fields.layout
     shape, _ = relation.layout_after(batch)
     n_after = batch.stay.n_rows + batch.fresh.n_rows
+    if batch.n_pairs > n_after * (n_after - 1) // 2:
+        came = _recount(batch, layout, limits.n_threads)
+        evidence = came.evidence
+    else:
+        gone, came = evidence_of(batch, layout, limits.n_threads, limits.device)
+        evidence = evidence_after(before, layout, gone, came)
+    return changed(before, evidence, came, relation.fields, shape, n_after, limits)
+
+
+def evidence_after(before: Counted, layout: Layout, gone: Seen, came: Seen) -> Evidence:
+    """The evidence without the pairs that went and with those that came, in a layout that may be wider."""
     known = before.evidence
     if before.layout is not layout:
         known = Evidence(converted(known.codes, before.layout, layout), known.counts)
-    if batch.n_pairs > n_after * (n_after - 1) // 2:
-        came = _recount(batch, layout, limits.n_threads)
-        known = Evidence(came.codes[:0], came.counts[:0])
-        changes = [came.evidence]
-    else:
-        gone, came = evidence_of(batch, layout, limits.n_threads, limits.device)
-        changes = [came.evidence, Evidence(gone.codes, -gone.counts)]
-    evidence = summed(known, changes)
+    return summed(known, [came.evidence, Evidence(gone.codes, -gone.counts)])
+
+
+def changed(
+    before: Counted, evidence: Evidence, came: Seen, fields: Fields, shape: Layout, n_after: int, limits: Limits
+) -> tuple[Counted, Seen]:
+    """The covers of the evidence of `n_after` rows, from those before; and what came, as far as it can break rules."""
     if evidence.n_pairs != n_after * (n_after - 1):
         raise AssertionError(f"{evidence.n_pairs} pairs counted where there are {n_after * (n_after - 1)}")
-    vertices = vertices_of(relation.space, shape)
+    vertices = vertices_of(fields.space, shape)
     if vertices != before.vertices:
-        return covered(evidence, relation, shape, limits), came
+        return covered(evidence, fields, shape, limits), came
     edges, counts = edges_of(evidence, shape, vertices)
     if limits.most or before.most:
         covers = _covers(edges, counts, vertices, limits)
@@ -107,7 +121,7 @@ def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) 
         came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
         gone_edges = before.edges[places(before.edges, edges) < 0]
         covers = updated(before.covers, edges, fresh, gone_edges, _search(vertices, limits))
-    return Counted(evidence, layout, shape, vertices, edges, counts, covers, limits.most), came
+    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, limits.most), came
 
 
 def _recount(batch: Batch, layout: Layout, n_threads: int) -> Seen:
@@ -144,19 +158,61 @@ def _merged(parts: list[Evidence]) -> Evidence:
     return Evidence(codes[left], counts[left])
 
 
-def whole_arrays(counted: Counted) -> dict[str, NDArray[Any]]:
+def whole_arrays(counted: Counted) -> Arrays:
     """Everything that cannot be worked out from the rows alone."""
     return {"codes": counted.evidence.codes, "counts": counted.evidence.counts, "covers": counted.covers}
 
 
-def of_evidence(evidence: Evidence, covers: UInt64Array, relation: Relation, most: int) -> Counted:
+def of_evidence(
+    evidence: Evidence, covers: UInt64Array, fields: Fields, with_null: frozenset[str], n_rows: int, most: int
+) -> Counted:
     """Evidence and its covers as they were kept."""
-    if evidence.n_pairs != relation.n_rows * (relation.n_rows - 1):
-        raise AssertionError(f"evidence of {evidence.n_pairs} pairs beside {relation.n_rows} rows")
-    shape = relation.fields.now(relation.with_null)
-    vertices = vertices_of(relation.space, shape)
+    if evidence.n_pairs != n_rows * (n_rows - 1):
+        raise AssertionError(f"evidence of {evidence.n_pairs} pairs beside {n_rows} rows")
+    shape = fields.now(with_null)
+    vertices = vertices_of(fields.space, shape)
     edges, counts = edges_of(evidence, shape, vertices)
-    return Counted(evidence, relation.fields.layout, shape, vertices, edges, counts, covers, most)
+    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, most)
+
+
+def kept_after(whole: Arrays, changes: Sequence[Arrays]) -> tuple[Evidence, UInt64Array]:
+    """The evidence and the covers that a store kept: everything, then what batches changed of it."""
+    evidence, covers = Evidence(whole["codes"], whole["counts"]), whole["covers"]
+    for change in changes:
+        codes, counts = change["codes"], change["counts"]
+        if "covers" in change:
+            evidence, covers = Evidence(codes, counts), change["covers"]
+        else:
+            evidence = summed(evidence, [Evidence(codes, counts)])
+            kept = covers[places(covers, change["removed"]) < 0]
+            covers = sorted_unique(np.concatenate([kept, change["added"]]))
+    return evidence, covers
+
+
+def change_arrays(before: Counted, after: Counted) -> Arrays:
+    """The evidence that changed, with the difference of its counts, and the covers that came and went."""
+    changes = difference(before, after)
+    if changes is None:
+        return whole_arrays(after)
+    return {
+        "codes": changes.codes, "counts": changes.counts,
+        "added": after.covers[places(after.covers, before.covers) < 0],
+        "removed": before.covers[places(before.covers, after.covers) < 0],
+    }
+
+
+def shown_rules(counted: Counted, fields: Fields, max_predicates: int | None, error: float) -> Rules:
+    """The covers that are rules, short ones first."""
+    problem = Problem(
+        fields.space, fields.nulls, _no_rows(fields), counted.vertices, counted.most, max_predicates, None, 1, Clock()
+    )
+    covers = finished(problem, counted.covers, counted.edges, counted.counts)
+    return Rules(covers, counted.vertices, error)
+
+
+def _no_rows(fields: Fields) -> Outcomes:
+    nothing = np.zeros((fields.n_lines, 0), np.int32)
+    return Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _covers(edges: UInt64Array, counts: Int64Array, vertices: Vertices, limits: Limits) -> UInt64Array:

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.discovery.device import device_named
-from naysay.discovery.evolve.change import NO_REMOVALS, Change, Removals, Witnesses, distinct_places, no_rules
-from naysay.discovery.evolve.covers import members
-from naysay.discovery.evolve.edges import cover_of
+from naysay.discovery.evolve.change import NO_REMOVALS, Change, no_rules
+from naysay.discovery.evolve.difference import change_between
 from naysay.discovery.evolve.fields import Fields
 from naysay.discovery.evolve.method import Method, Step
 from naysay.discovery.evolve.methods import choose_method, make_method, restored_method
@@ -23,10 +22,8 @@ from naysay.discovery.evolve.relation import Batch, Relation
 from naysay.discovery.evolve.settings import ROW, Settings
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Scope, Space, build_space, scope_of
-from naysay.discovery.vertices import UInt64Array, sorted_unique, to_int
 from naysay.errors import StateError, UsageError
-from naysay.rule import canonical
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Nulls
 from naysay.table import from_frame
 from naysay.table.frame import to_arrow
 from naysay.watch.layout import layout_of
@@ -168,7 +165,7 @@ class Evolver:
             if batch_id is not None:
                 self._batch_ids.add(batch_id)
             self._fold()
-        return self._change(before, step, batch_id)
+        return change_between(before, step, self._relation.find, self.n_rows, batch_id)
 
     def close(self) -> None:
         """Close the state, where there is one. The evolver cannot be used afterwards."""
@@ -281,32 +278,6 @@ class Evolver:
         batch = relation.prepare(conformed.get("inserts"), conformed.get("updates"), conformed.get("deletes"))
         return batch, conformed
 
-    def _change(self, before: Rules, step: Step, batch_id: str | None) -> Change:
-        after = step.rules
-        added, removed = _difference(before, after)
-        covers = removed.covers
-        if before.vertices != after.vertices:
-            covers = after.vertices.words([cover_of(rule, after.vertices) for rule in removed])
-        removals = self._removals(removed, covers, step)
-        return Change(added, removals, self.n_rows, len(after), batch_id)
-
-    def _removals(self, removed: Rules, covers: UInt64Array, step: Step) -> Removals:
-        if not len(removed):
-            return NO_REMOVALS
-        broken = step.broken(covers)
-        serials, at = distinct_places(np.stack((broken.left, broken.right)))
-        keys, rows = self._relation.find(serials)
-        witnesses = Witnesses(keys, rows, at[0], at[1])
-        standing, vertices = step.covers, step.rules.vertices
-
-        def by(place: int) -> Rule | None:
-            inside = ~(standing & ~covers[place]).any(axis=1) & (standing != covers[place]).any(axis=1)
-            for smaller in np.flatnonzero(inside & standing.any(axis=1)):
-                return vertices.rule(to_int(standing[smaller]))
-            return None
-
-        return Removals(removed, witnesses, by, broken.counts)
-
     def _check_open(self) -> None:
         if self._closed:
             raise StateError(self._closed)
@@ -318,21 +289,6 @@ def numbered(table: pa.Table, first: int) -> pa.Table:
         raise UsageError(f"a column is named {ROW!r}, which stands for the number of a row; rename it, or name a key")
     numbers = pa.array(np.arange(first, first + table.num_rows), pa.int64())
     return table.append_column(ROW, numbers)
-
-
-def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
-    """The rules of `after` that are not in `before`, and the other way round."""
-    if before.vertices == after.vertices:
-        new = ~members(after.covers, sorted_unique(before.covers))
-        old = ~members(before.covers, sorted_unique(after.covers))
-    else:
-        known, standing = {canonical(rule) for rule in before}, {canonical(rule) for rule in after}
-        new = np.array([canonical(rule) not in known for rule in after], np.bool_)
-        old = np.array([canonical(rule) not in standing for rule in before], np.bool_)
-    return (
-        Rules(np.ascontiguousarray(after.covers[new]), after.vertices, after.error),
-        Rules(np.ascontiguousarray(before.covers[old]), before.vertices, before.error),
-    )
 
 
 def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from naysay.discovery.approximate import allowed_pairs
 from naysay.discovery.device import Device
-from naysay.discovery.evidence import Evidence, rectangle
+from naysay.discovery.evidence import rectangle
 from naysay.discovery.evolve.counted import (
+    Arrays,
     Counted,
     Limits,
     advanced,
+    change_arrays,
     count_all,
-    difference,
+    kept_after,
     of_evidence,
-    summed,
+    shown_rules,
     whole_arrays,
 )
-from naysay.discovery.evolve.covers import Search, missing, places
+from naysay.discovery.evolve.covers import Search, missing
 from naysay.discovery.evolve.delta import NOBODY, Seen, see, together, turned
 from naysay.discovery.evolve.edges import edge_of_each
 from naysay.discovery.evolve.relation import Batch, Relation, Sides
 from naysay.discovery.evolve.settings import Settings
 from naysay.discovery.outcomes import Layout
-from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
-from naysay.discovery.vertices import UInt64Array, Vertices, sorted_unique
-from naysay.discovery.work import Clock
+from naysay.discovery.vertices import UInt64Array, Vertices
 from naysay.table.codes import Int64Array
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +82,7 @@ class CountedStep:
         return self.counted.covers
 
     def arrays(self) -> Arrays:
-        """The evidence that changed, with the difference of its counts, and the covers that came and went."""
-        before, after = self.before, self.counted
-        changed = difference(before, after)
-        if changed is None:
-            return whole_arrays(after)
-        return {
-            "codes": changed.codes, "counts": changed.counts,
-            "added": after.covers[places(after.covers, before.covers) < 0],
-            "removed": before.covers[places(before.covers, after.covers) < 0],
-        }
+        return change_arrays(self.before, self.counted)
 
     def broken(self, covers: UInt64Array) -> Broken:
         found = pairs_breaking(covers, self.came, self.counted.shape, self.counted.vertices)
@@ -177,16 +166,9 @@ class Counting:
         device: Device = Device.CPU,
     ) -> Counting:
         """From what a store kept."""
-        evidence, covers = Evidence(whole["codes"], whole["counts"]), whole["covers"]
-        for change in changes:
-            codes, counts = change["codes"], change["counts"]
-            if "covers" in change:
-                evidence, covers = Evidence(codes, counts), change["covers"]
-            else:
-                evidence = summed(evidence, [Evidence(codes, counts)])
-                kept = covers[places(covers, change["removed"]) < 0]
-                covers = sorted_unique(np.concatenate([kept, change["added"]]))
-        counted = of_evidence(evidence, covers, relation, allowed_pairs(settings.error, evidence.n_pairs))
+        evidence, covers = kept_after(whole, changes)
+        most = allowed_pairs(settings.error, evidence.n_pairs)
+        counted = of_evidence(evidence, covers, relation.fields, relation.with_null, relation.n_rows, most)
         return cls(relation, settings, n_threads, counted, device=device)
 
     def _limits(self, n_rows: int) -> Limits:
@@ -194,9 +176,4 @@ class Counting:
         return Limits(most, self._settings.max_predicates, self._n_threads, self._device)
 
     def _shown(self, counted: Counted) -> Rules:
-        problem = Problem(
-            self._relation.space, self._settings.nulls, self._relation.outcomes(), counted.vertices, counted.most,
-            self._settings.max_predicates, None, self._n_threads, Clock(),
-        )
-        covers = finished(problem, counted.covers, counted.edges, counted.counts)
-        return Rules(covers, counted.vertices, self._settings.error)
+        return shown_rules(counted, self._relation.fields, self._settings.max_predicates, self._settings.error)

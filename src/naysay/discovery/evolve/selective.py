@@ -16,12 +16,12 @@ import numpy as np
 
 from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence
-from naysay.discovery.evolve.counted import summed
+from naysay.discovery.evolve.counted import Arrays, summed
 from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
 from naysay.discovery.evolve.delta import NOBODY, Seen, evidence_of
 from naysay.discovery.evolve.fields import converted
 from naysay.discovery.evolve.known import Known, Open, agreeing, both_ways
-from naysay.discovery.evolve.method import Arrays, Broken, Step, pairs_breaking
+from naysay.discovery.evolve.method import Broken, Step, pairs_breaking
 from naysay.discovery.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.discovery.evolve.relation import Batch, Relation, Sides
 from naysay.discovery.evolve.settings import Settings

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from naysay.discovery.evidence import codes_of_pairs, triangle
-from naysay.discovery.evolve.counted import Limits, count_all
+from naysay.discovery.evolve.counted import Arrays, Limits, count_all
 from naysay.discovery.evolve.covers import Search, all_covers, members
 from naysay.discovery.evolve.delta import Seen, see, together, turned
 from naysay.discovery.evolve.edges import edge_of_each
@@ -23,7 +23,7 @@ from naysay.discovery.evolve.incdc.select import (
     marks_of,
     select_indexes,
 )
-from naysay.discovery.evolve.method import Arrays, Broken, Step, pairs_breaking
+from naysay.discovery.evolve.method import Broken, Step, pairs_breaking
 from naysay.discovery.evolve.relation import Batch, Relation
 from naysay.discovery.evolve.settings import Settings
 from naysay.discovery.outcomes import Layout, Outcomes
