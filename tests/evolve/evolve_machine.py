@@ -228,8 +228,13 @@ def _judge_change(
             left, right = model.rows[gone.left], model.rows.get(gone.right)
             assert breaks(gone.rule, left, right, setting.nulls), [*done, gone]
             assert gone.left != gone.right, [*done, gone]
-        elif gone.by is not None:
-            assert canonical(gone.by) in after or setting.error or canonical(gone.by) != canonical(gone.rule), done
+        else:
+            rows = list(model.rows.values())
+            n_broken = sum(
+                breaks(gone.rule, one, other, setting.nulls) for one in rows for other in rows if one is not other
+            )
+            assert n_broken <= allowed_pairs(setting.error, len(rows) * (len(rows) - 1)), [*done, gone]
+            assert gone.by is None or canonical(gone.by) != canonical(gone.rule), done
         assert gone.reason
 
 

@@ -183,3 +183,16 @@ def test_discovery_is_ranked_as_from_scratch() -> None:
     assert [finding.rule for finding in evolver.discovery.findings] == again.discovery.rules
     assert evolver.discovery.n_rows == 400
     assert len(evolver.discovery.all) == len(evolver.rules)
+
+
+def test_an_error_that_shrinks_names_a_pair_of_old_rows() -> None:
+    """Rows went, so that fewer pairs may break a rule; those that do were always there, and are equal everywhere."""
+    frame = pa.table({"id": [f"{number}" for number in range(12)], "a": [0, 0, *range(1, 11)]})
+    evolver = Evolver(frame, key="id", error=0.02, columns=["a"], method="all-pairs")
+    assert [naysay.render(rule) for rule in evolver.rules] == ["not(t.a == s.a)"]
+    (gone,) = evolver.apply(deletes=["10", "11"]).removed
+    assert (gone.pair, gone.n_pairs) == (("0", "1"), 2)
+    evolver = Evolver(frame, key="id", error=0.02, columns=["a"], method="all-pairs")
+    evolver.apply(deletes=["3"])
+    (gone,) = evolver.apply(deletes=["5", "6", "7"]).removed
+    assert (gone.pair, gone.n_pairs) == (("0", "1"), 2), "no pair may break a rule now"

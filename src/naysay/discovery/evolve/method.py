@@ -10,7 +10,6 @@ import numpy as np
 
 from naysay.discovery.approximate import allowed_pairs
 from naysay.discovery.device import Device
-from naysay.discovery.evidence import rectangle
 from naysay.discovery.evolve.counted import (
     Arrays,
     Counted,
@@ -74,8 +73,8 @@ class CountedStep:
     before: Counted
     counted: Counted
     came: Seen
-    after: Callable[[], Sides]
-    n_threads: int
+    # A pair of rows that breaks the rule of a cover, which some do.
+    find: Callable[[UInt64Array], tuple[int, int]]
 
     @property
     def covers(self) -> UInt64Array:
@@ -86,31 +85,29 @@ class CountedStep:
 
     def broken(self, covers: UInt64Array) -> Broken:
         found = pairs_breaking(covers, self.came, self.counted.shape, self.counted.vertices)
-        if not self.counted.most:
+        if not self.counted.most and not self.before.most:
             return found
         from naysay.kernels.missed import count_missed
 
         counts = count_missed(self.counted.edges, self.counted.counts, covers, np.iinfo(np.int64).max)
         over = counts > self.counted.most
         for place in np.flatnonzero(over & (found.left == NOBODY)):
-            self._find(covers, int(place), found)
+            found.left[place], found.right[place] = self.find(covers[place])
         found.left[~over] = found.right[~over] = NOBODY
         return Broken(found.left, found.right, counts)
 
-    def _find(self, covers: UInt64Array, place: int, found: Broken) -> None:
-        """Look among all rows, a few at a time, for a pair that breaks a rule which many do."""
-        rows, shape = self.after(), self.counted.shape
-        for start in range(0, rows.n_rows, 256):
-            stop = min(rows.n_rows, start + 256)
-            blocks = [(start, stop, *block[2:]) for block in rectangle(stop - start, rows.n_rows)]
-            half = see(rows, rows, blocks, self.counted.layout, self.n_threads)
-            other = half.left != half.right
-            seen = half.take(np.flatnonzero(other))
-            both = together([seen, turned(seen, self.counted.layout)], self.counted.layout)
-            here = pairs_breaking(covers[place : place + 1], both, shape, self.counted.vertices)
-            if here.left[0] != NOBODY:
-                found.left[place], found.right[place] = here.left[0], here.right[0]
-                return
+
+def pair_breaking(rows: Sides, counted: Counted, n_threads: int, cover: UInt64Array) -> tuple[int, int]:
+    """Look among all rows, a few at a time, for a pair that breaks a rule which many do."""
+    for start in range(0, rows.n_rows, 256):
+        stop = min(rows.n_rows, start + 256)
+        blocks = [(start, stop, start, stop, 1), (start, stop, stop, rows.n_rows, 0)]
+        half = see(rows, rows, blocks, counted.layout, n_threads)
+        both = together([half, turned(half, counted.layout)], counted.layout)
+        here = pairs_breaking(cover[None, :], both, counted.shape, counted.vertices)
+        if here.left[0] != NOBODY:
+            return int(here.left[0]), int(here.right[0])
+    return NOBODY, NOBODY
 
 
 def pairs_breaking(covers: UInt64Array, seen: Seen, shape: Layout, vertices: Vertices) -> Broken:
@@ -147,7 +144,11 @@ class Counting:
     def advance(self, batch: Batch) -> CountedStep:
         n_after = batch.stay.n_rows + batch.fresh.n_rows
         counted, came = advanced(self.counted, self._relation, batch, self._limits(n_after))
-        return CountedStep(self._shown(counted), self.counted, counted, came, batch.after, self._n_threads)
+
+        def find(cover: UInt64Array) -> tuple[int, int]:
+            return pair_breaking(batch.after(), counted, self._n_threads, cover)
+
+        return CountedStep(self._shown(counted), self.counted, counted, came, find)
 
     def adopt(self, step: Step) -> None:
         assert isinstance(step, CountedStep)
