@@ -10,7 +10,8 @@ from naysay.errors import ResourceError, UsageError
 # A space of more comparisons than this has more rules than anybody could find; the short ones are looked for then.
 WIDE_SPACE = 64
 _WIDE_PREDICATES = 3
-_VERY_WIDE_SPACE = 300
+MAX_COMPARISONS = 1_000
+_VERY_WIDE_SPACE = 128
 _VERY_WIDE_PREDICATES = 2
 # Bytes by row: a column in codes, a field on one side, and what verification of candidates keeps.
 _A_COLUMN, _A_FIELD, _A_VERIFIER = 40, 4, 900
@@ -46,8 +47,17 @@ class Limits:
         )
 
     def for_space(self, space: Space) -> Limits:
-        """With a limit on predicates where the space is so wide that a search without any limit would not end."""
+        """With a limit on predicates where the space is so wide that a search without any limit would not end.
+
+        UsageError where it is wider than any search could be.
+        """
         n_comparisons = len(space.comparisons)
+        if n_comparisons > MAX_COMPARISONS:
+            raise UsageError(
+                f"{len(space.names):,} columns make {n_comparisons:,} comparisons, more than the {MAX_COMPARISONS:,} that "
+                "discovery can look at; name fewer columns (columns, --columns), or leave out comparisons between "
+                "different columns (cross=False, --no-cross)"
+            )
         if n_comparisons <= WIDE_SPACE or self.max_predicates or self.max_rules or self.timeout:
             return self
         most = _WIDE_PREDICATES if n_comparisons <= _VERY_WIDE_SPACE else _VERY_WIDE_PREDICATES

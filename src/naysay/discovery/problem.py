@@ -18,6 +18,8 @@ from naysay.table.codes import Int64Array
 
 # Where nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
+# Where time is up, sorting more than so many would take longer than anybody wants to wait then.
+_MOST_PARTIAL = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,10 @@ def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tu
     most_groups = problem.max_predicates or len(problem.vertices.groups)
     # Twins are found twice.
     brake = Brake(2 * limit + 2)
-    covers = finished(problem, _covers(problem, edges, counts, most_groups, brake), edges, counts)
+    found = _covers(problem, edges, counts, most_groups, brake)
     if problem.clock.stopped():
-        return covers[:limit], True
+        return finished(problem, found[:_MOST_PARTIAL], edges, counts)[:limit], True
+    covers = finished(problem, found, edges, counts)
     if not brake.stopped and len(covers) <= limit:
         return covers, False
     for n_groups in range(1, most_groups):

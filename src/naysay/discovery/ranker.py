@@ -15,7 +15,7 @@ from naysay.rule.model import Rule
 
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
 _WORK = 400_000_000
-_LEAST = 160
+_LEAST, _MOST = 160, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Ranker:
         """The best of the shortest rules, best first. O(rules * evidence), for about a second."""
         if not len(rules):
             return ()
-        n_ranked = max(_LEAST, 2 * n_wanted, _WORK // max(1, len(self.multiplicities.edges)))
+        n_ranked = max(_LEAST, 2 * n_wanted, min(_MOST, _WORK // max(1, len(self.multiplicities.edges))))
         candidates = np.ascontiguousarray(rules.covers[:n_ranked])
         results = tested(candidates, self.multiplicities)
         order = best_first(candidates, results, rules.vertices)

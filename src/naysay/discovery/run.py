@@ -11,7 +11,7 @@ from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_sec
 from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import Outcomes, outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer
-from naysay.discovery.ranker import ranker_of
+from naysay.discovery.ranker import Ranker, ranker_of
 from naysay.discovery.result import N_FINDINGS, Discovery, Finding, Rules
 from naysay.discovery.space import Scope, Space, build_space, scope_of
 from naysay.discovery.work import Clock, Progress
@@ -68,12 +68,14 @@ def discover(
         return concluded(problem, answer, chosen, limits)
 
 
-def concluded(problem: Problem, answer: Answer, method: str, limits: Limits) -> Discovery:
+def concluded(
+    problem: Problem, answer: Answer, method: str, limits: Limits, ranker: Ranker | None = None
+) -> Discovery:
     """The discovery that an answer makes: ranked, and with all there is to say about how it came about."""
     clock, outcomes, space = problem.clock, problem.outcomes, problem.space
     rules = Rules(answer.covers, problem.vertices, limits.error)
     with clock.phase("ranking"):
-        ranker = ranker_of(answer, problem)
+        ranker = ranker or ranker_of(answer, problem)
         findings = ranker.best(rules, N_FINDINGS)
     partial = answer.partial or limits.narrowed
     return Discovery(

@@ -7,7 +7,8 @@ thing and enough of the same values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -123,47 +124,57 @@ def scope_of(space: str | Scope, cross: bool) -> Scope:
 
 def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope = SCOPES["naysay"]) -> Space:
     """The predicate space of a table, or of the named columns of it."""
-    names, notes = _columns_of(table, columns)
+    kinds = {name: table.kind(name) for name in table.names}
+    for name in columns or ():
+        table.codes(name, ordered=False)
+    names, notes = columns_of(kinds, columns)
+    values = {name: _value_counts(table, name) for name in names} if scope.cross or scope.within_row else {}
+    return space_over(
+        {name: table.kind(name) for name in names},
+        scope,
+        lambda first, second: _share_enough(values[first], values[second], scope),
+        lambda first, second: _averages_allow(table, first, second, scope),
+        notes,
+    )
+
+
+def space_over(
+    kinds: Mapping[str, Kind],
+    scope: Scope,
+    share_enough: Callable[[str, str], bool],
+    averages_allow: Callable[[str, str], bool],
+    notes: tuple[str, ...] = (),
+) -> Space:
+    """The space of columns of given kinds; the two functions say of two columns what only their values tell."""
     same = [
-        Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), _has_order(table.kind(name), scope))
-        for name in names
+        Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), _has_order(kind, scope))
+        for name, kind in kinds.items()
     ]
-    across = _across(table, names, scope) if scope.cross or scope.within_row else []
+    across: list[Comparison] = []
+    for first, second in itertools.combinations(kinds, 2) if scope.cross or scope.within_row else ():
+        if _alike(kinds[first], kinds[second]) and share_enough(first, second):
+            ordered = _has_order(kinds[first], scope) and averages_allow(first, second)
+            across += _comparisons(first, second, ordered, scope)
     return Space((*same, *across), notes)
 
 
-def _columns_of(table: Table, columns: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
+def columns_of(kinds: Mapping[str, Kind], columns: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
+    """The columns to compare: those named, or all that rules can compare; and a note for each that is left out."""
     if columns is not None:
         names = list(dict.fromkeys(columns))
-        for name in names:
-            table.codes(name, ordered=False)
         if not names:
             raise UsageError("columns is empty: name at least one column, or leave it out to take all of them")
         return names, ()
-    names = [name for name in table.names if table.kind(name) is not Kind.OTHER]
-    skipped = [name for name in table.names if name not in names]
+    names = [name for name, kind in kinds.items() if kind is not Kind.OTHER]
     if not names:
         raise UsageError("the table has no column that rules can compare")
-    notes = tuple(f"column {name!r} left out: rules cannot compare its type" for name in skipped)
-    return names, notes
+    return names, tuple(
+        f"column {name!r} left out: rules cannot compare its type" for name in kinds if name not in names
+    )
 
 
 def _has_order(kind: Kind, scope: Scope) -> bool:
     return kind.has_order or (scope.order_text and kind in (Kind.TEXT, Kind.BOOL))
-
-
-def _across(table: Table, names: Sequence[str], scope: Scope) -> list[Comparison]:
-    values = {name: _value_counts(table, name) for name in names}
-    found = []
-    for place, first in enumerate(names):
-        for second in names[place + 1 :]:
-            if not _alike(table.kind(first), table.kind(second)):
-                continue
-            if not _share_enough(values[first], values[second], scope):
-                continue
-            ordered = _has_order(table.kind(first), scope) and _averages_allow(table, first, second, scope)
-            found += _comparisons(first, second, ordered, scope)
-    return found
 
 
 def _comparisons(first: str, second: str, ordered: bool, scope: Scope) -> list[Comparison]:

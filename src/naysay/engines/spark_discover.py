@@ -1,0 +1,212 @@
+"""Discovery on Spark: values are encoded and pairs compared in tasks, covers are searched on the driver.
+
+Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
+blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
+block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
+n * (n - 1) ordered pairs, which is asserted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.evidence import Evidence, merged
+from naysay.discovery.evolve.fields import Fields, chances_of, fields_of
+from naysay.discovery.limits import Limits
+from naysay.discovery.outcomes import Outcomes, mirrored
+from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
+from naysay.discovery.ranker import Ranker
+from naysay.discovery.ranking import Multiplicities
+from naysay.discovery.result import Discovery
+from naysay.discovery.run import check_method, concluded
+from naysay.discovery.space import Scope, Space, scope_of
+from naysay.discovery.vertices import edges_of
+from naysay.discovery.work import Clock, Progress
+from naysay.engines.spark_aggregate import hash_of
+from naysay.engines.spark_discover_tasks import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
+from naysay.engines.spark_errors import errors_of_tasks
+from naysay.engines.spark_frame import Frame, position
+from naysay.engines.spark_space import space_of
+from naysay.errors import UsageError
+from naysay.rule.model import Column, Nulls
+from naysay.table import Table
+
+_SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How rows are dealt out. Answers do not depend on it, only time and memory do.
+
+    A block has about `rows`; small tables are cut all the same, so that about `tasks` tasks have something to do.
+    """
+
+    rows: int = 32_768
+    tasks: int = 16
+
+    def count(self, n_rows: int) -> int:
+        """How many blocks for so many distinct rows."""
+        if n_rows < 2_000:
+            return 1
+        for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
+        return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
+
+
+_BLOCKS = Blocks()
+
+
+@errors_of_tasks()
+def discover(
+    data: DataFrame,
+    *,
+    error: float = 0.0,
+    columns: Sequence[str] | None = None,
+    cross: bool = True,
+    max_predicates: int | None = None,
+    max_rules: int | None = None,
+    timeout: float | None = None,
+    nulls: Nulls = Nulls.SQL,
+    method: str = "auto",
+    space: str | Scope = "naysay",
+    progress: Callable[[Progress], None] | None = None,
+    blocks: Blocks = _BLOCKS,
+) -> Discovery:
+    """As `naysay.discovery.run.discover`, on a Spark DataFrame; always from the evidence of all pairs."""
+    limits = Limits(error, max_predicates, max_rules, timeout)
+    check_method(method, error)
+    if method not in ("auto", "all-pairs"):
+        raise UsageError(f"the method {method} runs in one process; on Spark there is all-pairs")
+    clock = Clock(timeout, progress)
+    with clock.heeding_interrupts():
+        frame = Frame.of(data)
+        with clock.phase("space"):
+            built = space_of(frame, columns, scope_of(space, cross))
+        limits = limits.for_space(built)
+        rows = _distinct_rows(frame, built).persist()
+        try:
+            profile = _profile(rows, built, clock)
+            fields = _fields(rows, built, nulls, profile)
+            problem = Problem.of(
+                built, nulls, _without_rows(fields, profile.n_rows),
+                most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
+                max_predicates=limits.max_predicates, max_rules=max_rules, n_threads=os.cpu_count() or 1, clock=clock,
+            )
+            answer = _solve(problem, rows, fields, profile, blocks)
+            ranker = _ranker(answer, problem, rows, profile)
+        finally:
+            rows.unpersist()
+        return replace(concluded(problem, answer, "all-pairs", limits, ranker), engine="spark")
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    n_rows: int
+    n_distinct: int
+    nullable: frozenset[str]
+
+
+def _distinct_rows(frame: Frame, space: Space) -> DataFrame:
+    """The distinct rows under the names of their positions, and how many rows of the table each stands for."""
+    names = [position(frame.place(name)) for name in space.names]
+    counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
+    order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
+    return counted.select(*order, WEIGHT)
+
+
+def _profile(rows: DataFrame, space: Space, clock: Clock) -> _Profile:
+    names = [position(place) for place in range(len(space.names))]
+    with clock.phase("encode"):
+        wanted = [F.max(F.col(name).isNull().cast(T.IntegerType())).alias(name) for name in names]
+        found = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *wanted).collect()[0]
+    nullable = frozenset(given for given, name in zip(space.names, names, strict=True) if found[name])
+    return _Profile(int(found["rows"] or 0), int(found["distinct"]), nullable)
+
+
+def _fields(rows: DataFrame, space: Space, nulls: Nulls, profile: _Profile) -> Fields:
+    sample = _named(rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]), space)
+    return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
+
+
+def _named(table: pa.Table, space: Space) -> pa.Table:
+    return table.rename_columns(list(space.names))
+
+
+def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
+    """What the driver knows of the rows: how many there are."""
+    nothing = np.zeros((fields.n_lines, 1), np.int32)
+    return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
+
+
+def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks) -> Answer:
+    clock, layout = problem.clock, fields.layout
+    if profile.n_rows < 2:
+        return empty_answer(problem, partial=False)
+    with clock.phase("evidence"):
+        half = _half(rows, fields, profile, blocks)
+        evidence = merged([half, Evidence(mirrored(half.codes, layout), half.counts)], layout)
+    if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
+        raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
+    with clock.phase("covers"):
+        edges, counts = edges_of(evidence, layout, problem.vertices)
+        covers, partial = search_rules(problem, edges, counts)
+    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
+
+
+def _half(rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks) -> Evidence:
+    """The evidence of all unordered pairs of rows, from tasks."""
+    n_words = fields.layout.n_words
+    words = [word(number) for number in range(n_words)]
+    schema = ", ".join([*(f"{name} int" for name in words), f"{COUNT} bigint"])
+    n_blocks = blocks.count(profile.n_distinct)
+    counted = _dealt(rows, n_blocks).mapInArrow(evidence_of_blocks(fields, n_blocks), schema)
+    found = counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)).toArrow()
+    codes = np.stack([found.column(name).to_numpy() for name in words], axis=1).astype(np.int32)
+    counts = found.column(COUNT).to_numpy().astype(np.int64)
+    return Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
+
+
+def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
+    """Each row once for each pair of blocks that its own belongs to; a pair of blocks is a partition."""
+    names = [name for name in rows.columns if name != WEIGHT]
+    home = F.pmod(hash_of([F.col(name) for name in names]), F.lit(n_blocks)).cast(T.IntegerType())
+    others = F.sequence(F.lit(0), F.lit(n_blocks - 1))
+    copies = rows.withColumn(HOME, home).withColumn("other", F.explode(others))
+    low, high = F.least(F.col(HOME), F.col("other")), F.greatest(F.col(HOME), F.col("other"))
+    # As `spark_discover_tasks.task_of` numbers them.
+    task = low * n_blocks - F.floor(low * (low - 1) / 2) + high - low
+    numbered = copies.withColumn(TASK, task.cast(T.IntegerType())).drop("other")
+    return numbered.repartitionById(n_blocks * (n_blocks + 1) // 2, F.col(TASK))
+
+
+def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: _Profile) -> Ranker:
+    """With how many rows share a value at most, column by column, from one more job."""
+    vertices = problem.vertices
+    names = {name: position(place) for place, name in enumerate(problem.space.names)}
+    largest = _largest(rows, list(names.values())) if len(answer.covers) else {}
+
+    def most(column: Column) -> int:
+        return largest.get(names[column.name], 1)
+
+    max_equal = tuple(
+        most(group.comparison.left) + (most(group.comparison.right) if group.comparison.across else 0)
+        for group in vertices.groups
+    )
+    return Ranker(Multiplicities(vertices, answer.edges, answer.counts, profile.n_rows, max_equal))
+
+
+def _largest(rows: DataFrame, names: Sequence[str]) -> dict[str, int]:
+    """The most rows that share a value, for each column. By hash: it only has to be about right."""
+    each = F.explode(F.array(*(
+        F.struct(F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value")) for name in names
+    )))
+    counted = rows.select(each.alias("of"), WEIGHT).groupBy("of.name", "of.value").agg(F.sum(WEIGHT).alias(WEIGHT))
+    return {row["name"]: int(row[WEIGHT]) for row in counted.groupBy("name").agg(F.max(WEIGHT).alias(WEIGHT)).collect()}

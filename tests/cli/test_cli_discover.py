@@ -1,0 +1,98 @@
+"""`naysay discover`: what it prints and writes, and that `naysay check` passes on what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+DISCOVER = ("discover", "people.csv", "--engine", "local")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--all",), ("--error", "0.05"), ("--nulls", "equal"), ("--error", "0.05", "--all", "--nulls", "equal")],
+    ids=" ".join,
+)
+def test_check_passes_on_what_was_written(work: Path, naysay: Run, more: tuple[str, ...]) -> None:
+    done = naysay(*DISCOVER, "--max-predicates", "3", "--out", "found.rules", *more)
+    assert done.exit_code == 0, done.output
+    nulls = ("--nulls", "equal") if "equal" in more else ()
+    checked = naysay("check", "people.csv", "--rules", "found.rules", "--engine", "local", "--quiet", *nulls)
+    assert checked.exit_code == 0, checked.output
+
+
+def test_says_rules_in_words_with_figures(work: Path, naysay: Run) -> None:
+    done = naysay(*DISCOVER)
+    lines = done.stdout.splitlines()
+    assert "minimal rules hold" in lines[0]
+    assert "ordered pairs" in lines[1]
+    assert any(line in ("Keys", "Dependencies", "Orders", "Others") for line in lines)
+    assert "tested by" in done.stdout
+    assert "--all prints every one" in lines[-1] + lines[-2]
+    assert done.stderr == ""
+
+
+def test_json_filters_and_page(work: Path, naysay: Run) -> None:
+    done = naysay(*DISCOVER, "--format", "json", "--about", "city", "--top", "3", "--report", "found.html")
+    found = json.loads(done.stdout)
+    assert found["pairs"] == found["rows"] * (found["rows"] - 1)
+    assert 0 < len(found["rules"]) <= 3
+    assert all(".city" in entry["rule"] for entry in found["rules"])
+    assert {"rule", "description", "kind", "support", "g1", "g2", "g3", "by_accident"} <= set(found["rules"][0])
+    page = (work / "found.html").read_text(encoding="utf-8")
+    assert "Content-Security-Policy" in page
+    assert "<script" not in page
+    everything = json.loads(naysay(*DISCOVER, "--format", "json", "--all").stdout)
+    assert len(everything["all"]) == everything["n_rules"]
+
+
+def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
+    done = naysay("discover", "people.csv", "--state", "kept")
+    assert done.exit_code == 0, done.output
+    assert naysay("evolve", "kept").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--device", "cuda"), "naysay[gpu]"),
+        (("--method", "incdc"), "--state DIR"),
+        (("--key", "id"), "--state DIR"),
+        (("--state", "s", "--timeout", "3"), "whole answer"),
+        (("--columns", "id,nope"), "nope"),
+        (("--like", "not(t.city < s.city)"), "does not look at"),
+        (("--memory", "1M"), "fewer columns"),
+    ],
+)
+def test_refusals_say_what_to_do(work: Path, naysay: Run, more: tuple[str, ...], message: str) -> None:
+    done = naysay(*DISCOVER, *more)
+    assert done.exit_code in (2, 4)
+    assert message in done.stderr
+
+
+def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{k}": rng.integers(0, 8, 400) for k in range(13)})
+    pyarrow.parquet.write_table(table, work / "wide.parquet")
+    sent: list[bool] = []
+
+    def interrupt(progress: Any) -> None:
+        if progress.phase == "covers" and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("naysay.cli.discover_run._told", lambda waiting: interrupt)
+    done = naysay("discover", "wide.parquet", "--engine", "local", "--no-cross")
+    assert done.exit_code == 130
+    assert "partial (interrupted): more may hold" in done.stdout

@@ -1,0 +1,272 @@
+"""`naysay.discover` and what it answers: findings, filters, text that check reads, limits, bad input."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import naysay
+from naysay.discovery.device import Device, choose_device
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.result import Discovery
+from naysay.discovery.space import build_space
+from naysay.errors import ResourceError, UsageError
+from naysay.rule import RuleKind, canonical
+from naysay.rule.model import Nulls
+from naysay.table import from_frame
+
+
+def people(n_rows: int = 300, dirty: int = 0) -> pa.Table:
+    """zip -> city and ordered(salary, rate by state) hold, but for a few dirty rows."""
+    rng = random.Random(1)
+    zips = [rng.randrange(40) for _ in range(n_rows)]
+    salary = [rng.randrange(1000, 9000) for _ in range(n_rows)]
+    city = [f"city {zip // 2}" for zip in zips]
+    for place in range(dirty):
+        city[place] = "nowhere"
+    return pa.table({
+        "zip": zips, "city": city, "state": [f"S{zip // 8}" for zip in zips], "salary": salary,
+        "rate": [amount * (1 + zip // 8) // 100 for amount, zip in zip_pairs(salary, zips)],
+        "grade": [rng.randrange(5) for _ in range(n_rows)], "room": [rng.randrange(60) for _ in range(n_rows)],
+        "child": [rng.random() < 0.5 for _ in range(n_rows)],
+    })
+
+
+def zip_pairs(left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    return list(zip(left, right, strict=True))
+
+
+@pytest.fixture(scope="module")
+def found() -> Discovery:
+    return naysay.discover(people(), threads=2)
+
+
+def test_the_planted_rules_come_first(found: Discovery) -> None:
+    first = [canonical(rule) for rule in found.rules[:8]]
+    assert canonical(naysay.parse("zip -> city")) in first
+    assert found.top(1, like="ordered(salary, rate by state)")
+    assert not found.findings[0].tested.by_accident
+    assert len(found.findings) == 20
+    assert found.n_pairs == 300 * 299
+
+
+def test_top_filters_and_groups(found: Discovery) -> None:
+    assert len(found.top(5)) == 5
+    assert len(found.top(50)) == 50
+    assert all("rate" in finding.rule.column_names for finding in found.top(10, about="rate"))
+    like = found.top(10, like="zip -> city")
+    assert canonical(naysay.parse("zip -> city")) in [canonical(finding.rule) for finding in like]
+    assert all(set(finding.rule.column_names) >= {"zip", "city"} for finding in like)
+    kinds = list(found.groups())
+    assert kinds == [kind for kind in RuleKind if kind in kinds]
+    with pytest.raises(UsageError, match="did you mean 'city'"):
+        found.top(3, about="citi")
+    with pytest.raises(UsageError, match="does not look at"):
+        found.top(3, like="not(t.city < s.city)")
+
+
+def test_shows_itself(found: Discovery) -> None:
+    assert repr(found) == f"<Discovery: {len(found.all):,} rules of 300 rows>"
+    assert "zip -&gt; city" in found._repr_html_()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("error", [0.0, 0.0005, 0.29 / 100])
+@pytest.mark.parametrize("nulls", ["sql", "equal"])
+def test_what_was_discovered_checks(error: float, nulls: str, tmp_path: Path) -> None:
+    table = people(120, dirty=2).append_column("odd \n# name", pa.array([None, 1, 2] * 40))
+    found = naysay.discover(table, error=error, nulls=nulls, max_predicates=3)
+    path = tmp_path / "found.rules"
+    found.save(path, list(found.all)[:150])
+    rules = naysay.parse_rules(path.read_text(encoding="utf-8"), columns=table.column_names)
+    assert len(rules) == min(150, len(found.all))
+    assert naysay.check(table, rules, nulls=nulls).exit_code == 0
+
+
+def test_measures_of_a_rule_that_is_broken_a_little() -> None:
+    table = people(300, dirty=2)
+    found = naysay.discover(table, error=0.001, threads=2)
+    planted = next(f for f in found.findings if canonical(f.rule) == canonical(naysay.parse("zip -> city")))
+    assert planted.tested.violations == naysay.count(table, "zip -> city") > 0
+    result = naysay.check(table, "zip -> city")[0]
+    assert planted.rows_in_conflict == result.rows_in_conflict
+    assert result.rows_to_remove is not None
+    assert planted.rows_to_remove == (result.rows_to_remove.least, result.rows_to_remove.most)
+
+
+def test_limits_make_a_partial_answer_of_rules_that_hold() -> None:
+    table = people(200)
+    everything = {canonical(rule) for rule in naysay.discover(table).all}
+    few = naysay.discover(table, max_rules=7)
+    assert few.partial
+    assert few.reason == "limit on rules"
+    assert len(few.all) == 7
+    assert {canonical(rule) for rule in few.all} <= everything
+    short = naysay.discover(table, max_predicates=2)
+    assert {canonical(rule) for rule in short.all} == {
+        canonical(rule) for rule in naysay.discover(table).all if len(rule.predicates) <= 2
+    }
+    late = naysay.discover(table, timeout=1e-9)
+    assert late.partial
+    assert late.reason == "time limit"
+
+
+def test_progress_names_phases() -> None:
+    phases: list[str] = []
+    naysay.discover(people(100), progress=lambda progress: phases.append(progress.phase))
+    assert {"space", "encode", "evidence", "covers", "ranking"} <= set(phases)
+
+
+def test_an_interrupt_ends_with_what_is_known() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("interrupts come to the main thread")
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{k}": rng.integers(0, 8, 400) for k in range(13)})
+    sent = []
+
+    def interrupt(progress: Any) -> None:
+        if progress.phase == "covers" and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found = naysay.discover(table, cross=False, progress=interrupt)
+    assert found.partial
+    assert found.reason == "interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("table", "n_rules"),
+    [
+        (pa.table({"a": pa.array([], pa.int64())}), 0),
+        (pa.table({"a": [1], "b": ["x"]}), 0),
+        (pa.table({"a": [1, 1, 1], "b": ["x", "x", "x"]}), 2),
+        (pa.table({"a": pa.array([None, None], pa.int64())}), 2),
+        (pa.table({"a": pa.nulls(3)}), 2),
+    ],
+    ids=["no rows", "one row", "constant columns", "all null", "no type"],
+)
+def test_tables_with_little_in_them(table: pa.Table, n_rules: int) -> None:
+    for method in ("auto", "all-pairs", "selective", "hydra"):
+        found = naysay.discover(table, method=method)
+        assert not found.partial
+        assert len(found.all) == n_rules, (method, list(found.all))
+        assert "pair" in found.notes[0] if table.num_rows < 2 else not found.notes
+
+
+def test_no_columns_is_refused() -> None:
+    with pytest.raises(UsageError, match="no column that rules can compare"):
+        naysay.discover(pa.table({}))
+    with pytest.raises(UsageError, match="columns is empty"):
+        naysay.discover(people(), columns=[])
+    with pytest.raises(naysay.NaysayError, match="zap"):
+        naysay.discover(people(), columns=["zap"])
+
+
+def test_two_hundred_columns_end_soon() -> None:
+    rng = np.random.default_rng(1)
+    table = pa.table({f"c{k}": rng.integers(0, 2 + k % 50, 60) for k in range(200)})
+    begin = time.monotonic()
+    found = naysay.discover(table, cross=False)
+    assert found.partial
+    assert "name fewer columns" in found.reason
+    assert len(found.all) > 0
+    assert max(len(rule.predicates) for rule in found.all) <= 2
+    assert naysay.discover(table, cross=False, timeout=0.5).partial
+    with pytest.raises(UsageError, match="name fewer columns"):
+        naysay.discover(table)
+    assert time.monotonic() - begin < 60
+
+
+def test_memory_is_refused_before_the_work() -> None:
+    with pytest.raises(ResourceError, match="name fewer columns"):
+        naysay.discover(people(), memory="1M")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"error": 1.0}, "less than 1"), ({"error": -0.1}, "at least 0"), ({"max_rules": 0}, "at least 1"),
+        ({"timeout": 0}, "above 0"), ({"method": "magic"}, "no method"), ({"nulls": "maybe"}, "nulls is"),
+        ({"device": "tpu"}, "device is"), ({"space": "outer"}, "no predicate space"),
+        ({"method": "hydra", "error": 0.1}, "exact rules alone"), ({"threads": -1}, "threads is"),
+    ],
+)
+def test_bad_arguments(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        naysay.discover(people(5), **given)
+
+
+def test_cuda_that_is_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = builtins.__import__
+
+    def no_cupy(name: str, *rest: Any, **more: Any) -> Any:
+        if name.split(".")[0] == "cupy":
+            raise ImportError(name)
+        return known(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", no_cupy)
+    with pytest.raises(UsageError, match=r"pip install 'naysay\[gpu\]'"):
+        naysay.discover(people(), device="cuda")
+
+
+def test_auto_looks_for_a_device_only_where_it_would_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("naysay.discovery.device._missing", lambda: asked.append(True))
+    table = from_frame(people())
+    outcomes = outcomes_of(table, build_space(table), Nulls.SQL)
+    assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
+    assert not asked
+    monkeypatch.setattr("naysay.discovery.device._n_pairs", lambda outcomes: 5e11)
+    assert choose_device(Device.AUTO, outcomes, 2) is Device.CUDA
+    monkeypatch.setattr("naysay.discovery.device._missing", lambda: "no device")
+    assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
+
+
+def test_the_cpu_path_never_loads_cupy() -> None:
+    script = (
+        "import sys, naysay, pyarrow as pa\n"
+        "found = naysay.discover(pa.table({'a': [1, 2, 2], 'b': [1, 1, 2]}), device='cpu')\n"
+        "found = naysay.discover(pa.table({'a': [1, 2, 2], 'b': [1, 1, 2]}))\n"
+        "assert found.device == 'cpu'\n"
+        "print('cupy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wiring, with the CPU's kernel in the place of the device's: same arguments, same contract."""
+    from naysay.discovery.evidence import count_blocks, triangle
+    from naysay.kernels import gpu_evidence
+
+    table = from_frame(people(80))
+    outcomes = outcomes_of(table, build_space(table), Nulls.SQL)
+    calls = []
+
+    def count_pairs(left: Any, right: Any, *rest: Any, once: bool) -> Any:
+        assert np.array_equal(left, outcomes.left)
+        assert np.array_equal(right, outcomes.right)
+        assert once
+        calls.append(True)
+        half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)))
+        assert half is not None
+        return half.codes, half.counts
+
+    monkeypatch.setattr(gpu_evidence, "is_available", lambda: None)
+    monkeypatch.setattr(gpu_evidence, "count_pairs", count_pairs)
+    found = naysay.discover(people(80), device="cuda", method="all-pairs")
+    assert calls
+    assert found.device == "cuda"
+    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in naysay.discover(people(80)).all]

@@ -1,0 +1,116 @@
+"""Discovery on Spark gives what discovery in-process gives: the rules, the counts behind them, whatever the blocks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from tables import to_spark
+
+import naysay
+from naysay.discovery.space import Scope
+from naysay.engines.spark_discover import Blocks, discover
+from naysay.engines.spark_discover_tasks import task_of
+from naysay.errors import TableError, UsageError
+from naysay.rule import canonical
+from naysay.rule.model import Nulls
+
+
+class Tiny(Blocks):
+    """Blocks of a few rows, also for small tables."""
+
+    def count(self, n_rows: int) -> int:
+        return -(-n_rows // 7)
+
+
+def random_table(rng: random.Random, n_rows: int) -> pa.Table:
+    def some(values: list[Any], share: float = 0.15) -> list[Any]:
+        return [None if rng.random() < share else rng.choice(values) for _ in range(n_rows)]
+
+    return pa.table({
+        "a.b": pa.array(some([1, 2, 3, 4]), pa.int32()),
+        "c": pa.array(some([2, 3, 4, 5], 0.0), pa.int64()),
+        "text": pa.array(some(["x", "y", "é", ""]), pa.string()),
+        "float": pa.array(some([0.0, -0.0, float("nan"), 1.5]), pa.float64()),
+        "flag": pa.array(some([True, False], 0.0), pa.bool_()),
+    })
+
+
+@pytest.mark.parametrize(
+    ("seed", "nulls", "error", "scope"),
+    [
+        (1, Nulls.SQL, 0.0, Scope()),
+        (2, Nulls.EQUAL, 0.0, Scope(cross=False)),
+        (3, Nulls.SQL, 0.03, Scope(within_row=True)),
+    ],
+)
+def test_same_rules_as_in_process(spark: Any, seed: int, nulls: Nulls, error: float, scope: Scope) -> None:
+    table = random_table(random.Random(seed), 40)
+    # Equal rows become one with a weight.
+    table = pa.concat_tables([table, table.slice(0, 6)])
+    expected = naysay.discover(table, error=error, nulls=nulls, space=scope, max_predicates=4)
+    found = discover(to_spark(spark, table), error=error, nulls=nulls, space=scope, max_predicates=4, blocks=Tiny())
+    assert found.engine == "spark"
+    assert found.n_rows == 46
+    assert found.space.comparisons == expected.space.comparisons
+    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+    near = {canonical(finding.rule): finding.tested.near for finding in expected.top(200)}
+    for finding in found.findings:
+        assert near.get(canonical(finding.rule), finding.tested.near) == finding.tested.near
+
+
+def test_by_name_and_with_limits(spark: Any) -> None:
+    table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"], "n": [1, 2, 3, 4, 5]})
+    data = to_spark(spark, table)
+    found = naysay.discover(data, columns=["zip", "city"])
+    assert sorted(naysay.render(rule, short=True) for rule in found.rules) == ["city -> zip", "zip -> city"]
+    assert naysay.discover(data, max_rules=1, cross=False).partial
+    with pytest.raises(UsageError, match="runs in one process"):
+        naysay.discover(data, method="hydra")
+    with pytest.raises(UsageError, match="on Spark"):
+        naysay.discover(data, device="cuda")
+    with pytest.raises(naysay.NaysayError, match="nope"):
+        naysay.discover(data, columns=["nope"])
+
+
+def test_tables_with_little_in_them(spark: Any) -> None:
+    nothing = spark.createDataFrame([], "a int, b string")
+    assert len(naysay.discover(nothing).all) == 0
+    assert "fewer than two rows" in naysay.discover(nothing).notes[0]
+    maps = spark.createDataFrame([({"x": 1}, 1), ({"x": 2}, 1)], "m map<string,int>, a int")
+    found = naysay.discover(maps)
+    assert found.space.names == ("a",)
+    assert found.notes
+    with pytest.raises(TableError, match="'m'"):
+        naysay.discover(maps, columns=["m"])
+
+
+def test_pairs_of_blocks_have_numbers_of_their_own() -> None:
+    for n_blocks in (1, 2, 5, 9):
+        numbers = [task_of(low, high, n_blocks) for low in range(n_blocks) for high in range(low, n_blocks)]
+        assert numbers == list(range(n_blocks * (n_blocks + 1) // 2))
+
+
+def test_blocks_follow_rows_and_tasks() -> None:
+    assert Blocks().count(100) == 1
+    assert Blocks(rows=1000, tasks=1).count(100_000) == 100
+    assert Blocks(rows=10**6, tasks=16).count(100_000) == 6
+
+
+def test_command_on_spark(spark: Any, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from naysay.cli.group import naysay as command
+
+    table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
+    path, rules = tmp_path / "people.csv", tmp_path / "people.rules"
+    pyarrow.csv.write_csv(table, path)
+    done = CliRunner().invoke(command, ["discover", str(path), "--out", str(rules)])
+    assert done.exit_code == 0, done.output
+    assert "spark engine" in done.output
+    assert "zip -> city" in rules.read_text(encoding="utf-8")
+    assert CliRunner().invoke(command, ["check", str(path), "--rules", str(rules), "-q"]).exit_code == 0
