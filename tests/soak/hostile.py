@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,53 +29,60 @@ from soak.row import Outcome
 _ALLOWED_SECONDS = 10.0
 # An estimate is kept within twice, and what starting anything costs.
 _TIMES, _SLACK_SECONDS = 2.0, 0.3
-_INTERRUPT_SECONDS = 1.0
+_SIGNAL_SECONDS = 1.0
 _REFUSED = re.compile(r"this would take about .* more than the .* allowed; allow it \(--max-seconds N")
 
 
 def trial(seed: int) -> Outcome:
-    """The count and the check of one rule against their estimates; an interrupt where they were refused."""
-    rng = np.random.default_rng(seed)
-    table, text = drawn(rng, seed)
+    """The count and the check of one rule against their estimates; a signal in the middle where they take long."""
+    table, text = drawn(np.random.default_rng(seed), seed)
+    found, seconds = judged(table, text)
+    if found.failure or seconds < 4:
+        return found
+    # What Ctrl-C sends, and what `timeout` sends.
+    waited = interrupted(table, text, signal.SIGINT if seed % 2 else signal.SIGTERM)
+    if waited is None:
+        return replace(found, notes=(*found.notes, "done before the signal"))
+    if waited > _SIGNAL_SECONDS:
+        return Outcome(failure=f"{text[:200]}: ended {waited:.1f} s after the signal")
+    measured = (*found.most, ("seconds from the signal to the end", waited))
+    return replace(found, notes=(*found.notes, "ended by a signal"), most=measured)
+
+
+def judged(table: pa.Table, text: str) -> tuple[Outcome, float]:
+    """What comes of a count and a check, and the estimate of the check."""
     naysay.check(table[:200], text)
     prepared = from_frame(table)
     rule = parse(text)
-    estimates = (
-        ("count", count_seconds(bind(prepared, join_of(rule), Nulls.SQL))),
-        ("check", explained([rule], prepared)[0].seconds or 0.0),
-    )
-    notes: list[str] = []
-    most: list[tuple[str, float]] = []
-    for verb, estimate in estimates:
-        clock = time.process_time()
+    estimates = {
+        "count": count_seconds(bind(prepared, join_of(rule), Nulls.SQL)),
+        "check": explained([rule], prepared)[0].seconds or 0.0,
+    }
+    notes, most = [], []
+    for verb, estimate in estimates.items():
+        start = time.process_time()
         try:
             getattr(naysay, verb)(table, text, max_seconds=_ALLOWED_SECONDS, threads=1)
         except ResourceError as error:
             if not _REFUSED.search(str(error)) or estimate < _ALLOWED_SECONDS / 2:
-                return Outcome(failure=f"{text[:200]}: {verb} refused at an estimate of {estimate:.1f} s: {error}")
+                said = f"{verb} refused at an estimate of {estimate:.1f} s: {error}"
+                return Outcome(failure=f"{text[:200]}: {said}"), estimate
             notes.append(f"{verb} refused")
             continue
-        seconds = time.process_time() - clock
+        seconds = time.process_time() - start
         if seconds > _TIMES * estimate + _SLACK_SECONDS:
-            return Outcome(failure=f"{text[:200]}: {verb} took {seconds:.1f} s, estimated {estimate:.1f} s")
+            said = f"{verb} took {seconds:.1f} s, estimated {estimate:.1f} s"
+            return Outcome(failure=f"{text[:200]}: {said}"), estimate
         notes.append(f"{verb} within its estimate")
         if seconds > 1:
-            most.append((f"times the estimate ({verb})", seconds / estimate))
-    if estimates[1][1] < 4:
-        return Outcome(notes=tuple(notes), most=tuple(most))
-    # What Ctrl-C sends, and what `timeout` sends.
-    waited = interrupted(table, text, signal.SIGINT if seed % 2 else signal.SIGTERM)
-    if waited is None:
-        return Outcome(notes=(*notes, "done before the interrupt"), most=tuple(most))
-    if waited > _INTERRUPT_SECONDS:
-        return Outcome(failure=f"{text[:200]}: ended {waited:.1f} s after the interrupt")
-    return Outcome(notes=(*notes, "interrupted"), most=(*most, ("seconds from the interrupt to the end", waited)))
+            most.append((f"times the estimate of a {verb}", seconds / estimate))
+    return Outcome(notes=tuple(notes), most=tuple(most)), estimates["check"]
 
 
-def drawn(rng: np.random.Generator, seed: int) -> tuple[pa.Table, str]:
+def drawn(rng: np.random.Generator, seed: int, n_rows: int | None = None) -> tuple[pa.Table, str]:
     """A table with one giant group, and a rule of one of five kinds."""
     kind = seed % 5
-    n_rows = int(rng.choice((20_000, 100_000, 300_000)))
+    n_rows = int(rng.choice((20_000, 100_000, 300_000))) if n_rows is None else n_rows
     n_differs, n_orders = ((32, 0), (12, 0), (0, 6), (6, 3), (int(rng.integers(0, 20)), int(rng.integers(0, 12))))[kind]
     if n_differs + n_orders == 0:
         n_differs = 3

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
-from soak import memory, names, paths, report
+from soak import hostile, memory, names, paths, report
 from soak.record import FIGURES, load, table, table_on_page
 from soak.row import run_seeds
 from soak.rows import ROWS
@@ -24,7 +25,6 @@ DOSES = {
     "bad-tables": [range(250), range(250, 300)],
     "csv-out": [range(48)],
     "explosion": [range(1)],
-    "hostile-rules": [range(3, 4)],
     "paths": [range(70), range(70, len(paths.CASES) - len(paths._FOLDERS))],
 }
 _MODULES = {row.name: row.module for row in ROWS}
@@ -33,11 +33,18 @@ _IS_COMPILED = not numba.config.DISABLE_JIT
 
 @pytest.mark.parametrize(("row", "seeds"), [(row, seeds) for row, parts in DOSES.items() for seeds in parts])
 def test_a_small_dose(row: str, seeds: range) -> None:
-    if not _IS_COMPILED and row in ("explosion", "hostile-rules", "bad-tables", "bad-rules", "paths", "csv-out"):
+    if not _IS_COMPILED and row in ("explosion", "bad-tables", "bad-rules", "paths", "csv-out"):
         pytest.skip("takes minutes where kernels are not compiled, or calls none")
     found = run_seeds(_MODULES[row], seeds)
     assert found.shown == []
     assert found.n == len(seeds)
+
+
+@pytest.mark.skipif(not _IS_COMPILED, reason="takes minutes where kernels are not compiled")
+@pytest.mark.parametrize("seed", range(5))
+def test_hostile_rules_keep_to_their_estimates(seed: int) -> None:
+    table, text = hostile.drawn(np.random.default_rng(seed), seed, n_rows=8_000)
+    assert hostile.judged(table, text)[0].failure == ""
 
 
 def test_every_third_name_in_process_and_as_sql() -> None:

@@ -1,0 +1,28 @@
+"""How a command ends: with its exit code, whatever threads of libraries are still about."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# An object that is only deleted where the interpreter is taken apart; by then a thread of Arrow's that gives back memory
+# of Python's aborts the process, which `naysay check` on a refused file did once in eight runs on a busy machine.
+_PROGRAM = """
+import atexit, os, sys
+
+class Last:
+    def __del__(self):
+        os.write(1, b"taken apart")
+
+sys.kept = Last()
+atexit.register(lambda: os.write(1, b"at exit"))
+from naysay.cli import main
+main()
+"""
+
+
+def test_the_interpreter_is_not_taken_apart_and_what_waits_for_the_exit_is_done() -> None:
+    command = [sys.executable, "-c", _PROGRAM, "lint", "no such file"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "at exit")
+    assert "no such file" in done.stderr
