@@ -26,29 +26,36 @@ def minimal_rules(
 
     Rules that no table at all could break are left out.
     """
+    return minimal_rules_each(rows, comparisons, [most], nulls_equal=nulls_equal)[0]
+
+
+def minimal_rules_each(
+    rows: Sequence[dict[str, Any]], comparisons: Sequence[Comparison], mosts: Sequence[int], *, nulls_equal: bool
+) -> list[set[NaiveRule]]:
+    """`minimal_rules` for each of several numbers of pairs that may break a rule; every rule is tried once."""
     pairs = [(t, s) for i, t in enumerate(rows) for j, s in enumerate(rows) if i != j]
     menus = [_menu(comparison, rows, pairs, nulls_equal) for comparison in comparisons]
-    found = set()
-    valid: dict[tuple[int, ...], bool] = {}
-
-    def is_valid(choice: tuple[int, ...]) -> bool:
-        if choice not in valid:
-            broken = (1 << len(pairs)) - 1
-            for menu, item in zip(menus, choice, strict=True):
-                broken &= menu[item][2]
-            valid[choice] = broken.bit_count() <= most
-        return valid[choice]
-
-    for choice in itertools.product(*(range(len(menu)) for menu in menus)):
-        if not is_valid(choice) or any(is_valid(wider) for wider in _wider(choice, menus)):
-            continue
-        rule = frozenset(
-            (*comparison[:2], op, *comparison[2:4])
-            for comparison, menu, item in zip(comparisons, menus, choice, strict=True)
-            for op in menu[item][0]
-        )
-        if _is_possible(rule, nulls_equal):
-            found.add(rule)
+    masks: dict[tuple[int, ...], int] = {(): (1 << len(pairs)) - 1}
+    for menu in menus:
+        masks = {(*choice, item): mask & menu[item][2] for choice, mask in masks.items() for item in range(len(menu))}
+    n_broken = {choice: mask.bit_count() for choice, mask in masks.items()}
+    found: list[set[NaiveRule]] = []
+    possible: dict[NaiveRule, bool] = {}
+    for most in mosts:
+        rules = set()
+        for choice, n_pairs in n_broken.items():
+            if n_pairs > most or any(n_broken[wider] <= most for wider in _wider(choice, menus)):
+                continue
+            rule = frozenset(
+                (*comparison[:2], op, *comparison[2:4])
+                for comparison, menu, item in zip(comparisons, menus, choice, strict=True)
+                for op in menu[item][0]
+            )
+            if rule not in possible:
+                possible[rule] = _is_possible(rule, nulls_equal)
+            if possible[rule]:
+                rules.add(rule)
+        found.append(rules)
     return found
 
 
