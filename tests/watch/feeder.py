@@ -19,8 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from naysay.engines.local_follow import Follower
 from naysay.watch import Watch, store
-from naysay.watch.follow import Follower
+from naysay.watch.feed import FeedOptions, open_feed
 from naysay.watch.naming import named
 
 RULES = (
@@ -92,14 +93,11 @@ def follow(job: dict[str, Any]) -> None:
     """Drain a folder of change files as the command line does."""
     store._MIN_LOG_EVENTS = job["log_events"]
     state = Path(job["state"])
-    state.mkdir(exist_ok=True)
-    is_new = not (state / "state.duckdb").exists()
-    with Watch(RULES if is_new else None, "id", store=state / "state.duckdb") as watch:
-        follower = Follower(Path(job["follow"]), watch, state)
-        follower.use_rules(named(RULES))
-        for _ in follower.drain():
+    feed, _ = open_feed(state, named(RULES), ["id"], FeedOptions())
+    with feed:
+        for _ in Follower(Path(job["follow"]), feed, state).drain():
             pass
-        follower.write_standing()
+        feed.write_standing()
 
 
 def main() -> None:

@@ -17,9 +17,11 @@ import pytest
 from feeder import RULES, batches
 from test_kill import Nursery, nursery, sorted_rows, violations  # noqa: F401
 
+from naysay.engines.local_follow import Follower
 from naysay.errors import StateError, UsageError
 from naysay.watch import Watch
-from naysay.watch.follow import Follower
+from naysay.watch.feed import FeedOptions, open_feed
+from naysay.watch.naming import named
 
 N_KILLS = 20 * max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 ROWS = pa.table({"op": ["insert", "c", "r"], "id": [1, 2, 3], "zip": [9, 9, 8], "city": ["Ulm", "Bonn", "Kiel"]})
@@ -28,13 +30,11 @@ RULE = "zip: zip -> city"
 
 def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Drain a folder once; gives the counts, and everything that was set aside."""
-    state.mkdir(exist_ok=True)
-    is_new = not (state / "state.duckdb").exists()
-    with Watch(RULE if is_new else None, "id", store=state / "state.duckdb") as watch:
-        follower = Follower(source, watch, state)
-        list(follower.drain())
-        follower.write_standing()
-        return watch.counts, asides(state)
+    feed, _ = open_feed(state, named(RULE), ["id"], FeedOptions())
+    with feed:
+        list(Follower(source, feed, state).drain())
+        feed.write_standing()
+        return dict(feed.counts), asides(state)
 
 
 def asides(state: Path) -> list[dict[str, Any]]:
@@ -157,11 +157,10 @@ def test_rules_may_change_between_two_starts(source: Path, tmp_path: Path) -> No
     pa.parquet.write_table(ROWS, source / "1.parquet")
     state = tmp_path / "state"
     follow(source, state)
-    with Watch(store=state / "state.duckdb") as watch:
-        follower = Follower(source, watch, state)
-        rule = Watch("ones: not(t.zip > 8)", "id").rules
-        assert follower.use_rules(rule) == ["no longer watched: zip", "watched from now on: ones"]
-        assert watch.counts == {"ones": 2}
+    feed, said = open_feed(state, named("ones: not(t.zip > 8)"), (), FeedOptions())
+    with feed:
+        assert said == ["no longer watched: zip", "watched from now on: ones"]
+        assert feed.counts == {"ones": 2}
     assert events(state) == {("ones", 1, None), ("ones", 2, None)}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,22 +15,30 @@ from naysay.cli import options
 from naysay.cli.failure import Exit, say
 from naysay.cli.rules import load
 from naysay.errors import UsageError
+from naysay.rule.model import Rule
+from naysay.watch.naming import named
+
+if TYPE_CHECKING:
+    from naysay.watch.feed import Body, Feed, FeedOptions
 
 # While nothing comes, the standing violations are written this often at most.
 _STANDING_SECONDS = 10.0
+# So many of the newest violations are shown in words.
+N_SENTENCES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asked for."""
 
-    source: Path
+    source: str
     rules_files: tuple[Path, ...]
     rule_texts: tuple[str, ...]
     key: tuple[str, ...]
     state: Path
     engine: str
     master: str | None
+    partitions: int
     once: bool
     interval: float
     nulls: str | None
@@ -41,7 +49,7 @@ class Request:
 
 
 @click.command(short_help="Follow changes of a table, and the violations that come and go.")
-@click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="SOURCE")
 @options.rules
 @options.rule
 @options.key
@@ -60,6 +68,10 @@ class Request:
     help="Where the work runs: Spark Structured Streaming, or this process.",
 )
 @click.option("--master", metavar="URL", help="The Spark cluster.  [default: local[*]]")
+@click.option(
+    "--partitions", type=click.IntRange(0), default=0, metavar="N",
+    help="Spread the state over N parts, for tables beyond one process.  [default: all in the driver's process]",
+)  # fmt: skip
 @click.option("--once", is_flag=True, help="Apply what is there, and stop.")
 @click.option(
     "--interval", type=click.FloatRange(0.05), default=1.0, show_default=True, metavar="SECONDS",
@@ -79,46 +91,67 @@ def watch(**given: Any) -> int:
     DIR/output has the events, the standing violations, what was set aside with the reason, and a manifest.
 
     \b
-    naysay watch changes/ --rules people.rules --key id --state people.watch --engine local
+    naysay watch changes/ --rules people.rules --key id --state people.watch
     naysay watch changes/ --rules people.rules --key id --state people.watch --engine local --once
     """
     request = Request(**given)
     if request.engine == "spark":
-        if find_spec("naysay.engines.stream") is None:
-            raise UsageError("this naysay cannot watch on Spark yet; use --engine local")
-        return int(import_module("naysay.engines.stream").watch_folder(request))
+        return _watch_on_spark(request)
+    if request.partitions:
+        raise UsageError("--partitions is for the Spark engine; --engine local keeps the state in this process")
     return _watch_locally(request)
 
 
 def _watch_locally(request: Request) -> int:
     from naysay.cli.watch_view import View
-    from naysay.watch import Watch
-    from naysay.watch.follow import Follower
-    from naysay.watch.naming import named
+    from naysay.engines.local_follow import Follower
 
-    rules = None
-    if request.rules_files or request.rule_texts:
-        rules = named(load(request.rules_files, request.rule_texts))
-    store = request.state / "state.duckdb"
-    is_new = not store.exists()
-    if is_new and rules is None:
-        load((), ())
-    request.state.mkdir(parents=True, exist_ok=True)
-    with Watch(
-        list(rules.values()) if is_new and rules else None,
-        request.key,
-        store=store,
-        nulls=request.nulls,
-        counting=request.counting,
-        index=request.index,
-    ) as watch:
-        follower = Follower(request.source, watch, request.state)
-        if rules is not None:
-            for line in follower.use_rules(rules):
-                say(line)
-        with View(watch, color=request.color, quiet=request.quiet) as view:
+    with _open_feed(request) as feed:
+        follower = Follower(Path(request.source), feed, request.state)
+        with View(feed, color=request.color, quiet=request.quiet) as view:
             _follow(follower, view, request)
-        return _verdict(watch)
+        return _verdict(feed.rules, feed)
+
+
+def _watch_on_spark(request: Request) -> int:
+    from naysay.cli.watch_view import View
+    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+
+    with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
+        from naysay.engines.stream import StreamOptions
+        from naysay.engines.stream_watch import follow_folder, open_body
+
+        stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
+        body, said = open_body(session, _rules(request), request.key, stream_options, _options(request))
+        for line in said:
+            say(line)
+        with closing(body), View(body, color=request.color, quiet=request.quiet) as view:
+            with closing(follow_folder(session, request.source, body, stream_options, view.show)) as stream:
+                stream.wait()
+            return _verdict(body.rules, body)
+
+
+def _rules(request: Request) -> dict[str, Rule] | None:
+    if not request.rules_files and not request.rule_texts:
+        if any((request.state / name).exists() for name in ("state.duckdb", "parts")):
+            return None
+        load((), ())
+    return named(load(request.rules_files, request.rule_texts))
+
+
+def _open_feed(request: Request) -> Feed:
+    from naysay.watch.feed import open_feed
+
+    feed, said = open_feed(request.state, _rules(request), request.key, _options(request))
+    for line in said:
+        say(line)
+    return feed
+
+
+def _options(request: Request) -> FeedOptions:
+    from naysay.watch.feed import FeedOptions
+
+    return FeedOptions(request.nulls, request.counting, request.index, 0 if request.quiet else N_SENTENCES)
 
 
 def _follow(follower: Any, view: Any, request: Request) -> None:
@@ -129,7 +162,7 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
             view.show(step)
             stale = True
         if stale and (request.once or time.monotonic() - written > _STANDING_SECONDS):
-            follower.write_standing()
+            follower.body.write_standing()
             written, stale = time.monotonic(), False
         if request.once:
             return
@@ -137,12 +170,12 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
         time.sleep(request.interval)
 
 
-def _verdict(watch: Any) -> int:
+def _verdict(rules: Mapping[str, Rule], body: Body) -> int:
     """0 where all rules of severity error hold within their tolerance."""
     from naysay.rule.model import Severity
     from naysay.verbs.result import within_tolerance
 
-    for name, rule in watch.rules.items():
-        if rule.severity is Severity.ERROR and not within_tolerance(rule, watch.counts[name], watch.n_rows):
+    for name, rule in rules.items():
+        if rule.severity is Severity.ERROR and not within_tolerance(rule, body.counts[name], body.n_rows):
             return Exit.BROKEN
     return Exit.HOLDS

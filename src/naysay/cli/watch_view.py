@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from naysay.watch import Watch
-from naysay.watch.follow import Step
+from naysay.watch.feed import Body, Step
 
 _N_NEWEST = 6
 _RATE_SECONDS = 30.0
@@ -22,13 +21,14 @@ _RATE_SECONDS = 30.0
 class View:
     """What a person sees of a watch while it runs."""
 
-    def __init__(self, watch: Watch, *, color: str, quiet: bool) -> None:
-        self._watch = watch
+    def __init__(self, body: Body, *, color: str, quiet: bool) -> None:
+        self._body = body
         self._quiet = quiet
         self._newest: deque[str] = deque(maxlen=_N_NEWEST)
         self._recent: deque[tuple[float, int]] = deque()
         self._last: Step | None = None
         self._n_aside = 0
+        self._begun = time.monotonic()
         self._live: Live | None = None
         if not quiet and sys.stdout.isatty():
             console = Console(markup=False, highlight=False, emoji=False, no_color=True if color == "never" else None)
@@ -52,23 +52,21 @@ class View:
         self._recent.append((time.monotonic(), step.n_changes))
         if self._quiet:
             return
-        sentences = self._watch.explain(step.change, _N_NEWEST)
-        self._newest.extend(sentences)
+        self._newest.extend(step.sentences)
         if self._live is None:
-            self._print(step, sentences)
+            self._print(step)
 
     def idle(self) -> None:
         """Nothing is waiting."""
         if self._live is not None:
             self._live.refresh()
 
-    def _print(self, step: Step, sentences: list[str]) -> None:
-        change = step.change
+    def _print(self, step: Step) -> None:
         lines = [
-            f"{step.source}: {step.n_changes:,} changes, {len(step.aside):,} set aside, {change.n_rows:,} rows; "
-            f"violations +{change.n_added:,} -{change.n_removed:,}, {sum(change.counts.values()):,} stand"
+            f"{step.source}: {step.n_changes:,} changes, {len(step.aside):,} set aside, {step.n_rows:,} rows; "
+            f"violations +{step.n_added:,} -{step.n_removed:,}, {sum(step.counts.values()):,} stand"
         ]
-        lines += [f"  {sentence}" for sentence in sentences]
+        lines += [f"  {sentence}" for sentence in step.sentences]
         lines += [f"  set aside: {_place(bad.row)}{bad.reason}" for bad in step.aside[:_N_NEWEST]]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
@@ -77,18 +75,25 @@ class View:
         now = time.monotonic()
         while self._recent and self._recent[0][0] < now - _RATE_SECONDS:
             self._recent.popleft()
-        rate = sum(count for _, count in self._recent) / _RATE_SECONDS
+        # Over the time that it has run, at first.
+        rate = sum(count for _, count in self._recent) / max(1.0, min(_RATE_SECONDS, now - self._begun))
         waiting = self._last.n_waiting if self._last else 0
         head = Text(
-            f"{self._watch.n_rows:,} rows, {rate:,.0f} changes a second, {waiting:,} files waiting, "
+            f"{self._body.n_rows:,} rows, {rate:,.0f} changes a second, {waiting:,} files waiting{self._lag()}, "
             f"{self._n_aside:,} set aside"
         )
         table = Table("rule", "violations", box=None)
         table.columns[1].justify = "right"
-        for name, count in self._watch.counts.items():
+        for name, count in self._body.counts.items():
             table.add_row(Text(name), f"{count:,}")
         newest = [Text(f"  {sentence}") for sentence in self._newest]
         return Group(head, table, *([Text("newest"), *newest] if newest else []))
+
+
+    def _lag(self) -> str:
+        """How old the last changes were when they were applied."""
+        lag = self._last.lag if self._last else None
+        return "" if lag is None else f", {lag:,.1f} s behind"
 
 
 def _place(row: int | None) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
 from pyarrow import types
 
 from naysay.errors import TableError
@@ -79,6 +80,47 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
     return table.rename_columns(file.names)
 
 
+@dataclass(frozen=True, slots=True)
+class RaggedRow:
+    """A row with more or fewer fields than the header: its number among all rows, from 1, its fields and its text."""
+
+    row: int
+    n_fields: int
+    text: str
+
+
+def without_ragged(file: CsvFile) -> tuple[CsvFile, list[RaggedRow]]:
+    """The file without its ragged rows, and these. TableError where its structure is wrong in another way."""
+    from naysay.kernels import csv as kernel
+
+    ragged: list[RaggedRow] = []
+    kept = [file.data[: file.start]]
+    looks = np.zeros(len(file.names), dtype=np.int64)
+    rest, n_before = file.data[file.start :], 0
+    while rest:
+        fault = np.zeros(4, dtype=np.int64)
+        n_rows = int(kernel.scan_csv(_as_array(rest), ord(file.delimiter), len(file.names), looks, fault))
+        what, position, _, n_fields = fault.tolist()
+        if what != kernel.RAGGED:
+            break
+        end = position + _record_end(file.path, rest[position:])
+        n_before += n_rows + 1
+        ragged.append(RaggedRow(n_before, n_fields, rest[position:end].decode("utf-8", "replace").rstrip("\r\n")))
+        kept.append(rest[:position])
+        rest = rest[end:]
+    if not ragged:
+        return file, []
+    return CsvFile(file.path, file.names, file.delimiter, b"".join([*kept, rest]), file.start), ragged
+
+
+def has_leading_zero(file: CsvFile, names: Sequence[str]) -> bool:
+    """Whether a value in one of these columns has zeros before its digits."""
+    from naysay.kernels.csv import LEADING_ZERO
+
+    looks, _ = _scan(file)
+    return any(look & LEADING_ZERO for name, look in zip(file.names, looks, strict=True) if name in names)
+
+
 def as_utf8(path: str, data: bytes, encoding: str | None) -> bytes:
     """The same text in UTF-8, without a byte order mark."""
     if encoding is not None and codecs_name(encoding) not in ("utf-8", "utf-8-sig"):
@@ -106,7 +148,7 @@ def _scan(file: CsvFile) -> tuple[list[int], int]:
 
     looks = np.zeros(len(file.names), dtype=np.int64)
     fault = np.zeros(4, dtype=np.int64)
-    data = np.frombuffer(file.data, dtype=np.uint8, offset=file.start) if file.start < len(file.data) else _NO_BYTES
+    data = _as_array(file.data, file.start)
     n_rows = int(kernel.scan_csv(data, ord(file.delimiter), len(file.names), looks, fault))
     what, position, line, n_fields = fault.tolist()
     if what == kernel.FINE:
@@ -129,6 +171,10 @@ def _scan(file: CsvFile) -> tuple[list[int], int]:
         f"{place}: byte {file.start + position + 1:,} of the file is NUL; the file is damaged, or no text, or in "
         "another encoding such as UTF-16: then give --encoding utf-16"
     )
+
+
+def _as_array(data: bytes, start: int = 0) -> NDArray[np.uint8]:
+    return np.frombuffer(data, dtype=np.uint8, offset=start) if start < len(data) else _NO_BYTES
 
 
 def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None = None) -> pa.Table:

@@ -25,6 +25,8 @@ POINTS = (
     "output.events",
     "output.manifest",
     "output.standing",
+    "parts.answered",
+    "parts.manifest",
 )
 
 _passed: Counter[str] = Counter()

@@ -62,10 +62,13 @@ def _table_parts(what: str, table: pa.Table, compression: str | None) -> dict[st
 class Restored:
     """What a store held: rules, and a state with its rows, in which the rules are not watched yet."""
 
-    def __init__(self, path: Path, events: Iterable[Event], key: tuple[str, ...], options: Options) -> None:
+    def __init__(
+        self, path: Path, events: Iterable[Event], key: tuple[str, ...], options: Options, state: State | None = None
+    ) -> None:
+        """With a state, which watches its rules already, go on from it."""
         self.rules: dict[str, Rule] = {}
-        self.schema: pa.Schema | None = None
-        self.state: State | None = None
+        self.schema: pa.Schema | None = None if state is None else state.layout.schema
+        self.state: State | None = state
         self._key = key
         self._options = options
         try:

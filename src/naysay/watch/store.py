@@ -149,6 +149,30 @@ class Store:
         except duckdb.Error as error:
             raise self._damaged(str(error)) from error
 
+    def reopen(self) -> list[Event] | None:
+        """Open again what was closed; gives what others wrote since. None where that can only be read from the start.
+
+        Nothing is read again that was read or written here before.
+        """
+        self._connection = self._connect()
+        try:
+            events = self._events_since()
+        except (duckdb.Error, StateError):
+            events = None
+        if events is None:
+            self._connection.close()
+        return events
+
+    @property
+    def mark(self) -> Mark:
+        """How far the store has come."""
+        return Mark(self._store_id, self._seq, self._chain)
+
+    def has(self, seq: int, chain: bytes) -> bool:
+        """Whether an event has this chain: then it and all before it are the ones that were meant."""
+        found = self._connection.execute("SELECT chain FROM events WHERE seq = ?", [seq]).fetchall()
+        return [bytes(row[0]) for row in found] == [chain]
+
     def close(self) -> None:
         passing("close.begin")
         try:
@@ -225,6 +249,37 @@ class Store:
         self.history = [(seq, kind, batch_id) for seq, kind, batch_id, _, _ in events]
         self.batch_ids = {batch_id for _, _, batch_id, _, _ in events if batch_id is not None}
         return self._read_payloads(events)
+
+    def _events_since(self) -> list[Event] | None:
+        if not self.has(self._seq, self._chain):
+            return None
+        found = self._connection.execute(
+            "SELECT seq, kind, batch_id, digest, chain FROM events WHERE seq > ? ORDER BY seq", [self._seq]
+        ).fetchall()
+        rows = self._connection.execute(
+            "SELECT seq, part, content FROM payloads WHERE seq > ?", [self._seq]
+        ).fetchall()
+        seq, chain = self._seq, self._chain
+        chains = {seq: chain}
+        events = []
+        for number, kind, batch_id, digest, given in found:
+            parts = {part: bytes(content) for owner, part, content in rows if owner == number}
+            chain = _next_chain(chain, seq + 1, kind, batch_id, bytes(digest))
+            if kind != "rows" or number != seq + 1 or chain != given or _digest_of_parts(parts) != bytes(digest):
+                return None
+            seq = number
+            chains[seq] = chain
+            events.append(Event(seq, kind, batch_id, parts))
+        mark = self._seal.read()
+        if mark.store_id != self._store_id or chains.get(mark.seq) != mark.chain:
+            return None
+        for event in events:
+            self._log_bytes += sum(map(len, event.parts.values()))
+            self._log_events += 1
+            if event.batch_id is not None:
+                self.batch_ids.add(event.batch_id)
+        self._seq, self._chain = seq, chain
+        return events
 
     def _read_meta(self) -> str:
         """What the store says of itself: ours, and of a version that we read."""

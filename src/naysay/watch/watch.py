@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 INDEXES = ("auto", "lt-tree")
 _CLOSED = "this watch is closed; make it again on the same store"
+_RELEASED = "this watch has released its store; resume it first"
 
 
 class Watch:
@@ -250,9 +251,45 @@ class Watch:
 
     def close(self) -> None:
         """Close the store, where there is one. The watch cannot be used afterwards."""
-        if self._store is not None and self._closed != _CLOSED:
+        if self._store is not None and self._closed not in (_CLOSED, _RELEASED):
             self._store.close()
         self._closed = _CLOSED
+
+    def release(self) -> None:
+        """Close the store for others to open, and keep the state in memory; see `resume`."""
+        assert self._store is not None, "a watch without a store has nothing to release"
+        self._check_open()
+        self._store.close()
+        self._closed = _RELEASED
+
+    def resume(self) -> bool:
+        """Go on after `release`, with what others wrote to the store since; false where it must be made again."""
+        from naysay.watch.durable import Restored
+
+        assert self._store is not None, "a watch without a store has nothing to resume"
+        if self._closed != _RELEASED:
+            return False
+        events = self._store.reopen()
+        if events is None:
+            return False
+        self._closed = ""
+        restored = Restored(self._store.path, events, self._key, self._options, self._state)
+        if self._state is None:
+            restored.rules = self._rules
+            self._state = restored.watching()
+        else:
+            self._state = restored.state
+        self._stored_schema = restored.schema
+        self._batch_ids |= self._store.batch_ids
+        return True
+
+    def find(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table | None:
+        """The rows with these keys, given as for `deletes`, in their order; None where one of them has none."""
+        self._check_open()
+        if self._state is None:
+            return None
+        layout = self._state.layout
+        return self._state.find_rows(layout.conform_keys(keys, "keys"), list(columns or layout.names))
 
     def __enter__(self) -> Watch:
         return self

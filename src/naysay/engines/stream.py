@@ -1,0 +1,210 @@
+"""Changes that stream in on Spark: it finds what is new and remembers how far it came, a body applies it.
+
+The body runs in the driver's process, in foreachBatch, which is called at least once for each batch: the body knows
+which batches it has applied. So whatever is killed when, each change is made once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from naysay.engines.spark_session import STREAM_SETTINGS, plain_errors
+from naysay.engines.stream_record import StreamRecord
+from naysay.errors import NaysayError, TableError, UsageError
+from naysay.watch.changes import OP_COLUMN, split_ops
+from naysay.watch.feed import Body, Step, read_or_aside
+
+# The standing violations are written this often at most while batches come, and once they have stopped.
+_STANDING_SECONDS = 10.0
+_POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Where the state is, when to stop, and how often to look: `interval` seconds, 0 for as fast as it goes.
+
+    `partitions` is 0 where the state is in this process.
+    """
+
+    state: Path
+    once: bool = False
+    interval: float = 0.0
+    partitions: int = 0
+
+
+class Source(Protocol):
+    """What gives the batches of a stream."""
+
+    # "folder" or "frame"; `pinned` where batches are known by Spark's numbers alone.
+    kind: str
+    pinned: bool
+
+    def frame(self) -> DataFrame:
+        """The streaming DataFrame."""
+
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step]:
+        """Apply one of its batches."""
+
+
+class FrameSource:
+    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch."""
+
+    kind = "frame"
+    pinned = True
+
+    def __init__(self, frame: DataFrame, order: Sequence[str] = ()) -> None:
+        if not getattr(frame, "isStreaming", False):
+            raise UsageError("watch_stream needs a streaming DataFrame, as from spark.readStream; for others: Watch")
+        missing = [name for name in (OP_COLUMN, *order) if name not in frame.columns]
+        if missing:
+            raise TableError(f"the stream has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
+        self._frame = frame
+        self._order = [(name, "ascending") for name in order]
+
+    def frame(self) -> DataFrame:
+        return self._frame
+
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step]:
+        batch_id = f"batch {number}"
+        if body.knows(batch_id):
+            return
+        table = batch.toArrow()
+        if table.num_rows == 0:
+            return
+        if self._order:
+            table = table.sort_by(self._order)
+        yield body.apply(batch_id, read_or_aside(batch_id, lambda: split_ops(batch_id, table)))
+
+
+_running: dict[int, Stream] = {}
+
+
+class Stream:
+    """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
+
+    def __init__(
+        self, source: Source, body: Body, options: StreamOptions, show: Callable[[Step], None] | None = None
+    ) -> None:
+        self.body = body
+        self._source = source
+        self._show = show
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._settled = False
+        self._stale = True
+        self._written = time.monotonic()
+        frame = source.frame()
+        session = frame.sparkSession
+        _refuse_connect(session)
+        shape = {"source": source.kind, "partitions": options.partitions}
+        spark = {name: session.conf.get(name, None) for name in STREAM_SETTINGS}
+        self._record = StreamRecord(options.state, shape, spark, pinned=source.pinned)
+        number = id(self)
+        _running[number] = self
+        # Spark's gateway keeps the function as long as the process lives: it must not keep the state, too.
+        writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _running[number]._apply(batch, batch_id))
+        writer = writer.option("checkpointLocation", self._record.checkpoint.as_uri())
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
+        )
+        with plain_errors("the stream"):
+            self._query = writer.trigger(**trigger).start()
+        threading.Thread(target=self._keep_standing, name="naysay-standing", daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._query.isActive)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the stream: true where it has come. The standing violations are written then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._ended():
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self.body.write_standing()
+            self._stale = False
+        return True
+
+    def stop(self) -> None:
+        """Stop after the changes that are being applied, and write the standing violations."""
+        self._stopping = True
+        with self._lock:
+            self._query.stop()
+            if self._error is None:
+                self.body.write_standing()
+            self._stale = False
+
+    def close(self) -> None:
+        """Stop, and close the state."""
+        try:
+            if self.is_running:
+                self.stop()
+        finally:
+            self._stale = False
+            _running.pop(id(self), None)
+            self.body.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _ended(self) -> bool:
+        try:
+            with plain_errors("the stream"):
+                return bool(self._query.awaitTermination(_POLL_SECONDS))
+        except NaysayError:
+            if self._stopping:
+                return True
+            if self._error is not None:
+                raise self._error from None
+            raise
+
+    def _apply(self, batch: DataFrame, number: int) -> None:
+        with self._lock:
+            if self._stopping:
+                raise InterruptedError("the stream is being stopped")
+            try:
+                if not self._settled:
+                    self._record.settle()
+                    self._settled = True
+                for step in self._source.steps(self.body, batch, number):
+                    self._stale = True
+                    if self._show is not None:
+                        self._show(step)
+                    if self._stopping:
+                        raise InterruptedError("the stream is being stopped")
+            except InterruptedError:
+                raise
+            except BaseException as error:
+                self._error = error
+                raise
+
+    def _keep_standing(self) -> None:
+        while self._query.isActive:
+            time.sleep(_POLL_SECONDS)
+            if self._stale and time.monotonic() - self._written > _STANDING_SECONDS:
+                with self._lock:
+                    if self._stale and self._error is None and not self._stopping:
+                        self.body.write_standing()
+                        self._stale, self._written = False, time.monotonic()
+
+
+def _refuse_connect(session: SparkSession) -> None:
+    if "connect" in type(session).__module__.split("."):
+        raise UsageError(
+            "a watch on Spark keeps its state beside the driver, and Spark Connect's driver is elsewhere; "
+            "run it there, or with --engine local"
+        )

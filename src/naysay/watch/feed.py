@@ -1,0 +1,202 @@
+"""Batches of changes from outside into a durable watch: each applied once, with its output, whatever is killed.
+
+`Body` is all that a source of changes needs to know: the follower of a folder and the stream on Spark feed any body.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import pyarrow as pa
+
+from naysay.errors import NaysayError, ResourceError, StateError, UsageError
+from naysay.rule.model import Rule
+from naysay.watch.change import Change
+from naysay.watch.changes import Aside, ChangeRows, no_changes
+from naysay.watch.fold import fold
+from naysay.watch.naming import RuleLike
+from naysay.watch.output import Output
+from naysay.watch.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one batch came to. `lag` is how old its changes were when they were durable, in seconds, where known."""
+
+    source: str
+    n_changes: int
+    n_rows: int
+    n_added: int
+    n_removed: int
+    counts: Mapping[str, int]
+    aside: Sequence[Aside]
+    sentences: Sequence[str] = ()
+    seconds: float = 0.0
+    n_waiting: int = 0
+    lag: float | None = None
+
+
+class Body(Protocol):
+    """What is done with batches of changes. Whatever `apply` answers is durable, and was done once."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The types that text is read as; None before the first rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows stand."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many violations stand, by rule."""
+
+    def knows(self, batch_id: str) -> bool:
+        """Whether a batch was applied."""
+
+    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+        """Apply a batch that is not known; bad changes are set aside, and part of the answer."""
+
+    def write_standing(self) -> None:
+        """Write what stands now, where it is not written yet."""
+
+    def close(self) -> None: ...
+
+
+class Feed:
+    """A durable watch and the folder of its output, as a body. `n_sentences` violations a batch are put into words."""
+
+    def __init__(self, watch: Watch, folder: Path, *, n_sentences: int = 0) -> None:
+        assert watch.store is not None, "a feed needs a durable watch"
+        self.watch = watch
+        self.output = Output(folder / "output", watch.store.history)
+        self._n_sentences = n_sentences
+        self._aside: Sequence[Aside] = ()
+        watch.publisher = self._publish
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        layout = self.watch.layout
+        return None if layout is None else layout.schema
+
+    @property
+    def n_rows(self) -> int:
+        return self.watch.n_rows
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self.watch.counts
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        return self.watch.rules
+
+    def knows(self, batch_id: str) -> bool:
+        return batch_id in self.watch.batch_ids
+
+    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+        start = time.perf_counter()
+        n_changes = changes.n_changes
+        try:
+            tables = fold(self.watch, changes)
+            self._aside = changes.aside
+            change = self.watch.apply(**tables, batch_id=batch_id)
+        except (ResourceError, StateError):
+            raise
+        except NaysayError as error:
+            # None of it can be made: remember it as done, and say why.
+            self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
+            n_changes = 0
+            change = self.watch.apply(batch_id=batch_id)
+        self._confirm("rows", batch_id)
+        sentences = self.watch.explain(change, self._n_sentences) if self._n_sentences else ()
+        return Step(
+            batch_id, n_changes, change.n_rows, change.n_added, change.n_removed, change.counts, self._aside,
+            sentences, time.perf_counter() - start,
+        )  # fmt: skip
+
+    def use_rules(self, rules: Mapping[str, Rule]) -> list[str]:
+        """Watch exactly these rules from now on; says what changed."""
+        said = []
+        for name, rule in list(self.watch.rules.items()):
+            if rules.get(name) != rule:
+                self._change_rules(self.watch.remove_rule, name)
+                said.append(f"no longer watched: {name}")
+        for name, rule in rules.items():
+            if name not in self.watch.rules:
+                self._change_rules(self.watch.add_rule, rule)
+                said.append(f"watched from now on: {name}")
+        return said
+
+    def write_standing(self) -> None:
+        assert self.watch.store is not None
+        self.output.write_standing(self.watch.store.next_seq - 1, self.watch.standing(), counting=self.watch.counting)
+
+    def close(self) -> None:
+        self.watch.close()
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _change_rules(self, change: Callable[[RuleLike], Change], rule: RuleLike) -> None:
+        self._aside = ()
+        change(rule)
+        self._confirm("rules", None)
+
+    def _confirm(self, kind: str, batch_id: str | None) -> None:
+        assert self.watch.store is not None
+        self.output.confirm(self.watch.store.last_event, kind, batch_id)
+
+    def _publish(self, seq: int, change: Change) -> None:
+        self.output.prepare(seq, change, self._aside)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """How a feed's watch is made; see `Watch`. `n_sentences` violations a batch are put into words."""
+
+    nulls: str | None = None
+    counting: bool = False
+    index: str = "auto"
+    n_sentences: int = 0
+
+
+def open_feed(
+    folder: Path, rules: Mapping[str, Rule] | None, key: Sequence[str], options: FeedOptions
+) -> tuple[Feed, list[str]]:
+    """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
+    store = folder / "state.duckdb"
+    is_new = not store.exists()
+    if is_new and rules is None:
+        raise UsageError(f"{folder}: there is no state here yet; give the rules to watch")
+    folder.mkdir(parents=True, exist_ok=True)
+    watch = Watch(
+        list(rules.values()) if is_new and rules is not None else None, key, store=store, nulls=options.nulls,
+        counting=options.counting, index=options.index,
+    )  # fmt: skip
+    try:
+        feed = Feed(watch, folder, n_sentences=options.n_sentences)
+        return feed, [] if rules is None else feed.use_rules(rules)
+    except BaseException:
+        watch.close()
+        raise
+
+
+def read_or_aside(source: str, read: Callable[[], ChangeRows]) -> ChangeRows:
+    """The changes of a source; where it cannot be read at all, that alone, set aside."""
+    try:
+        return read()
+    except (ResourceError, StateError):
+        raise
+    except NaysayError as error:
+        return no_changes(source, [Aside(None, str(error), source=source)])

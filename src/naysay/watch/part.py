@@ -1,0 +1,221 @@
+"""One part of a table in parts, inside a task: its watch, kept warm between batches, and what it answers to a batch.
+
+A part's store is closed after each task, so that the next task may run in another process; the state stays in memory
+and catches up with what others wrote. Files of output are written before a batch is durable, and named by its number:
+a batch that is sent again finds what it did the first time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from naysay.errors import StateError
+from naysay.rule.model import Rule
+from naysay.watch.change import Change
+from naysay.watch.changes import Aside, ChangeRows
+from naysay.watch.fold import fold
+from naysay.watch.manifest import Described, described, write_bytes, write_table
+from naysay.watch.output import events_table, standing_table, stored_batch
+from naysay.watch.partition import Group, Piece, routed
+from naysay.watch.serial import DIGEST_BYTES, digest_of
+from naysay.watch.watch import Watch
+
+# So many parts stay warm in a process.
+_MOST_WARM = 16
+_warm: OrderedDict[str, Watch] = OrderedDict()
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """What every task knows: where the state is, how its watches are made, and the groups."""
+
+    state: Path
+    key: tuple[str, ...]
+    nulls: str
+    counting: bool
+    index: str
+    n_sentences: int
+    rows: Group
+    groups: tuple[Group, ...]
+
+    def folder(self, group: str, part: int) -> Path:
+        return self.state / "parts" / group / f"{part:05}"
+
+    @property
+    def output(self) -> Path:
+        return self.state / "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A batch as a part sees it: its id, and its number in the output."""
+
+    batch_id: str
+    seq: int
+
+
+@contextmanager
+def part_watch(plan: PartPlan, group: Group, part: int) -> Iterator[Watch]:
+    """The watch of a part, made where there is none yet."""
+    folder = plan.folder(group.name, part)
+    folder.mkdir(parents=True, exist_ok=True)
+    watch = _warm.pop(str(folder), None)
+    if watch is None or not watch.resume():
+        watch = _made(plan, group.rules, folder / "state.duckdb")
+    try:
+        yield watch
+    except BaseException:
+        watch.close()
+        raise
+    watch.publisher = None
+    watch.release()
+    _warm[str(folder)] = watch
+    while len(_warm) > _MOST_WARM:
+        _warm.popitem(last=False)
+
+
+def _made(plan: PartPlan, rules: Mapping[str, Rule], store: Path) -> Watch:
+    return Watch(
+        list(rules.values()), plan.key, store=store, nulls=plan.nulls, counting=plan.counting, index=plan.index
+    )
+
+
+def exists(plan: PartPlan, group: Group, part: int) -> bool:
+    folder = plan.folder(group.name, part)
+    return (folder / "state.duckdb").exists() or (folder / "state.duckdb.seal").exists()
+
+
+def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) -> tuple[Answer, list[Piece]]:
+    """Check changes of whole rows, make those that make sense, and say what they mean to the other parts."""
+    with part_watch(plan, plan.rows, part) as watch:
+        kept = plan.folder(plan.rows.name, part) / "routed.arrow"
+        if task.batch_id in watch.batch_ids:
+            pieces, aside = _read_routed(kept, task)
+            return {**_answer(plan, plan.rows, part, watch, task, None), "aside": aside}, pieces
+        tables = fold(watch, changes)
+        old = {what: watch.find(tables[what]) for what in ("updates", "deletes") if what in tables}
+        assert all(rows is not None for rows in old.values()), "fold lets known keys through alone"
+        pieces = list(routed(plan.groups, plan.key, tables, old))
+        aside = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.aside]
+
+        def publish(seq: int, change: Change) -> None:
+            _write_events(plan, plan.rows, part, change, task)
+            write_bytes(_routed_bytes(pieces, aside, task), kept, kept.parent)
+
+        watch.publisher = publish
+        change = watch.apply(**tables, batch_id=task.batch_id)
+        return {**_answer(plan, plan.rows, part, watch, task, change), "aside": aside}, pieces
+
+
+def apply_pieces(plan: PartPlan, group: Group, part: int, pieces: Mapping[str, list[pa.Table]], task: Task) -> Answer:
+    """Make the changes that a batch means to a part of a group."""
+    with part_watch(plan, group, part) as watch:
+        if task.batch_id in watch.batch_ids:
+            return _answer(plan, group, part, watch, task, None)
+        tables = {what: pa.concat_tables(found, promote_options="default") for what, found in pieces.items()}
+        watch.publisher = lambda seq, change: _write_events(plan, group, part, change, task)
+        change = watch.apply(**tables, batch_id=task.batch_id)
+        return _answer(plan, group, part, watch, task, change)
+
+
+def part_status(plan: PartPlan, group: Group, part: int, mark: Sequence[Any] | None) -> Answer | None:
+    """What stands in a part; None where nothing was ever there. StateError where it is not as far as it was."""
+    if not exists(plan, group, part):
+        if mark is not None:
+            raise StateError(f"{plan.folder(group.name, part)}: this part of the state is missing; put back a copy")
+        return None
+    with part_watch(plan, group, part) as watch:
+        assert watch.store is not None
+        if mark is not None and not watch.store.has(int(mark[0]), bytes.fromhex(mark[1])):
+            raise StateError(f"{watch.store.path}: this is an older copy, or another part; put back the right one")
+        return _answer(plan, group, part, watch, None, None)
+
+
+def write_part_standing(plan: PartPlan, group: Group, part: int, seq: int) -> Described:
+    """Write what stands in a part."""
+    with part_watch(plan, group, part) as watch:
+        table = standing_table(watch.standing(), counting=plan.counting)
+    if table.num_rows == 0:
+        return {}
+    return write_table(table, plan.output / "standing" / f"{seq:010}-{group.name}-{part:05}.parquet", plan.output)
+
+
+def _events_path(plan: PartPlan, group: Group, part: int, task: Task) -> Path:
+    return plan.output / "events" / f"{task.seq:010}-{group.name}-{part:05}.parquet"
+
+
+def _write_events(plan: PartPlan, group: Group, part: int, change: Change, task: Task) -> None:
+    if group.rules:
+        write_table(events_table(task.seq, change), _events_path(plan, group, part, task), plan.output)
+
+
+def _answer(
+    plan: PartPlan, group: Group, part: int, watch: Watch, task: Task | None, change: Change | None
+) -> Answer:
+    assert watch.store is not None
+    mark = watch.store.mark
+    answer: Answer = {
+        "group": group.name, "part": part, "n_rows": watch.n_rows, "counts": watch.counts,
+        "mark": [mark.seq, mark.chain.hex()], "files": {}, "n_added": 0, "n_removed": 0, "sentences": [],
+    }  # fmt: skip
+    if task is not None and group.rules:
+        path = _events_path(plan, group, part, task)
+        if not path.exists() or stored_batch(path) != (task.seq, task.batch_id):
+            raise StateError(f"{path}: the events of batch {task.batch_id!r} are missing")
+        answer["files"] = described(path, plan.output)
+    if change is not None:
+        answer |= {"n_added": change.n_added, "n_removed": change.n_removed}
+        answer["sentences"] = watch.explain(change, plan.n_sentences) if plan.n_sentences else []
+    return answer
+
+
+def _routed_bytes(pieces: Sequence[Piece], aside: list[list[Any]], task: Task) -> bytes:
+    head = {"batch": task.batch_id, "seq": task.seq, "aside": aside}
+    heads = [[piece.group, piece.part, piece.what] for piece in pieces]
+    parts = [json.dumps({**head, "pieces": heads}).encode(), *(table_bytes(piece.table) for piece in pieces)]
+    body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return digest_of(body) + body
+
+
+def _read_routed(path: Path, task: Task) -> tuple[list[Piece], list[list[Any]]]:
+    data = path.read_bytes() if path.exists() else b""
+    check, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if digest_of(body) != check:
+        raise StateError(f"{path}: this file is missing or damaged; put back a copy of the folder")
+    parts = []
+    place = 0
+    while place < len(body):
+        length = int.from_bytes(body[place : place + 8], "little")
+        parts.append(body[place + 8 : place + 8 + length])
+        place += 8 + length
+    head = json.loads(parts[0])
+    if (head["batch"], head["seq"]) != (task.batch_id, task.seq):
+        raise StateError(f"{path}: this is what another batch left, not {task.batch_id!r}; put back the right copy")
+    pieces = [Piece(*named, bytes_table(part)) for named, part in zip(head["pieces"], parts[1:], strict=True)]
+    return pieces, head["aside"]
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """A table with its schema, as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def bytes_table(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+def aside_of(item: Sequence[Any]) -> Aside:
+    return Aside(*item)
