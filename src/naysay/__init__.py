@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from naysay.api import check, clusters, count, discover, split, verify, violations
+    from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
     from naysay.discovery.evolve.evolver import Evolver
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.rule import Rule, parse, parse_rules, render
@@ -42,6 +42,7 @@ _HOMES = {
     "parse_rules": "naysay.rule",
     "render": "naysay.rule",
     "Watch": "naysay.watch",
+    "watch_stream": "naysay.api",
 }
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "split",
     "verify",
     "violations",
+    "watch_stream",
 ]
 
 

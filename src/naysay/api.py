@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from naysay.errors import UsageError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from naysay.discovery.space import Scope
     from naysay.discovery.work import Progress
     from naysay.engines.local import Options
+    from naysay.engines.stream import Stream
+    from naysay.watch.feed import FeedOptions, Step
 
 RuleLike = str | Rule
 
@@ -281,6 +285,41 @@ def discover(
     return local_discover.discover(
         from_frame(frame), memory=memory_bytes(memory), threads=threads, device=device, **wanted
     )
+
+
+def watch_stream(
+    frame: Any,
+    rules: RuleLike | Sequence[RuleLike] | None = None,
+    key: str | Sequence[str] = (),
+    *,
+    state: str | os.PathLike[str],
+    once: bool = False,
+    order: str | Sequence[str] = (),
+    partitions: int = 0,
+    nulls: str | None = None,
+    counting: bool = False,
+    on_step: Callable[[Step], None] | None = None,
+) -> Stream:
+    """Watch a streaming Spark DataFrame of changes: the columns of the table, and a column op (insert, update, delete).
+
+    `state` is a folder of this machine that keeps everything: the next start goes on from it, and its folder output has
+    the events, the standing violations and what was set aside. `once` stops when what is there has been applied.
+    `order` names columns that put the changes of a batch in order. `partitions` spreads the state over so many parts,
+    for tables beyond one process. `on_step` is called after each batch. Answers the running stream: `wait`, `stop`.
+    """
+    from naysay.engines.stream_watch import watch_frame
+
+    made = None if rules is None else _rules(rules)
+    return watch_frame(
+        frame, made, _key(key), state=Path(state), once=once, order=_key(order), partitions=partitions,
+        options=_feed_options(nulls, counting), show=on_step,
+    )  # fmt: skip
+
+
+def _feed_options(nulls: str | None, counting: bool) -> FeedOptions:
+    from naysay.watch.feed import FeedOptions
+
+    return FeedOptions(None if nulls is None else _nulls(nulls).value, counting, n_sentences=5)
 
 
 def _rule(rule: RuleLike) -> Rule:

@@ -25,6 +25,15 @@ _OWN_SETTINGS = {
     # A table that does not fit one task is cut by us, so many small shuffles would only cost.
     "spark.sql.shuffle.partitions": "16",
 }
+_STATE_STORE = "spark.sql.streaming.stateStore"
+
+# For streams with state of Spark's own (as a deduplicated one): in RocksDB, with a log of changes and checksums.
+STREAM_SETTINGS = {
+    f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+}
 _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
