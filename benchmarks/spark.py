@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,8 +27,6 @@ from pyspark.sql import functions as F
 import naysay
 from tax import tax_table
 from workloads import DATA, lineitem
-
-LINEITEM_ROWS = 6_000_000
 
 
 def dependency(key: str, value: str) -> str:
@@ -77,6 +77,8 @@ def main() -> None:
 
 
 def make_session(cores: int) -> SparkSession:
+    # Workers run the Python that runs this.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     return (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", "6g")
@@ -99,7 +101,7 @@ def tax(session: SparkSession, rows: int) -> DataFrame:
 
 def items(session: SparkSession) -> DataFrame:
     lineitem(1)
-    return session.read.parquet(str(DATA / "lineitem.parquet")).limit(LINEITEM_ROWS)
+    return session.read.parquet(str(DATA / "lineitem.parquet"))
 
 
 def measure(

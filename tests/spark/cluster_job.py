@@ -22,7 +22,7 @@ RULES = [
     naysay.parse("not(t.k == s.k and t.x < s.x and t.y > s.y and t.z != s.z)"),
     naysay.parse("k -> z"),
 ]
-SIZES = Sizes(rows_a_task=500, giant=4000, n_strips=8)
+SIZES = Sizes(rows_a_task=500, giant=3000, n_strips=4)
 
 
 def executors() -> list[int]:
@@ -63,7 +63,7 @@ if __name__ == "__main__":
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    numbers = range(6000)
+    numbers = range(4000)
     table = pa.table(
         {
             "k": [n % 7 for n in numbers],
@@ -75,11 +75,12 @@ if __name__ == "__main__":
     expected = naysay.count(table, RULES)
     data = session.createDataFrame(table)
     found: list[list[int]] = [engine.count(data, RULES, sizes=SIZES)]
-    work = threading.Thread(target=lambda: found.append(engine.count(data, RULES, sizes=SIZES)))
-    work.start()
-    time.sleep(1.0)
     before = executors()
     assert len(before) == 2, before
+    work = threading.Thread(target=lambda: found.append(engine.count(data, RULES, sizes=SIZES)))
+    work.start()
+    while not session.sparkContext.statusTracker().getActiveStageIds():
+        time.sleep(0.01)
     assert work.is_alive(), "the job was over before the kill"
     os.kill(before[0], signal.SIGKILL)
     work.join()

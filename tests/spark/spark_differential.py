@@ -24,7 +24,7 @@ from strategies import random_rule, random_table
 
 # Everything in one task; groups to several tasks; groups of more than four rows cut into strips or blocks.
 IN_ONE_TASK = Sizes()
-IN_TASKS = Sizes(rows_a_task=6)
+IN_TASKS = Sizes(rows_a_task=6, rows_a_point=2)
 IN_PARTS = Sizes(rows_a_task=6, giant=4, n_strips=3)
 KEY = "its id"
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 pytest.importorskip("pyspark")
+
+from naysay.engines import spark_read
 
 RULES = """
 - {name: zip, rule: zip -> city}
@@ -77,18 +82,157 @@ def _lines(folder: Path) -> list[str]:
     return texts[0][:1] + [line for text in texts for line in text[1:]]
 
 
+def write_bad_files(folder: Path) -> None:
+    (folder / "damaged.parquet").write_bytes(b"PAR1 this is no Parquet file PAR1")
+    (folder / "damaged.orc").write_bytes(b"ORC nor is this")
+    (folder / "short.csv").write_text("a,b\n1,2\n3\n", encoding="utf-8")
+    (folder / "open.csv").write_text('a,b\n1,"2\n3,4\n', encoding="utf-8")
+    (folder / "latin.csv").write_bytes("a,b\n1,M\xfcnchen\n".encode("latin-1"))
+    (folder / "broken.json").write_text('{"a": 1}\n{"a": \n', encoding="utf-8")
+    (folder / "empty.csv").write_text("", encoding="utf-8")
+    (folder / "words.csv").write_text("a,b\n1,2\nn/a,4\n", encoding="utf-8")
+    (folder / "nothing").mkdir()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("people.cvs", "--rule", "zip -> city"), "people.cvs"),
+        (("missing.csv", "--rule", "zip -> city"), "there is no file or folder 'missing.csv'"),
+        (("missing.parquet", "--rule", "zip -> city"), "there is no file or folder 'missing.parquet'"),
+        (("no/*.json", "--rule", "zip -> city"), "there is no file or folder 'no/*.json'"),
+        (("people", "--rule", "zip -> city"), "there is no file, folder or table 'people'"),
+        (("nothing", "--rule", "zip -> city"), "the folder holds no data files"),
+        (("damaged.parquet", "--rule", "key(a)"), "a file is no Parquet file, or is damaged"),
+        (("damaged.orc", "--rule", "key(a)"), "damaged"),
+        (("short.csv", "--rule", "key(a)"), "short.csv:3: 1 fields where the header has 2"),
+        (("open.csv", "--rule", "key(a)"), "open.csv:2: a quote is opened and never closed"),
+        (("latin.csv", "--rule", "key(a)"), "latin.csv"),
+        (("broken.json", "--rule", "key(a)"), "a row cannot be read"),
+        (("empty.csv", "--rule", "key(a)"), "the file is empty"),
+        (("words.csv", "--rule", "not(t.a > 3)"), "column 'a'"),
         (("people.csv", "--rule", "zip -> City"), "Did you mean 'city'?"),
         (("people.csv", "--rule", "zip -> city", "--strategy", "facet"), "--strategy is for --engine local"),
         (("people.csv", "--rule", "zip -> city", "--key", "nr"), "the key column 'nr'"),
+        (("people.csv", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table"),
     ],
 )
 def test_bad_input_is_one_message(spark: Any, work: Path, arguments: tuple[str, ...], said: str) -> None:
+    write_bad_files(work)
     done = run("check", *arguments)
-    assert done.exit_code == 2
+    assert done.exit_code == 2, done.output
     assert said in done.stderr
-    assert "Traceback" not in done.output
+    assert done.stdout == ""
+    for noise in ("Traceback", "Exception", "org.apache", "\tat ", "SQLSTATE"):
+        assert noise not in done.output
+    assert done.stderr.startswith("naysay: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("missing.csv", "there is no file or folder"),
+        ("short.csv", "a row does not have the 2 fields of the header: '3'"),
+        ("open.csv", "a line has a quote that is not closed in it"),
+        ("latin.csv", "give the file's --encoding"),
+        ("empty.csv", "the file is empty"),
+    ],
+)
+def test_bad_csv_that_spark_reads(
+    spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.setattr(spark_read, "_WHOLE_BYTES", -1)
+    write_bad_files(work)
+    done = run("check", name, "--rule", "key(a)")
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
     assert "Exception" not in done.output
+
+
+@pytest.mark.parametrize("n_bytes", [-1, 1 << 20])
+def test_columns_are_what_all_their_values_are(
+    spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch, n_bytes: int
+) -> None:
+    monkeypatch.setattr(spark_read, "_WHOLE_BYTES", n_bytes)
+    write_bad_files(work)
+    (work / "zeros.csv").write_text("zip,n\n01234,1\n1234,12345678901234567890\n", encoding="utf-8")
+    done = run("check", "latin.csv", "--rule", 'not(t.b == "M\xfcnchen")', "--encoding", "latin-1")
+    assert done.exit_code == 1, done.output
+    for name, rule in (("words.csv", 'not(t.a == "n/a")'), ("zeros.csv", "not(t.n > 12345678901234567889)")):
+        assert run("check", name, "--rule", rule).exit_code == 1
+    assert run("check", "zeros.csv", "--rule", "key(zip)").exit_code == 0
+
+
+def test_without_pyspark(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for command in ("check", "explain"):
+        done = run(command, "people.csv", "--rule", "zip -> city", "--engine", "spark")
+        assert done.exit_code == 2, done.output
+        assert "the Spark engine needs the package pyspark: pip install 'naysay[spark]'" in done.stderr
+
+
+def test_without_java_or_a_master(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setenv("PATH", str(work))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    done = run("check", "people.csv", "--rule", "zip -> city")
+    assert done.exit_code == 2, done.output
+    assert "Spark needs a Java runtime (17 or newer) and none was found" in done.stderr
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        for master in (f"spark://127.0.0.1:{port}", f"sc://127.0.0.1:{port}/;user_id=me"):
+            done = run("check", "people.csv", "--rule", "zip -> city", "--master", master)
+            assert done.exit_code == 2, done.output
+            assert f"no Spark answers at {master}" in done.stderr
+
+
+def test_rows_of_parquet_files_have_numbers(spark: Any, work: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [1, 2, 3, 1], "b": [1, 1, 1, 2]}), work / "t.parquet")
+    done = run("check", "t.parquet", "--rule", "a -> b", "--format", "json")
+    local = run("check", "t.parquet", "--rule", "a -> b", "--format", "json", "--engine", "local")
+    (rule,), (other,) = json.loads(done.stdout)["rules"], json.loads(local.stdout)["rules"]
+    assert [pair["left"]["row"] for pair in rule["sample"]] == [pair["left"]["row"] for pair in other["sample"]] == [0]
+    assert rule["sample"][0]["right"]["file"].endswith("t.parquet")
+    page = run("check", "t.parquet", "--rule", "a -> b", "--report", "page.html")
+    assert page.exit_code == 1, page.output
+    text = (work / "page.html").read_text(encoding="utf-8")
+    assert "Where the rows in conflict lie" in text
+    assert "does not tell" not in text
+
+
+def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from naysay.engines import spark_cost
+    from naysay.engines.spark_kernels import Sizes
+
+    command = ("explain", "people.csv", "--rules", "people.yaml", "--engine", "spark", "--format", "json")
+    done = run(*command)
+    assert done.exit_code == 0, done.output
+    assert {rule["spark_cost"] for rule in json.loads(done.stdout)["rules"]} == {
+        "all 6 rows go to one task, with all rules"
+    }
+    monkeypatch.setattr(spark_cost, "_SIZES", Sizes(rows_a_task=2, giant=3))
+    costs = {rule["name"]: rule["spark_cost"] for rule in json.loads(run(*command).stdout)["rules"]}
+    assert costs["zip"] == "reads 6 rows; about 4 sums travel, of distinct values, from each task that reads"
+    assert costs["pay"].startswith("the largest group has 4 of 4 rows and is cut into strips")
+    assert costs["../low"] == "reads 6 rows; nothing travels"
+
+
+def test_progress_follows_the_tasks(spark: Any) -> None:
+    from naysay.engines.spark_progress import followed, place_of
+
+    def slowly(batches: Any) -> Any:
+        time.sleep(0.2)
+        yield from batches
+
+    told: list[tuple[int, int]] = []
+    with followed(spark, lambda done, total: told.append((done, total))):
+        spark.range(0, 8, 1, 8).mapInArrow(slowly, "id bigint").collect()
+    assert told
+    assert all(0 <= done <= total == 8 for done, total in told)
+    assert place_of(spark, "local[2]").startswith("Spark 4")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -68,10 +67,10 @@ def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
     data = spark.createDataFrame(rows, "a int, b string, m map<string, int>")
     rule = parse("a -> b")
     lists = []
-    for again in (data.repartition(1), data.repartition(5), data.orderBy(F.rand(3))):
-        for sizes in (Sizes(), Sizes(rows_a_task=7), PARTS):
-            found = engine.violations(again, rule, limit=40, sizes=sizes)
-            lists.append([(row["left"], row["right"]) for row in found.collect()])
+    orders = (data.repartition(1), data.repartition(5), data.orderBy(F.rand(3)))
+    for again, sizes in zip(orders, (Sizes(), Sizes(rows_a_task=7), Sizes(rows_a_task=7, giant=9)), strict=True):
+        found = engine.violations(again, rule, limit=40, sizes=sizes)
+        lists.append([(row["left"], row["right"]) for row in found.collect()])
     assert all(pairs == lists[0] for pairs in lists)
     assert any("#2" in left for left, _ in lists[0])
     report = engine.check(data, [rule], n_sample=4)
@@ -96,10 +95,10 @@ def test_refusals(spark: Any) -> None:
     times = "timestamp'2024-01-01' z, timestamp_ntz'2024-01-01' w"
     data = spark.sql(f"select 1 a, array(1) v, map('k', 1) m, 't' x, {times}")
     for text, error, words in (
-        ("key(aa)", RuleError, "did you mean 'a'"),
+        ("key(aa)", RuleError, "Did you mean 'a'"),
         ("key(v)", TableError, "column 'v' has type array<int>, which rules cannot compare"),
-        ("not(t.z < s.w)", RuleError, "one has a time zone and the other has none"),
-        ("not(t.a < s.x)", RuleError, "text and integer do not compare"),
+        ("not(t.z < s.w)", RuleError, "One has a time zone and the other has none"),
+        ("not(t.a < s.x)", RuleError, "column 'a' .* cannot be compared with column 'x'"),
     ):
         with pytest.raises(error, match=words):
             engine.count(data, [parse(text)])
@@ -204,35 +203,3 @@ def test_cells_against_all_pairs() -> None:
                     assert (code > right_reach[cell[:-1]]) == any(b == cell for _, b in pairs)
             some = cells.some_pair(ties)
             assert (some in pairs) if pairs else some is None
-
-
-@pytest.mark.parametrize("name", ["adult", "airport", "flights", "hospital", "rayyan"])
-def test_reports_equal_those_in_process(spark: Any, shared: Path, name: str) -> None:
-    """On real tables: every dependency between neighbouring columns, some keys, some orders."""
-    table = real_table(shared / "data" / name)
-    columns = table.column_names[:8]
-    quoted = [f't["{column}"]' for column in columns]
-    others = [text.replace("t[", "s[") for text in quoted]
-    both = list(zip(quoted, others, strict=True))
-    texts = [f"not({a} == {x} and {b} != {y})" for (a, x), (b, y) in itertools.pairwise(both)]
-    texts += [f"not({quoted[2]} == {others[2]} and {quoted[3]} < {others[3]} and {quoted[4]} > {others[4]})"]
-    texts += [f"not({quoted[0]} == {others[0]} and {quoted[1]} == {others[1]})", f'not({quoted[1]} == "a")']
-    rules = [parse(text) for text in texts]
-    expected = naysay.check(table, rules)
-    for sizes in (Sizes(), Sizes(rows_a_task=10_000)):
-        for one, other in zip(expected, engine.check(to_spark(spark, table), rules, sizes=sizes), strict=True):
-            assert (one.violations, one.rows_in_conflict, one.rows_to_remove, one.holds) == (
-                other.violations,
-                other.rows_in_conflict,
-                other.rows_to_remove,
-                other.holds,
-            ), one.rule
-
-
-def real_table(folder: Path) -> pa.Table:
-    import pyarrow.csv
-
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    encoding = pyarrow.csv.ReadOptions(encoding="latin-1")
-    path = sorted(folder.glob("*.csv"))[0]
-    return pyarrow.csv.read_csv(path, read_options=encoding, convert_options=options)

@@ -55,7 +55,7 @@ def plans(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def plan_text(data: Any) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as text:
-        data.explain("extended")
+        data.explain("simple")
     return text.getvalue()
 
 
@@ -71,9 +71,9 @@ def test_no_pair_of_rows_is_formed_by_spark(spark: Any, plans: list[str], sizes:
     rules = [parse(text) for text in RULES]
     engine.count(data, rules, sizes=sizes)
     engine.check(data, rules, n_sample=2, sizes=sizes)
-    for rule in rules[:: 1 if sizes is SIZES[1] else 4]:
-        lists = [engine.violations(data, rule, limit=limit, sizes=sizes) for limit in (None, 3)]
-        plans.extend(map(plan_text, [*lists, *engine.split(data, [rule], sizes=sizes)]))
+    for rule in rules[:: 2 if sizes is SIZES[1] else 5]:
+        lists = [engine.violations(data, rule, limit=3, sizes=sizes), engine.split(data, [rule], sizes=sizes)[1]]
+        plans.extend(map(plan_text, lists))
     assert len(plans) > 10
     for text in plans:
         assert "CartesianProduct" not in text, text
@@ -93,14 +93,14 @@ def test_the_session_stays_as_it_is(spark: Any) -> None:
 def test_one_job_for_rules_that_grouping_answers(spark: Any, plans: list[str]) -> None:
     data = small_table(spark)
     engine.count(data, [parse(text) for text in RULES[:7]], sizes=SIZES[1])
-    # The number of rows, and everything else.
-    assert len(plans) == 2
-    assert "MapInArrow" not in plans[1]
+    assert len(plans) == 1
+    assert "MapInArrow" not in plans[0]
 
 
 def test_rules_with_one_key_share_a_shuffle(spark: Any, plans: list[str]) -> None:
     data = small_table(spark)
     rules = [parse(f"not(t.a == s.a and t.b {one} s.b and t.c {two} s.c)") for one in "<>" for two in "<>"]
     engine.count(data, rules, sizes=SIZES[1])
-    assert len(plans) == 3
-    assert plans[2].split("== Physical Plan ==")[1].count("REPARTITION_BY_NUM") == 1
+    # The sizes of the groups, and the counts in them.
+    assert len(plans) == 2
+    assert plans[1].count("REPARTITION_BY_NUM") == 1

@@ -13,7 +13,7 @@ from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.errors import UsageError
 from naysay.report.folder import file_name, prepare
-from naysay.report.words import title
+from naysay.report.words import counted, title
 from naysay.rule import Nulls
 from naysay.verbs.result import ColumnFacts, Report
 
@@ -21,11 +21,14 @@ from naysay.verbs.result import ColumnFacts, Report
 def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report:
     if request.strategy != "auto":
         raise UsageError("--strategy is for --engine local; on Spark each shape of rule has one method")
-    with _session(request, waiting, debug) as session:
+    master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
+    with _session(request, master, waiting, debug) as session:
+        from naysay.engines.spark_progress import place_of
         from naysay.engines.spark_read import read
         from naysay.engines.spark_session import plain_errors
 
-        waiting.stage(f"reading {request.input} on Spark")
+        where = place_of(session, master)
+        waiting.stage(f"reading {request.input} on {where}")
         data = read(
             session,
             located(request.input),
@@ -34,7 +37,7 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
             delimiter=request.delimiter,
         )
         with plain_errors(request.input):
-            return _checked(request, waiting, data)
+            return _checked(request, waiting, data, where)
 
 
 def located(source: str) -> str:
@@ -43,20 +46,33 @@ def located(source: str) -> str:
 
 
 @contextmanager
-def _session(request: Request, waiting: Waiting, debug: bool) -> Iterator[Any]:
+def _session(request: Request, master: str, waiting: Waiting, debug: bool) -> Iterator[Any]:
     from naysay.engines.spark_session import session_for
 
-    master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
-    waiting.stage(f"starting Spark on {master}")
-    with session_for(master, memory=request.memory, debug=debug) as session:
+    waiting.stage(f"starting Spark at {master}")
+    with session_for(master, memory=request.memory, debug=debug) as session, _progress(session, waiting):
         yield session
 
 
-def _checked(request: Request, waiting: Waiting, data: Any) -> Report:
-    from naysay import api
+@contextmanager
+def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
+    """Show the tasks of Spark's stages as they are done, where anybody watches."""
+    if not waiting.is_watched:
+        yield
+        return
+    from naysay.engines.spark_progress import followed
 
-    rules = load(request.rules_files, request.rule_texts, data.columns)
-    waiting.stage(f"checking {len(rules):,} rules on Spark", len(rules))
+    with followed(session, waiting.reach):
+        yield
+
+
+def _checked(request: Request, waiting: Waiting, data: Any, where: str) -> Report:
+    from naysay import api
+    from naysay.engines.spark_frame import Frame
+
+    frame = Frame.of(data)
+    rules = load(request.rules_files, request.rule_texts, frame.names)
+    waiting.stage(f"checking {counted(len(rules), 'rule')} on {where}")
     report = api.check(
         data,
         rules,
@@ -64,12 +80,12 @@ def _checked(request: Request, waiting: Waiting, data: Any) -> Report:
         nulls=request.nulls,
         quick=request.quick,
         sample=request.n_sample,
-        progress=lambda rule: waiting.advance(),
     )
-    facts = tuple(ColumnFacts(field.name, field.dataType.simpleString()) for field in data.schema)
+    columns = zip(frame.names, frame.types, strict=True)
+    facts = tuple(ColumnFacts(name, type_.simpleString()) for name, type_ in columns)
     report = replace(report, source=request.input, nulls=Nulls(request.nulls), schema=facts)
     if request.out is not None:
-        waiting.stage(f"writing {request.out}")
+        waiting.stage(f"writing {request.out} on {where}")
         _write(request, request.out, data, report)
     return report
 

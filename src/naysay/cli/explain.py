@@ -63,7 +63,7 @@ def explain(context: click.Context, /, **given: Any) -> None:
     """Show for each rule what it means, its normal form, and how it would be checked.
 
     With INPUT also about how long that would take in-process, and how much memory. With --engine spark which way
-    each rule takes through Spark; INPUT is then only read to hold the rules against its columns.
+    each rule takes through Spark; with INPUT also how many rows would travel there, and to how many tasks.
     """
     from naysay.report.plans import print_plans, to_json
 
@@ -111,25 +111,31 @@ def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[
     except ImportError:
         raise UsageError("the Spark engine needs the package pyspark: pip install 'naysay[spark]'") from None
     rules, n_rows = request.rules(), None
+    traffic = [""] * len(rules)
     if request.input is not None:
-        from naysay.cli.check_spark import located
-        from naysay.engines.spark_frame import Frame
-        from naysay.engines.spark_read import read
-
-        waiting.stage(f"starting Spark on {request.master or 'local[*]'}")
+        waiting.stage(f"starting Spark at {request.master or 'local[*]'}")
         with session_for(request.master, debug=debug) as session:
-            waiting.stage(f"reading {request.input} on Spark")
-            data = read(
-                session,
-                located(request.input),
-                format=request.input_format,
-                encoding=request.encoding,
-                delimiter=request.delimiter,
-            )
-            rules = request.rules(data.columns)
-            frame = Frame.of(data)
-            for rule in rules:
-                frame.require(rule)
-            n_rows = int(data.count())
-    entries = explained(rules, None)
-    return [replace(entry, route=route_of(entry.join).value) for entry in entries], n_rows
+            rules, n_rows, traffic = _costs(session, request, request.input, waiting)
+    entries = zip(explained(rules, None), traffic, strict=True)
+    return [replace(entry, route=route_of(entry.join).value, traffic=told) for entry, told in entries], n_rows
+
+
+def _costs(session: Any, request: Request, source: str, waiting: Waiting) -> tuple[list[Rule], int, list[str]]:
+    from naysay.cli.check_spark import located
+    from naysay.engines.spark_cost import costs
+    from naysay.engines.spark_frame import Frame
+    from naysay.engines.spark_read import read
+    from naysay.engines.spark_session import plain_errors
+
+    with plain_errors(source):
+        waiting.stage(f"reading {source} on Spark")
+        data = read(
+            session,
+            located(source),
+            format=request.input_format,
+            encoding=request.encoding,
+            delimiter=request.delimiter,
+        )
+        rules = request.rules(Frame.of(data).names)
+        waiting.stage("measuring the groups of the rules' keys on Spark")
+        return rules, *costs(data, rules)

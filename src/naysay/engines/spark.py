@@ -33,7 +33,7 @@ from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
 from naysay.engines.spark_sample import first_violations, samples
 from naysay.engines.spark_whole import OfRule, Whole, check_whole
-from naysay.engines.spark_work import measured, only, over_giant_groups, over_small_groups
+from naysay.engines.spark_work import all_measured, measure_branches, only, over_giant_groups, over_small_groups
 from naysay.errors import CountOverflow
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Nulls, Row, Rule
@@ -41,6 +41,7 @@ from naysay.verbs.identify import compared_columns
 from naysay.verbs.result import Removal, Report, RuleResult, Verdict, within_tolerance
 
 _SIZES = Sizes()
+_FEW_RULES = 8
 
 
 @errors_of_tasks()
@@ -51,7 +52,8 @@ def count(data: DataFrame, rules: Sequence[Rule], *, nulls: Nulls = Nulls.SQL, s
     plans = plan(frame, rules)
     if not plans:
         return []
-    if frame.data.count() <= sizes.rows_a_task:
+    # For a few rules the size of the table makes no difference that would pay for looking at it first.
+    if len(plans) > _FEW_RULES and frame.data.count() <= sizes.rows_a_task:
         task_rules = tuple(kernels.task_rule(each, nulls) for each in plans)
         found = kernels.collect_task_sums([kernels.count(kernels.whole_table(meaning, plans), task_rules)])
         counts = {number: sums.violations for number, sums in found.items()}
@@ -200,17 +202,16 @@ def _count_large(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> d
     by_grouping = [each for each in plans if not _needs_kernels(each)]
     key_sets = kernels.key_sets([each for each in plans if _needs_kernels(each)])
     branches = [_count_branch(meaning, each) for each in by_grouping]
-    branches += [kernels.measure_branch(meaning, keys, -1 - i) for i, keys in enumerate(key_sets)]
+    branches += measure_branches(meaning, key_sets)
     sums = collect_sums(branches)
     counts = {each.number: sums[each.number].violations(each) for each in by_grouping}
     summaries = []
     in_strips: dict[int, int] = {}
-    for i, keys in enumerate(key_sets):
-        found = measured(meaning, keys, sums[-1 - i], sizes)
+    for found in all_measured(meaning, key_sets, sums, sizes):
         summaries += over_small_groups(meaning, found, sizes, kernels.count)
         if found.giants:
-            by_strips = [each for each in keys.plans if spark_strips.has_strips(each.join)]
-            in_blocks = [each for each in keys.plans if not spark_strips.has_strips(each.join)]
+            by_strips = [each for each in found.keys.plans if spark_strips.has_strips(each.join)]
+            in_blocks = [each for each in found.keys.plans if not spark_strips.has_strips(each.join)]
             if in_blocks:
                 summaries += over_giant_groups(meaning, only(found, in_blocks), sizes, kernels.count)
             for each in by_strips:

@@ -16,7 +16,14 @@ from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_kernels import Sizes, TaskSums
 from naysay.engines.spark_plan import Route, RulePlan
 from naysay.engines.spark_sample import Wanted, hashes_of_values
-from naysay.engines.spark_work import Measured, measured, only, over_giant_groups, over_small_groups
+from naysay.engines.spark_work import (
+    Measured,
+    all_measured,
+    measure_branches,
+    only,
+    over_giant_groups,
+    over_small_groups,
+)
 from naysay.verbs.result import Removal
 
 
@@ -35,15 +42,14 @@ def find_all(meaning: Meaning, plans: Sequence[RulePlan], n_sample: int, sizes: 
     by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
     key_sets = kernels.key_sets([plan for plan in plans if plan.route is Route.KERNELS])
     branches = [_branch(meaning, plan, n_sample) for plan in by_grouping]
-    branches += [kernels.measure_branch(meaning, keys, -1 - i) for i, keys in enumerate(key_sets)]
+    branches += measure_branches(meaning, key_sets)
     sums = collect_sums(branches)
     found = {}
     for plan in by_grouping:
         of_plan = sums[plan.number]
         removal = Removal(of_plan.removed, of_plan.removed)
         found[plan.number] = Found(of_plan.violations(plan), of_plan.rows, removal, of_plan.sample)
-    sets = [measured(meaning, keys, sums[-1 - i], sizes) for i, keys in enumerate(key_sets)]
-    return found | _by_kernels(meaning, sets, n_sample, sizes)
+    return found | _by_kernels(meaning, all_measured(meaning, key_sets, sums, sizes), n_sample, sizes)
 
 
 def _by_kernels(meaning: Meaning, sets: Sequence[Measured], n_sample: int, sizes: Sizes) -> dict[int, Found]:

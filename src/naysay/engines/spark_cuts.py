@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 
 from pyspark.sql import Column as Expression
@@ -58,18 +59,24 @@ class Strips:
 
 
 def cut(sample: Sequence[Any], n_strips: int) -> Strips:
-    """Strips of about equal weight in the sample; a value that fills one or more is a strip of its own."""
+    """Strips of about equal weight in the sample; a value that fills one or more is a strip of its own.
+
+    At most twice as many cuts as strips were asked for.
+    """
     values = sorted((value for value in sample if value is not None), key=sort_key)
-    if not values:
-        return Strips(())
-    quantiles = [values[place * len(values) // n_strips] for place in range(1, n_strips)]
     cuts: list[Cut] = []
-    for place, value in enumerate(quantiles):
-        if place and sort_key(quantiles[place - 1]) == sort_key(value):
+    n_light, n_inside = 0, 0
+    for _, group in groupby(values, key=sort_key):
+        alike = list(group)
+        if len(alike) * n_strips >= len(values):
+            cuts += [Cut(alike[0], False), Cut(alike[0], True)]
+            n_inside = 0
             continue
-        cuts.append(Cut(value, False))
-        if place + 1 < len(quantiles) and sort_key(quantiles[place + 1]) == sort_key(value):
-            cuts.append(Cut(value, True))
+        n_before, n_light = n_light, n_light + len(alike)
+        if n_inside and n_before * n_strips // len(values) != n_light * n_strips // len(values):
+            cuts.append(Cut(alike[0], False))
+            n_inside = 0
+        n_inside += len(alike)
     return Strips(tuple(cuts))
 
 

@@ -31,4 +31,9 @@ def errors_of_tasks() -> Iterator[None]:
                 f"Spark's workers have no {missing.group(1)}: install naysay where the executors run, or set "
                 "PYSPARK_PYTHON to a Python that has it"
             ) from error
+        if "PYTHON_VERSION_MISMATCH" in text:
+            raise UsageError(
+                "Spark's workers run another version of Python than this process; set PYSPARK_PYTHON to one of the "
+                "same version, with naysay in it"
+            ) from error
         raise

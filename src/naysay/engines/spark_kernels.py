@@ -30,11 +30,14 @@ from naysay.rule.model import Nulls, Row
 class Sizes:
     """How rows are dealt out to tasks. Answers do not depend on it, only time and memory do.
 
-    `giant` is the number of rows from which a group of equal keys is not left to one task.
+    `giant` is the number of rows from which a group of equal keys is not left to one task. Where there are on average
+    `rows_a_point` rows that agree in all columns of the rules, they travel as one with their number; a group is then
+    giant from four times as many rows on, since a task has them all as codes only.
     """
 
     rows_a_task: int = 250_000
     giant: int = 2_000_000
+    rows_a_point: int = 8
     n_strips: int = 32
     n_blocks: int = 4
 
@@ -152,12 +155,24 @@ def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
     return sums_branch(number, groups.agg(F.sum("n").alias("rows"), F.max("n").alias("removed")))
 
 
-def giant_keys(meaning: Meaning, keys: KeySet, sizes: Sizes) -> tuple[int, ...]:
+def points_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
+    """About how many distinct records the rules of a key set look at (as `rows`)."""
+    records = keyed_records(meaning, keys)
+    points = F.approx_count_distinct(F.xxhash64(*records.columns))
+    return sums_branch(number, records.agg(points.alias("rows")))
+
+
+def as_points(records: DataFrame) -> DataFrame:
+    """Records that are all alike as one, with their number: `tasks.read` makes them many again."""
+    return records.groupBy(*records.columns).agg(F.count(F.lit(1)).alias(tasks.WEIGHT))
+
+
+def giant_keys(meaning: Meaning, keys: KeySet, n_giant: int) -> tuple[int, ...]:
     """Hashes of the keys of groups too large for one task."""
     if not keys.key_names:
         return (HASH_OF_NOTHING,)
     groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
-    giants = groups.filter(F.col("n") > sizes.giant).select(keys.key_hash().alias("hash"))
+    giants = groups.filter(F.col("n") > n_giant).select(keys.key_hash().alias("hash"))
     return tuple(sorted(set(giants.toArrow().column("hash").to_pylist())))
 
 

@@ -1,8 +1,8 @@
 """Files, folders, globs and tables that Spark can reach, as a DataFrame with the types that our own reader would give.
 
-What a CSV file means is decided in `local_csv.py`; here Spark reads all columns as text, one pass looks at the values,
-and the columns are cast. So leading zeros stay, long numbers stay exact, and one word in the last row makes a column
-text instead of nulls.
+What a CSV file means is decided in `local_csv.py`, which reads small files of this machine itself. Of others Spark
+reads all columns as text, one pass looks at the values, and the columns are cast. So leading zeros stay, long numbers
+stay exact, and one word in the last row makes a column text instead of nulls.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ import codecs
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.engines.local_csv import codecs_name
+from naysay.engines.local_files import read_table
+from naysay.engines.spark_frame import spark_type
+from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_session import plain_errors
 from naysay.errors import TableError, UsageError
 
@@ -24,8 +29,14 @@ _FORMATS = {
 }  # fmt: skip
 FORMATS = ("csv", "json", "parquet", "orc", "table")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
-# Up to this size a CSV file is read in one piece, so that a quoted value may hold line breaks.
+# Up to this size a CSV file of this machine is read by our own reader, which knows line breaks inside of quotes and
+# says in which line a fault is; Spark gets the table.
 _WHOLE_BYTES = 64 << 20
+# What Spark can decode, by Python's names.
+_ENCODINGS = {
+    "utf-8": "UTF-8", "utf-8-sig": "UTF-8", "ascii": "US-ASCII", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32",
+}  # fmt: skip
 _DELIMITERS = ",;\t|"
 _CORRUPT = "naysay_malformed_row"
 
@@ -34,7 +45,10 @@ def read(
     session: SparkSession, source: str, *, format: str | None = None, encoding: str | None = None,
     delimiter: str | None = None,
 ) -> DataFrame:  # fmt: skip
-    """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name."""
+    """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name.
+
+    Rows of Parquet files carry the file that they are from and their number in it, by which a `Frame` knows them.
+    """
     if format is not None and format not in FORMATS:
         raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
     chosen = format or _format_of(session, source)
@@ -46,7 +60,8 @@ def read(
         if chosen == "json":
             reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
             return reader.json(source)
-        return session.read.format(chosen).load(source)
+        rows = session.read.format(chosen).load(source)
+        return with_file_rows(rows) if chosen == "parquet" else rows
 
 
 def _format_of(session: SparkSession, source: str) -> str:
@@ -79,29 +94,69 @@ def _uncompressed(name: str) -> str:
 
 
 def _read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
-    whole = _is_small(source)
+    if _is_small(source):
+        return _from_arrow(session, read_table(source, format="csv", encoding=encoding, delimiter=delimiter))
+    charset = _charset(source, encoding)
     options: dict[str, Any] = {
-        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": encoding or "UTF-8",
-        "multiLine": whole, "enforceSchema": True, "sep": delimiter or _delimiter(session, source, encoding),
+        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset,
+        "multiLine": False, "enforceSchema": True, "sep": delimiter or _delimiter(session, source, charset),
     }  # fmt: skip
     header = session.read.options(**options).csv(source)
     names = [name.removeprefix("\ufeff") for name in header.columns]
     if not names:
         raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
+    _refuse_open_quotes(session, source, charset)
     positions = [f"c{place}" for place in range(len(names))]
     schema = T.StructType([T.StructField(name, T.StringType()) for name in (*positions, _CORRUPT)])
     reader = session.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
     rows = reader.schema(schema).csv(source)
     looks = rows.agg(*_looks(positions), F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd"))
     found = looks.collect()[0]
-    _refuse_malformed(source, found["malformed"], len(names), whole)
+    _refuse_malformed(source, found["malformed"], len(names))
     if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
         raise TableError(
             f"{source}: a value is not in the file's encoding: {found['odd'][:60]!r}; "
-            "give the file's --encoding, such as latin-1 or cp1252"
+            "give the file's --encoding, such as latin-1"
         )
     columns = [_typed(F.col(position), found.asDict(), position) for position in positions]
     return rows.select(*columns).toDF(*names)
+
+
+def _from_arrow(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A table of ours as a DataFrame, its types kept; but for the time of day, for which Spark's type is off."""
+    fields, columns = [], []
+    for place, column in enumerate(table.columns):
+        if pa.types.is_time(column.type):
+            column = column.cast(pa.string())
+        elif pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz))
+        elif pa.types.is_large_string(column.type):
+            column = column.cast(pa.string())
+        columns.append(column)
+        fields.append(T.StructField(f"c{place}", spark_type(column.type)))
+    positional = pa.table(columns, names=[field.name for field in fields])
+    return session.createDataFrame(positional, schema=T.StructType(fields)).toDF(*table.column_names)
+
+
+def _charset(source: str, encoding: str | None) -> str:
+    name = codecs_name(encoding or "utf-8")
+    if name not in _ENCODINGS:
+        raise TableError(
+            f"{source}: Spark reads no CSV files in {encoding}, but in utf-8, latin-1 and utf-16; convert the file"
+        )
+    return _ENCODINGS[name]
+
+
+def _refuse_open_quotes(session: SparkSession, source: str, charset: str) -> None:
+    """Spark reads line by line, and takes the rest of a line after an open quote for a value: refuse such lines."""
+    lines = session.read.option("encoding", charset).text(source)
+    n_quotes = F.length("value") - F.length(F.replace(F.col("value"), F.lit('"')))
+    row = lines.filter(n_quotes % 2 == 1).head()
+    if row is not None:
+        raise TableError(
+            f"{source}: a line has a quote that is not closed in it: {row[0][:60]!r}; close it, or double it inside a "
+            "value. A quoted value that goes on in the next line can be read from a single file of up to 64 MB alone"
+        )
 
 
 def _is_small(source: str) -> bool:
@@ -124,23 +179,21 @@ def _is_all_text(source: str, encoding: str) -> bool:
     return True
 
 
-def _delimiter(session: SparkSession, source: str, encoding: str | None) -> str:
+def _delimiter(session: SparkSession, source: str, charset: str) -> str:
     """The most frequent of comma, semicolon, tab and bar in the first line; tab for .tsv."""
     if _uncompressed(source).endswith(".tsv"):
         return "\t"
-    first = session.read.option("encoding", encoding or "UTF-8").text(source).filter("length(value) > 0").head()
+    first = session.read.option("encoding", charset).text(source).filter("length(value) > 0").head()
     header = "".join(str(first[0]).split('"')[::2]) if first is not None else ""
     return max(_DELIMITERS, key=header.count)
 
 
-def _refuse_malformed(source: str, row: str | None, n_columns: int, whole: bool) -> None:
-    if row is None:
-        return
-    hint = "" if whole else "; a quoted value with a line break in it cannot be read from a file this large"
-    raise TableError(
-        f"{source}: a row does not have the {n_columns} fields of the header, or a quote is not closed: "
-        f"{row[:60]!r}; complete the row, or quote a value that holds the delimiter{hint}"
-    )
+def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
+    if row is not None:
+        raise TableError(
+            f"{source}: a row does not have the {n_columns} fields of the header: {row[:60]!r}; "
+            "complete it, or quote a value that holds the delimiter"
+        )
 
 
 def _undecoded(positions: list[str]) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -47,12 +47,10 @@ class Wanted:
 
 
 def hashes_of_values(
-    session: SparkSession, meaning: Meaning, plans: Sequence[RulePlan], shown: dict[int, Sequence[pa.Table]]
+    session: SparkSession, meaning: Meaning, plans: Sequence[RulePlan], shown: Mapping[int, Sequence[pa.Table]]
 ) -> dict[int, tuple[int, ...]]:
     """For each rule the hashes by which rows with these values of its columns are found again: one job for all."""
-    parts = [
-        _hashed(session, meaning, plan, shown[plan.number]) for plan in plans if shown.get(plan.number)
-    ]
+    parts = [_hashed(session, meaning, plan, shown[plan.number]) for plan in plans if shown.get(plan.number)]
     found: dict[int, set[int]] = {}
     if parts:
         for row in reduce(DataFrame.union, parts).toArrow().to_pylist():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ _OWN_SETTINGS = {
     # A table that does not fit one task is cut by us, so many small shuffles would only cost.
     "spark.sql.shuffle.partitions": "16",
 }
+# How long a master or a server may take to answer.
+_ANSWER_SECONDS = 10.0
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
 # For streams with state of Spark's own (as a deduplicated one): in RocksDB, with a log of changes and checksums.
@@ -53,6 +56,7 @@ def session_for(
         yield active
         return
     master = master or "local[*]"
+    _require_answer(master)
     if not master.startswith("sc://"):
         _require_java()
     builder = sql.SparkSession.builder.appName(app)
@@ -99,6 +103,23 @@ def _require_java() -> None:
     )
 
 
+def _require_answer(master: str) -> None:
+    """Refuse an address at which nobody listens: Spark itself would try for a minute and then speak of other things."""
+    found = re.fullmatch(r"(spark|sc)://([^/;]+).*", master)
+    if found is None:
+        return
+    default = 15002 if found.group(1) == "sc" else 7077
+    reasons = []
+    for address in found.group(2).split(","):
+        host, _, port = address.rpartition(":") if re.search(r":[0-9]+$", address) else (address, "", str(default))
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            return
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+    raise UsageError(f"no Spark answers at {master} ({'; '.join(reasons)}); start it, or correct --master")
+
+
 @contextmanager
 def _quiet_start(debug: bool) -> Iterator[None]:
     """Start Java with its error stream going to a file, which is shown only if the start fails.
@@ -132,8 +153,11 @@ def plain_errors(source: str = "the table") -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from naysay.engines.spark_errors import errors_of_tasks
+
     try:
-        yield
+        with errors_of_tasks():
+            yield
     except (PySparkException, Py4JError) as error:
         raise translated(error, source) from error
 
@@ -150,7 +174,7 @@ def translated(error: Exception, source: str) -> NaysayError:
 
 _MEANINGS = (
     (r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException", "there is no file or folder {source!r}"),
-    (r"TABLE_OR_VIEW_NOT_FOUND", "there is no file, folder or table {source!r}"),
+    (r"TABLE_OR_VIEW_NOT_FOUND|PARSE_SYNTAX_ERROR", "there is no file, folder or table {source!r}"),
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
     (r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
      "{source}: a file is no Parquet file, or is damaged{detail}"),

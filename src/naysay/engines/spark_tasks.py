@@ -30,6 +30,8 @@ TASK = "task"
 DIM = "dim"
 # The column that is true where a record is known to be in conflict already.
 KNOWN = "known"
+# The column that says for how many records alike one stands.
+WEIGHT = "weight"
 
 _SUMMARY = pa.schema(
     [
@@ -170,7 +172,27 @@ def summarise_strips(
 def read(batches: Iterable[pa.RecordBatch]) -> Table | None:
     """The rows of a partition; None for an empty one, which may deliver no batch at all."""
     held = [batch for batch in batches if batch.num_rows]
-    return Table(pa.Table.from_batches(held)) if held else None
+    if not held:
+        return None
+    table = pa.Table.from_batches(held)
+    return Table(_expanded(table) if WEIGHT in table.column_names else table)
+
+
+def _expanded(table: pa.Table) -> pa.Table:
+    """Each record as often as its WEIGHT says; values stand once, in dictionaries."""
+    weights = np.asarray(table.column(WEIGHT).to_numpy(), np.int64)
+    places = pa.array(np.repeat(np.arange(weights.size), weights))
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        if name == WEIGHT:
+            continue
+        if name in (SIDE, TASK, DIM, KNOWN) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
+            columns[name] = column.take(places)
+            continue
+        coded = column.dictionary_encode()
+        columns[name] = pa.DictionaryArray.from_arrays(coded.indices.take(places), coded.dictionary)
+    return pa.table(columns)
 
 
 def numbers(table: Table, name: str) -> Int64Array:

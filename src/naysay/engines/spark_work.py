@@ -11,28 +11,60 @@ from pyspark.sql import DataFrame
 from naysay.engines import spark_blocks as blocks
 from naysay.engines.spark_aggregate import Sums, collect_sums
 from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_kernels import KeySet, Sizes, dealt, giant_keys, keyed_records, measure_branch, task_rules
+from naysay.engines.spark_kernels import (
+    KeySet,
+    Sizes,
+    as_points,
+    dealt,
+    giant_keys,
+    keyed_records,
+    measure_branch,
+    points_branch,
+    task_rules,
+)
 from naysay.engines.spark_plan import RulePlan
 from naysay.engines.spark_tasks import TaskRule
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A key set whose groups have been measured. `giants` are hashes of the keys that are not left to one task."""
+    """A key set whose groups have been measured. `giants` are hashes of the keys that are not left to one task.
+
+    `repeats`: most records are like many others in all columns of the rules.
+    """
 
     keys: KeySet
     n_records: int
     largest: int
     giants: tuple[int, ...]
+    repeats: bool = False
 
 
 Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
 
 
-def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes) -> Measured:
-    """What `measure_branch` found, and which groups are giant: a job of its own, only where there are any."""
-    giants = giant_keys(meaning, keys, sizes) if sums.removed > sizes.giant else ()
-    return Measured(keys, sums.rows, sums.removed, giants)
+def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes, n_points: int | None = None) -> Measured:
+    """What `measure_branch` found, and which groups are giant: a job of its own, only where there are any.
+
+    `n_points` is what `points_branch` found, where it was asked.
+    """
+    repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
+    n_giant = 4 * sizes.giant if repeats else sizes.giant
+    giants = giant_keys(meaning, keys, n_giant) if sums.removed > n_giant else ()
+    return Measured(keys, sums.rows, sums.removed, giants, repeats)
+
+
+def measure_branches(meaning: Meaning, key_sets: Sequence[KeySet]) -> list[DataFrame]:
+    """Branches that measure key sets, under numbers that no rule has."""
+    sizes = [measure_branch(meaning, keys, -1 - 2 * i) for i, keys in enumerate(key_sets)]
+    return sizes + [points_branch(meaning, keys, -2 - 2 * i) for i, keys in enumerate(key_sets)]
+
+
+def all_measured(meaning: Meaning, key_sets: Sequence[KeySet], sums: dict[int, Sums], sizes: Sizes) -> list[Measured]:
+    """The key sets with what `measure_branches` found."""
+    return [
+        measured(meaning, keys, sums[-1 - 2 * i], sizes, sums[-2 - 2 * i].rows) for i, keys in enumerate(key_sets)
+    ]
 
 
 def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:
@@ -67,6 +99,8 @@ def over_small_groups(
     if found.giants and not found.keys.key_names:
         return []
     records = blocks.of_others(keyed_records(meaning, found.keys, extra), found.keys, found.giants)
+    if found.repeats and not extra:
+        records = as_points(records)
     return [work(dealt(records, found.keys, found.n_records, sizes), task_rules(found.keys, meaning.nulls))]
 
 

@@ -30,7 +30,7 @@ _ENCODE, _ENCODE_TEXT = 15.0, 100.0
 class Explained:
     """A rule, the plan that its shape falls under, and the price for a table of so many rows, if that is known.
 
-    `route` is the way through Spark, one of `ROUTES`, where that was asked for.
+    `route` is the way through Spark, one of `ROUTES`, where that was asked for; `traffic` its cost there in words.
     """
 
     rule: Rule
@@ -39,6 +39,7 @@ class Explained:
     seconds: float | None
     n_bytes: int | None
     route: str = ""
+    traffic: str = ""
 
 
 # What happens on Spark, by the name of the route; each is followed by the kernels' own plan where they run.
@@ -146,6 +147,8 @@ def _ways(entry: Explained) -> Iterator[tuple[str, str]]:
     plan = entry.plan
     if entry.route:
         yield "on Spark", ROUTES[entry.route]
+        if entry.traffic:
+            yield "its cost", entry.traffic
     if entry.route in ("", "kernels"):
         yield "verify", plan.verify
         yield "count", plan.count
@@ -174,6 +177,7 @@ def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
                 "seconds": entry.seconds,
                 "bytes": entry.n_bytes,
                 **({"spark": entry.route} if entry.route else {}),
+                **({"spark_cost": entry.traffic} if entry.traffic else {}),
             }
             for entry in entries
         ],
