@@ -16,11 +16,11 @@ def trial(seed: int) -> Outcome:
     """Verdict, count, pairs, rows in conflict and rows to remove of one case; every strategy in turn."""
     case = random_case(random.Random(seed))
     also = NAMES[seed % len(NAMES)]
-    for strategy in dict.fromkeys(("auto", also)):
+    strategies = dict.fromkeys(("auto", also))
 
-        def fault(case: Case, strategy: str = strategy) -> str | None:
-            return difference(case, strategy)
+    def fault(case: Case) -> str | None:
+        return difference(case, *strategies)
 
-        if fault(case) is not None:
-            return Outcome(failure=f"{strategy}: {shrunk(case, fault)}")
+    if fault(case) is not None:
+        return Outcome(failure=shrunk(case, fault))
     return Outcome(notes=() if also == "auto" else (f"also by {also}",))
