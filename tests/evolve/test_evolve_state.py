@@ -135,7 +135,7 @@ def test_a_restart_keeps_what_was_asked_for(tmp_path: Path) -> None:
         rules = list(again.rules)
     with Evolver.open(tmp_path / "state") as again:
         assert list(again.rules) == rules
-        assert again.schema.field("b").type == pa.large_string()
+        assert pa.types.is_string(again.schema.field("b").type)
         assert again.apply(deletes=[1], batch_id="one").repeated
         assert again.n_rows == 4
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,9 @@ from naysay.discovery.space import Scope, Space, build_space, scope_of
 from naysay.errors import StateError, UsageError
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
+from naysay.table.codes import BoolArray
 from naysay.table.frame import to_arrow
-from naysay.watch.layout import layout_of
+from naysay.watch.layout import Layout, layout_of
 
 if TYPE_CHECKING:
     from naysay.watch.store import Store
@@ -74,6 +76,8 @@ class Evolver:
         self._closed = ""
         self._method: Method
         self._batch_ids: set[str] = set()
+        # Called with the number and the change of a batch right before it is durable.
+        self.publisher: Callable[[int, Change], None] | None = None
         self._store: Store | None = None
         self._kept_fields: Fields | None = None
         self._kept_schema: pa.Schema | None = None
@@ -126,6 +130,24 @@ class Evolver:
     def method(self) -> str:
         return self._method.name
 
+    @property
+    def store(self) -> Store | None:
+        """Where the state is; None where there is none."""
+        return self._store
+
+    @property
+    def layout(self) -> Layout:
+        """Names and types of the columns, and which of them are the key."""
+        return self._relation.layout
+
+    def knows(self, batch_id: str) -> bool:
+        """Whether a batch of this id was applied."""
+        return batch_id in self._batch_ids
+
+    def contains(self, keys: Any) -> BoolArray:
+        """For each key of a frame or list whether a row of it stands."""
+        return self._relation.contains(self._relation.layout.conform_keys(keys, "keys"))
+
     def rows(self) -> pa.Table:
         """The rows that stand, in no particular order."""
         table = self._relation.table()
@@ -157,15 +179,18 @@ class Evolver:
             return Change(no_rules(rules), NO_REMOVALS, self.n_rows, len(rules), batch_id, repeated=True)
         batch, tables = self._prepare(inserts, updates, deletes)
         step = self._method.advance(batch)
-        before = self.rules
+        n_after = batch.stay.n_rows + batch.fresh.n_rows
+        change = change_between(self.rules, step, partial(self._relation.find, batch=batch), n_after, batch_id)
         with self._changing():
+            if self.publisher is not None and self._store is not None:
+                self.publisher(self._store.next_seq, change)
             self._keep(tables, step, batch_id)
             self._relation.commit(batch)
             self._method.adopt(step)
             if batch_id is not None:
                 self._batch_ids.add(batch_id)
             self._fold()
-        return change_between(before, step, self._relation.find, self.n_rows, batch_id)
+        return change
 
     def close(self) -> None:
         """Close the state, where there is one. The evolver cannot be used afterwards."""

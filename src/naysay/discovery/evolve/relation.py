@@ -14,7 +14,7 @@ from naysay.discovery.outcomes import Layout as CodeLayout
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.space import Space
 from naysay.rule.model import Nulls
-from naysay.table.codes import Int32Array, Int64Array
+from naysay.table.codes import BoolArray, Int32Array, Int64Array
 from naysay.watch.layout import Layout
 from naysay.watch.state import Edit, Options, State, build_state
 
@@ -172,13 +172,28 @@ class Relation:
         if self._state.is_sparse:
             self._renew(self._state.layout)
 
-    def find(self, serials: Int64Array) -> tuple[pa.Array, pa.Table]:
-        """The keys and the compared values of standing rows, known by their serial numbers."""
+    def find(self, serials: Int64Array, batch: Batch | None = None) -> tuple[pa.Array, pa.Table]:
+        """The keys and the compared values of rows that stand, or that come with a batch, known by serial numbers."""
+        names = list(self.space.names)
         standing = self._serials[: self._n_rows]
-        wanted = np.flatnonzero(np.isin(standing, serials))
+        old = serials < self.next_serial
+        wanted = np.flatnonzero(np.isin(standing, serials[old]))
         order = np.argsort(standing[wanted])
-        slots = self._slots[wanted[order][np.searchsorted(standing[wanted[order]], serials)]]
-        return self._state.keys.values.take(slots), self._state.rows.take(slots, list(self.space.names))
+        slots = self._slots[wanted[order][np.searchsorted(standing[wanted[order]], serials[old])]]
+        keys, rows = self._state.keys.values.table(slots), self._state.rows.take(slots, names)
+        if batch is not None and not old.all():
+            fresh = batch.edit.rows.take(pa.array(serials[~old] - self.next_serial))
+            back = pa.array(np.argsort(np.argsort(~old, kind="stable")))
+            keys = pa.concat_tables([keys, fresh.select(list(self.layout.key))]).take(back)
+            rows = pa.concat_tables([rows, fresh.select(names)]).take(back)
+        columns = [column.combine_chunks() for column in keys.columns]
+        columns = [pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each for each in columns]
+        one = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, names=list(self.layout.key))
+        return one, rows
+
+    def contains(self, keys: pa.Table) -> BoolArray:
+        """For each key whether a row of it stands."""
+        return self._state.contains(keys)
 
     def grow(self, frames: Sequence[pa.Table]) -> None:
         """Take types from frames for columns that have held nothing but nulls."""
