@@ -44,6 +44,8 @@ class Request:
     nulls: str | None
     counting: bool
     index: str
+    evolve: bool
+    error: float
     color: str
     quiet: bool
 
@@ -80,6 +82,11 @@ class Request:
 @click.option("--nulls", type=click.Choice(["sql", "equal"]), default=None, help="What a null means.  [default: sql]")
 @click.option("--counting", is_flag=True, help="Count violations and keep no pairs: for rules that very many break.")
 @click.option("--index", type=click.Choice(["auto", "lt-tree"]), default="auto", show_default=True)
+@click.option("--evolve", is_flag=True, help="No rules are given: say which rules of the table stop and start to hold.")
+@click.option(
+    "--error", type=click.FloatRange(0, 1, max_open=True), default=0.0, metavar="E",
+    help="With --evolve: the fraction of pairs that may break a rule.  [default: 0]",
+)  # fmt: skip
 @options.color
 @options.quiet
 @options.debug
@@ -93,8 +100,15 @@ def watch(**given: Any) -> int:
     \b
     naysay watch changes/ --rules people.rules --key id --state people.watch
     naysay watch changes/ --rules people.rules --key id --state people.watch --engine local --once
+    naysay watch changes/ --evolve --key id --state people.evolve
     """
     request = Request(**given)
+    if request.evolve:
+        from naysay.cli.watch_evolve import watch_evolving
+
+        return watch_evolving(request)
+    if request.error:
+        raise UsageError("--error is for --evolve; rules have max_violations and max_fraction")
     if request.engine == "spark":
         return _watch_on_spark(request)
     if request.partitions:

@@ -21,8 +21,9 @@ _RATE_SECONDS = 30.0
 class View:
     """What a person sees of a watch while it runs."""
 
-    def __init__(self, body: Body, *, color: str, quiet: bool) -> None:
+    def __init__(self, body: Body, *, color: str, quiet: bool, noun: str = "violations") -> None:
         self._body = body
+        self._noun = noun
         self._quiet = quiet
         self._newest: deque[str] = deque(maxlen=_N_NEWEST)
         self._recent: deque[tuple[float, int]] = deque()
@@ -64,7 +65,7 @@ class View:
     def _print(self, step: Step) -> None:
         lines = [
             f"{step.source}: {step.n_changes:,} changes, {len(step.aside):,} set aside, {step.n_rows:,} rows; "
-            f"violations +{step.n_added:,} -{step.n_removed:,}, {sum(step.counts.values()):,} stand"
+            f"{self._noun} +{step.n_added:,} -{step.n_removed:,}, {sum(step.counts.values()):,} stand"
         ]
         lines += [f"  {sentence}" for sentence in step.sentences]
         lines += [f"  set aside: {_place(bad.row)}{bad.reason}" for bad in step.aside[:_N_NEWEST]]
@@ -82,7 +83,7 @@ class View:
             f"{self._body.n_rows:,} rows, {rate:,.0f} changes a second, {waiting:,} files waiting{self._lag()}, "
             f"{self._n_aside:,} set aside"
         )
-        table = Table("rule", "violations", box=None)
+        table = Table("rule", self._noun, box=None)
         table.columns[1].justify = "right"
         for name, count in self._body.counts.items():
             table.add_row(Text(name), f"{count:,}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,14 +12,23 @@ from naysay.watch.changes import ChangeOp, ChangeRows
 from naysay.watch.intern import TupleTable
 from naysay.watch.keys import Keys
 from naysay.watch.layout import Layout, layout_of
-from naysay.watch.watch import Watch
 
 NO_ROW = "there is no row with this key"
 _ALREADY = "there is a row with this key already"
 _Net = dict[str, Int64Array]
 
 
-def fold(watch: Watch, changes: ChangeRows) -> dict[str, pa.Table]:
+class Keyed(Protocol):
+    """A table under change, as far as folding looks at it: a watch, or whatever else keeps rows by key."""
+
+    @property
+    def layout(self) -> Layout | None: ...
+    @property
+    def key(self) -> tuple[str, ...]: ...
+    def contains(self, keys: Any) -> BoolArray: ...
+
+
+def fold(watch: Keyed, changes: ChangeRows) -> dict[str, pa.Table]:
     """The arguments of `Watch.apply` that do what the changes do one after the other; bad ones are set aside.
 
     TableError where the columns do not fit the table: then none of the changes can be made.

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from naysay.errors import StateError
-from naysay.watch.change import Change, Standing
+from naysay.watch.change import Standing
 from naysay.watch.changes import Aside
 from naysay.watch.crash import passing
 from naysay.watch.manifest import Described, Manifest, described, write_bytes, write_table
@@ -23,6 +24,17 @@ from naysay.watch.manifest import Described, Manifest, described, write_bytes, w
 # Events of these kinds have files; the making of a store and snapshots change no violation.
 _KINDS = ("rows", "rules")
 _FOLDERS = ("events", "aside", "standing")
+
+
+class Published(Protocol):
+    """What a batch did: tables of what came and of what went."""
+
+    @property
+    def added(self) -> pa.Table: ...
+    @property
+    def removed(self) -> pa.Table: ...
+    @property
+    def batch_id(self) -> str | None: ...
 
 
 class Output:
@@ -35,7 +47,7 @@ class Output:
         self.manifest = Manifest(folder)
         self._adopt(history)
 
-    def prepare(self, seq: int, change: Change, aside: Sequence[Aside] = ()) -> None:
+    def prepare(self, seq: int, change: Published, aside: Sequence[Aside] = ()) -> None:
         """Write the files of an event that is about to happen."""
         files = write_table(events_table(seq, change), self.folder / "events" / f"{seq:010}.parquet", self.folder)
         if aside:
@@ -52,10 +64,16 @@ class Output:
     def write_standing(self, seq: int, standing: Standing, *, counting: bool) -> None:
         """Write all violations that stand after an event, in place of those written before."""
         last = self.manifest.last("standing")
+        if last is None or last.seq != seq:
+            self.write_table_of_standing(seq, standing_table(standing, counting=counting))
+
+    def write_table_of_standing(self, seq: int, table: pa.Table) -> None:
+        """Write what stands after an event, in place of what was written before."""
+        last = self.manifest.last("standing")
         if last is not None and last.seq == seq:
             return
         path = self.folder / "standing" / f"{seq:010}.parquet"
-        files = write_table(standing_table(standing, counting=counting), path, self.folder)
+        files = write_table(table, path, self.folder)
         passing("output.standing")
         self.manifest.enter(seq, "standing", None, files)
         drop_older_standing(self.folder, files)
@@ -85,7 +103,7 @@ def make_folders(folder: Path) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
 
 
-def events_table(seq: int, change: Change) -> pa.Table:
+def events_table(seq: int, change: Published) -> pa.Table:
     """added and removed as one table: seq, batch, event, rule, left, right."""
     parts = [(event, table) for event, table in (("added", change.added), ("removed", change.removed)) if len(table)]
     tables = []
