@@ -3,103 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from naive_discover import Comparison, NaiveRule, either_way, minimal_rules, minimal_rules_each
-
-from naysay.discovery.approximate import allowed_pairs
-from naysay.discovery.cover import minimal_covers, near_covers
-from naysay.discovery.evidence import all_pairs
-from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.run import discover
-from naysay.discovery.space import Scope, Shared, Space, build_space
-from naysay.discovery.trivial import possible, unrelaxed
-from naysay.discovery.vertices import edges_of, to_int, vertices_of
-from naysay.rule.model import Nulls, Rule
-from naysay.table import from_frame
+from small_tables import METHODS, check, check_method
 
 # Each for three errors; ten times as many in the soak profile, and as many as you like by `scripts/soak discovery`.
 N_TABLES = 50_000 if os.environ.get("NAYSAY_PROFILE") == "soak" else 5_000
-ERRORS = (0.0, 0.05, 0.25)
-
-
-def random_small_table(rng: random.Random) -> pa.Table:
-    n_rows = rng.choice((0, 1, 2, 2, 3, 4, 5, 6, 7))
-    columns = {}
-    for name in "abcd"[: rng.choice((1, 2, 2, 3, 3, 4))]:
-        kind = rng.choice(("int", "int", "float", "text", "bool"))
-        pool: list[Any] = {
-            "int": [0, 1, 2, 3, -4],
-            "float": [0.0, -0.0, 0.5, float("nan"), float("inf")],
-            "text": ["", "a", "b", "é"],
-            "bool": [True, False],
-        }[kind]
-        pool = pool[: rng.randint(1, len(pool))] + ([None] if rng.random() < 0.3 else [])
-        type_ = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}[kind]
-        columns[name] = pa.array([rng.choice(pool) for _ in range(n_rows)], type_)
-    return pa.table(columns)
-
-
-def random_scope(rng: random.Random, n_columns: int) -> Scope:
-    cross = n_columns <= 2 and rng.random() < 0.6
-    return Scope(
-        cross=cross,
-        share=rng.choice((0.0, 0.3)),
-        shared=rng.choice(tuple(Shared)),
-        both_ways=rng.random() < 0.6,
-        within_row=n_columns == 2 and rng.random() < 0.3,
-    )
-
-
-def comparisons_of(space: Space) -> list[Comparison]:
-    return [
-        (pair.left.row.value, pair.left.name, pair.right.row.value, pair.right.name, pair.ordered)
-        for pair in space.comparisons
-    ]
-
-
-def naive_rule(rule: Rule) -> NaiveRule:
-    return frozenset(
-        (p.left.row.value, p.left.name, p.op.value, p.right.row.value, p.right.name)  # type: ignore[union-attr]
-        for p in rule.predicates
-    )
-
-
-def found_rules(table: pa.Table, space: Space, nulls: Nulls, mosts: list[int]) -> list[list[NaiveRule]]:
-    """The rules for each number of pairs that may break one, all from the same evidence."""
-    outcomes = outcomes_of(from_frame(table), space, nulls)
-    evidence = all_pairs(outcomes)
-    assert evidence is not None
-    assert evidence.n_pairs == table.num_rows * (table.num_rows - 1)
-    vertices = vertices_of(space, outcomes.layout)
-    edges, counts = edges_of(evidence, outcomes.layout, vertices)
-    found = []
-    for most in mosts:
-        covers = near_covers(edges, counts, vertices, most) if most else minimal_covers(edges, vertices)
-        covers = unrelaxed(possible(covers, vertices, nulls), vertices, edges, counts, most)
-        found.append([naive_rule(vertices.rule(to_int(cover))) for cover in vertices.once(covers)])
-    return found
-
-
-def check(seed: int) -> str:
-    """What is wrong with the rules of a random table, for three errors; nothing where all is well."""
-    rng = random.Random(seed)
-    table = random_small_table(rng)
-    space = build_space(from_frame(table), None, random_scope(rng, table.num_columns))
-    nulls = rng.choice(tuple(Nulls))
-    mosts = [allowed_pairs(error, table.num_rows * (table.num_rows - 1)) for error in ERRORS]
-    expected = minimal_rules_each(
-        table.to_pylist(), comparisons_of(space), mosts, nulls_equal=nulls is Nulls.EQUAL
-    )
-    for error, rules, found in zip(ERRORS, expected, found_rules(table, space, nulls, mosts), strict=True):
-        if len(either_way(found)) != len(found):
-            return f"seed {seed}, error {error}: twins kept twice"
-        if either_way(found) != either_way(rules):
-            return f"seed {seed}, error {error}: {either_way(found) ^ either_way(rules)}"
-    return ""
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -108,18 +17,7 @@ def test_same_rules_as_trying_all(part: int) -> None:
         assert check(seed) == ""
 
 
-@pytest.mark.parametrize("method", ["auto", "all-pairs", "selective", "hydra"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_the_rules_of_trying_all(method: str) -> None:
     for seed in range(0, N_TABLES, 25):
-        rng = random.Random(seed)
-        table = random_small_table(rng)
-        scope = random_scope(rng, table.num_columns)
-        nulls = rng.choice(tuple(Nulls))
-        if table.num_rows < 2:
-            continue
-        found = discover(from_frame(table), space=scope, nulls=nulls, method=method, n_threads=1)
-        expected = minimal_rules(
-            table.to_pylist(), comparisons_of(found.space), nulls_equal=nulls is Nulls.EQUAL
-        )
-        assert not found.partial
-        assert either_way(map(naive_rule, found.all)) == either_way(rule for rule in expected if rule), f"seed {seed}"
+        assert check_method(seed, method) == ""

@@ -54,8 +54,8 @@ class Limits:
         n_comparisons = len(space.comparisons)
         if n_comparisons > MAX_COMPARISONS:
             raise UsageError(
-                f"{len(space.names):,} columns make {n_comparisons:,} comparisons, more than the {MAX_COMPARISONS:,} that "
-                "discovery can look at; name fewer columns (columns, --columns), or leave out comparisons between "
+                f"{len(space.names):,} columns make {n_comparisons:,} comparisons, more than the {MAX_COMPARISONS:,} "
+                "that discovery can look at; name fewer columns (columns, --columns), or leave out comparisons between "
                 "different columns (cross=False, --no-cross)"
             )
         if n_comparisons <= WIDE_SPACE or self.max_predicates or self.max_rules or self.timeout:

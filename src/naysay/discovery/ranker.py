@@ -33,7 +33,7 @@ class Ranker:
         results = tested(candidates, self.multiplicities)
         order = best_first(candidates, results, rules.vertices)
         chosen = short_list(order, candidates, rules.vertices, n_wanted)
-        return tuple(_finding(rules[place], results[place]) for place in chosen)
+        return tuple(_finding(rules[place], results.at(place)) for place in chosen)
 
 
 def _finding(rule: Rule, result: Tested) -> Finding:

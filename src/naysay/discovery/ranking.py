@@ -22,10 +22,13 @@ from dataclasses import dataclass
 from math import exp, inf, log
 
 import numpy as np
+from numpy.typing import NDArray
 
-from naysay.discovery.vertices import Group, UInt64Array, Vertices, to_int
+from naysay.discovery.vertices import UInt64Array, Vertices, to_int
 from naysay.rule import RuleKind, kind
-from naysay.table.codes import Int64Array
+from naysay.table.codes import BoolArray, Int64Array
+
+Float64Array = NDArray[np.float64]
 
 SIGNIFICANCE = 0.05
 # A rule of one predicate has no others to be independent of: could so many pairs all miss what every second would hit?
@@ -74,84 +77,94 @@ class Multiplicities:
         return self.n_rows * (self.n_rows - 1)
 
 
-def tested(covers: UInt64Array, multiplicities: Multiplicities) -> list[Tested]:
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How the data tested rules: `Tested` for each, kept as arrays until someone asks. `inside[k, g]`: rule k has a
+    predicate on comparison g."""
+
+    near: Int64Array
+    violations: Int64Array
+    surprise: Float64Array
+    inside: BoolArray
+    exact: bool
+
+    @property
+    def by_accident(self) -> BoolArray:
+        accident: BoolArray = self.surprise < -log(SIGNIFICANCE)
+        return accident
+
+    def at(self, place: int) -> Tested:
+        near = tuple(int(count) for count in self.near[place, self.inside[place]])
+        surprise = float(self.surprise[place])
+        return Tested(near, int(self.violations[place]), surprise, surprise < -log(SIGNIFICANCE), self.exact)
+
+
+def tested(covers: UInt64Array, multiplicities: Multiplicities) -> Results:
     """Test rules on the evidence. O(covers * edges)."""
     from naysay.kernels.missed import count_near_misses
 
     vertices = multiplicities.vertices
-    near = count_near_misses(multiplicities.edges, multiplicities.counts, covers, *vertices.tables())
-    near = np.rint(near * multiplicities.scale).astype(np.int64) if multiplicities.scale != 1.0 else near
-    rarity = _Rarity(multiplicities)
-    layers = _log_layers(vertices)
-    return [
-        _tested(to_int(cover), counts, multiplicities, rarity, layers)
-        for cover, counts in zip(covers, near, strict=True)
-    ]
+    counts = count_near_misses(multiplicities.edges, multiplicities.counts, covers, *vertices.tables())
+    if multiplicities.scale != 1.0:
+        counts = np.rint(counts * multiplicities.scale).astype(np.int64)
+    near, violations = counts[:, :-1], counts[:, -1]
+    chosen = np.stack([vertices.chosen(covers, group) for group in vertices.groups], axis=1)
+    inside = chosen != 0
+    n_inside = inside.sum(axis=1)
+    fraction = np.where((n_inside > 1)[:, None], _fractions(chosen, multiplicities), _ALONE)
+    n_others = (near + violations[:, None]).astype(np.float64)
+    own_degree, other_degree = _degrees(chosen, multiplicities)
+    chance = _log_chance(n_others, violations[:, None], fraction, other_degree)
+    n_pairs = max(1, multiplicities.n_pairs)
+    turned = _log_chance(np.rint(fraction * n_pairs), violations[:, None], n_others / n_pairs, own_degree)
+    chance = np.where((n_inside > 1)[:, None], np.minimum(chance, turned), chance)
+    worst = np.where(inside, chance, -inf).max(axis=1, initial=-inf)
+    surprise = -np.where(n_inside > 0, worst, 0.0) - np.array(_log_layers(vertices))[n_inside]
+    return Results(near, violations, surprise, inside, exact=multiplicities.scale == 1.0)
 
 
-def _tested(
-    cover: int, near: Int64Array, multiplicities: Multiplicities, rarity: _Rarity, layers: list[float]
-) -> Tested:
-    vertices = multiplicities.vertices
-    numbers = [number for number, group in enumerate(vertices.groups) if cover & group.mask]
-    violations = int(near[-1])
-    chances = []
-    for number in numbers:
-        others = [other for other in numbers if other != number]
-        n_others = int(near[number]) + violations
-        fraction = rarity.fraction(vertices.groups[number], cover) if others else _ALONE
-        chance = _log_chance(n_others, violations, fraction, _degree(cover, others, multiplicities))
-        if others:
-            n_own = round(fraction * multiplicities.n_pairs)
-            degree = _degree(cover, [number], multiplicities)
-            chance = min(chance, _log_chance(n_own, violations, n_others / multiplicities.n_pairs, degree))
-        chances.append(chance)
-    surprise = -max(chances, default=0.0) - layers[len(numbers)]
-    return Tested(
-        tuple(int(near[number]) for number in numbers), violations, surprise,
-        by_accident=surprise < -log(SIGNIFICANCE), exact=multiplicities.scale == 1.0,
-    )
+def _fractions(chosen: Int64Array, multiplicities: Multiplicities) -> Float64Array:
+    """For each rule and comparison the fraction of all pairs that satisfy what the rule says of it."""
+    total = max(1, int(multiplicities.counts.sum()))
+    fractions = np.ones(chosen.shape)
+    for number, group in enumerate(multiplicities.vertices.groups):
+        failed = multiplicities.edges[:, group.first // 64] >> np.uint64(group.first % 64)
+        known = np.ones(16)
+        for choice in np.unique(chosen[:, number]).tolist():
+            satisfied = (failed & np.uint64(choice)) == 0
+            known[choice] = float(multiplicities.counts[satisfied].sum()) / total
+        fractions[:, number] = known[chosen[:, number]]
+    return fractions
 
 
-def _degree(cover: int, others: list[int], multiplicities: Multiplicities) -> int:
-    """The most rows that one row can meet in pairs that satisfy the other predicates."""
-    degree = multiplicities.n_rows - 1
-    for number in others:
-        group = multiplicities.vertices.groups[number]
-        if group.is_equality(cover):
-            degree = min(degree, multiplicities.max_equal[number])
-    return max(1, degree)
+def _degrees(chosen: Int64Array, multiplicities: Multiplicities) -> tuple[Float64Array, Float64Array]:
+    """The most rows that one row can meet: in pairs that satisfy one predicate of a rule, and all its others."""
+    groups = multiplicities.vertices.groups
+    any_number = float(max(1, multiplicities.n_rows - 1))
+    own = np.full(chosen.shape, any_number)
+    for number, group in enumerate(groups):
+        equal = [choice for choice in range(1, 1 << group.size) if group.says_equal(choice)]
+        own[np.isin(chosen[:, number], equal), number] = max(1, multiplicities.max_equal[number])
+    own = np.minimum(own, any_number)
+    least, second = np.sort(np.concatenate([own, np.full((len(own), 2), any_number)], axis=1), axis=1)[:, :2].T
+    # The least of all others is the least of all, unless that is one's own.
+    others = np.where(own == least[:, None], second[:, None], least[:, None])
+    return own, others
 
 
-def _log_chance(n_others: int, violations: int, fraction: float, degree: int) -> float:
+def _log_chance(
+    n_others: Float64Array, violations: Int64Array, fraction: Float64Array, degree: Float64Array
+) -> Float64Array:
     """The logarithm of the chance that at most so few of the disjoint pairs satisfy the predicate."""
     n_disjoint = n_others / 2 / (2 * degree - 1)
-    if fraction >= 1.0:
-        return -inf if n_disjoint and not violations else 0.0
-    observed = violations / n_others if n_others else 0.0
-    if observed >= fraction:
-        return 0.0
-    divergence = (1 - observed) * log((1 - observed) / (1 - fraction))
-    if observed > 0.0:
-        divergence += observed * log(observed / fraction)
-    return -n_disjoint * divergence
-
-
-class _Rarity:
-    """The fraction of all pairs that satisfy what a cover says of one comparison, each looked up once."""
-
-    def __init__(self, multiplicities: Multiplicities) -> None:
-        self._of = multiplicities
-        self._total = max(1, int(multiplicities.counts.sum()))
-        self._known: dict[int, float] = {}
-
-    def fraction(self, group: Group, cover: int) -> float:
-        chosen = cover & group.mask
-        if chosen not in self._known:
-            word, bits = group.first // 64, np.uint64(chosen >> (64 * (group.first // 64)))
-            satisfied = (self._of.edges[:, word] & bits) == 0
-            self._known[chosen] = float(self._of.counts[satisfied].sum()) / self._total
-        return self._known[chosen]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = np.where(n_others > 0, violations / np.maximum(n_others, 1), 0.0)
+        divergence = (1 - observed) * np.log((1 - observed) / (1 - fraction))
+        divergence += np.where(observed > 0, observed * np.log(observed / fraction), 0.0)
+        chance = np.where(observed >= fraction, 0.0, -n_disjoint * divergence)
+    certain = np.where((n_disjoint > 0) & (violations == 0), -inf, 0.0)
+    found: Float64Array = np.where(fraction >= 1.0, certain, chance)
+    return found
 
 
 def _log_layers(vertices: Vertices) -> list[float]:
@@ -171,13 +184,10 @@ _ROOM = {
 }
 
 
-def best_first(covers: UInt64Array, results: list[Tested], vertices: Vertices) -> list[int]:
+def best_first(covers: UInt64Array, results: Results, vertices: Vertices) -> list[int]:
     """The places of rules in the order to show them: true by accident last, then short ones, then surprising ones."""
-    lengths = vertices.n_predicates(covers)
-    return sorted(
-        range(len(results)),
-        key=lambda place: (results[place].by_accident, int(lengths[place]), -results[place].surprise, place),
-    )
+    order = np.lexsort((-results.surprise, vertices.n_predicates(covers), results.by_accident))
+    return [int(place) for place in order]
 
 
 def short_list(order: list[int], covers: UInt64Array, vertices: Vertices, n_wanted: int) -> list[int]:

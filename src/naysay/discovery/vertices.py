@@ -69,6 +69,11 @@ class Group:
         """Whether a cover asks for equality here."""
         return Op.EQ in self.ops(cover) or len(self.ops(cover)) == 2
 
+    def says_equal(self, chosen: int) -> bool:
+        """Whether a choice of its vertices, its first as bit 0, asks for equality."""
+        ops = _MEANING[self.kind].get(chosen, ())
+        return Op.EQ in ops or len(ops) == 2
+
     def vertices_of(self, op: Op) -> int | None:
         """The vertices that together mean an operator; None where this comparison does not know it."""
         return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)

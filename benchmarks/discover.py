@@ -1,0 +1,204 @@
+"""Every minimal rule of a table: naysay's methods and Desbordante's FastADC, in one run.
+
+    python benchmarks/discover.py [--tables tax,adult,airport,survey] [--rows 1000,20000,100000,1000000]
+                                  [--methods auto,all-pairs,selective,hydra] [--device auto] [--peers desbordante]
+                                  [--cross] [--error E] [--limit 60] [--data FOLDER] [--json FILE]
+
+Each run has a process of its own: kernels compiled, the data loaded (Arrow for us, its own table for FastADC), two
+threads; seconds from there to the last rule, their parts, the pairs compared a second where all are, and the most
+memory of the process. What exceeds --limit seconds is given up. `equal` says whether FastADC found the same set of
+rules. Tables: tax is made (tax.py), survey too (few values a column), adult and airport are read from --data where
+they are there. Without --cross each column is compared with itself alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+
+import naysay
+from naysay.rule import Rule, canonical, parse, render
+from tax import tax_table
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+# Beyond so many rules sets are not compared: reading them back would take longer than finding them.
+MOST_COMPARED = 120_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", default="tax,adult,airport,survey")
+    parser.add_argument("--rows", default="1000,20000,100000,1000000")
+    parser.add_argument("--methods", default="auto,all-pairs,selective,hydra")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--peers", default="desbordante")
+    parser.add_argument("--cross", action="store_true")
+    parser.add_argument("--error", type=float, default=0.0)
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a run is given up")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    found = []
+    for name, table in tables(args):
+        for row in measured(name, table, args):
+            print(", ".join(f"{key} {shown(value)}" for key, value in row.items()), flush=True)
+            found.append(row)
+    if args.json:
+        document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": found}
+        args.json.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def tables(args: argparse.Namespace) -> Iterator[tuple[str, pa.Table]]:
+    sizes = [int(size) for size in args.rows.split(",")]
+    for name in args.tables.split(","):
+        if name == "tax":
+            yield from ((name, tax_table(size)) for size in sizes)
+        elif name == "survey":
+            yield from ((name, survey_table(size)) for size in sizes)
+        elif (path := args.data / name / FILES[name]).exists():
+            table = read(path)
+            yield from ((name, table.slice(0, size)) for size in sizes if size < table.num_rows)
+            if max(sizes) >= table.num_rows:
+                yield name, table
+        else:
+            print(f"{name}: not there, passed over", flush=True)
+
+
+FILES = {"adult": "adult.csv", "airport": "airport_original.csv"}
+
+
+def read(path: Path) -> pa.Table:
+    """A table of plain names: the airports say the types of their columns in the names."""
+    options = pcsv.ReadOptions(encoding="latin1")
+    table = pcsv.read_csv(path, options, convert_options=pcsv.ConvertOptions(strings_can_be_null=False))
+    return table.rename_columns([name.partition("(")[0].replace("-", "_") for name in table.column_names])
+
+
+def survey_table(n_rows: int, seed: int = 3) -> pa.Table:
+    """Answers to 14 questions, two to seven choices each, of which a few depend on others."""
+    rng = np.random.default_rng(seed)
+    columns = {f"q{place}": rng.integers(0, 2 + place % 6, n_rows) for place in range(12)}
+    columns["total"] = columns["q4"] + columns["q5"]
+    columns["group"] = columns["q1"] * 4 + columns["q2"]
+    return pa.table(columns)
+
+
+def measured(name: str, table: pa.Table, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    digests: dict[str, str] = {}
+    head = {"table": name, "rows": table.num_rows, "columns": table.num_columns}
+    for method in filter(None, args.methods.split(",")):
+        if args.error and method in ("selective", "hydra"):
+            continue
+        row = limited(run_ours, (table, method, args), args.limit)
+        digests[method] = row.pop("digest", "")
+        yield {**head, "system": f"naysay {method}", **row}
+    ours = next((digest for digest in digests.values() if digest), "")
+    yield from ({**head, "system": "disagree", "methods": list(digests)} for _ in [0] if len(set(
+        filter(None, digests.values()))) > 1)
+    if "desbordante" in args.peers.split(",") and not args.error:
+        row = limited(run_desbordante, (table, args), args.limit)
+        digest = row.pop("digest", "")
+        yield {**head, "system": "desbordante", **row, **({"equal": digest == ours} if digest and ours else {})}
+
+
+def limited(work: Any, arguments: tuple[Any, ...], limit: float) -> dict[str, Any]:
+    """What the work reports from a process of its own."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_report, args=(sender, work, arguments))
+    process.start()
+    # Getting ready is not counted: the work says when it begins.
+    begun = receiver.poll(300) and receiver.recv() == "begin"
+    answer: dict[str, Any] = {"seconds": f"over {limit:g} s"}
+    if begun and receiver.poll(limit):
+        answer = receiver.recv()
+        # Comparing sets of rules is not counted either.
+        answer |= receiver.recv() if receiver.poll(300) else {}
+    process.kill()
+    process.join()
+    return answer
+
+
+def _report(sender: Any, work: Any, arguments: tuple[Any, ...]) -> None:
+    try:
+        for part in work(*arguments):
+            sender.send(part)
+    except BaseException as error:
+        sender.send({"seconds": type(error).__name__})
+        sender.send({})
+        raise
+
+
+def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator[Any]:
+    wanted: dict[str, Any] = {
+        "method": method, "device": args.device, "cross": args.cross, "error": args.error, "threads": args.threads,
+    }
+    naysay.discover(table.slice(0, 300), **{**wanted, "device": "cpu"})
+    naysay.discover(table.slice(0, 3_500), **{**wanted, "method": "selective" if method == "auto" else method,
+                                             "device": "cpu", "max_predicates": 4, "timeout": 60.0})
+    yield "begin"
+    begin = time.perf_counter()
+    found = naysay.discover(table, **wanted)
+    seconds = time.perf_counter() - begin
+    row = {"seconds": seconds, "rules": len(found.all), "method": found.method, "device": found.device}
+    row |= {f"{phase} part": spent for phase, spent in found.seconds.items() if phase in PHASES}
+    if found.method == "all-pairs":
+        row["pairs_a_second"] = found.n_pairs / 2 / max(1e-9, found.seconds["evidence"])
+    yield {**row, "MiB": most_memory()}
+    yield {"digest": digest_of(found.all) if len(found.all) <= MOST_COMPARED else ""}
+
+
+PHASES = ("encode", "evidence", "agreeing pairs", "covers", "verify", "ranking")
+
+
+def run_desbordante(table: pa.Table, args: argparse.Namespace) -> Iterator[Any]:
+    import desbordante
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "table.csv")
+        pcsv.write_csv(table, path, pcsv.WriteOptions(quoting_style="none"))
+        algorithm = desbordante.dc.algorithms.FastADC()
+        algorithm.load_data(table=(path, ",", True))
+        yield "begin"
+        begin = time.perf_counter()
+        algorithm.execute(
+            evidence_threshold=0.0, shard_length=min(350, table.num_rows), allow_cross_columns=args.cross,
+            threads=args.threads,
+        )
+        rules = algorithm.get_dcs()
+        seconds = time.perf_counter() - begin
+        yield {"seconds": seconds, "rules": len(rules), "MiB": most_memory()}
+        small = len(rules) <= MOST_COMPARED
+        yield {"digest": digest_of(parse(str(rule)) for rule in rules) if small else ""}
+
+
+def digest_of(rules: Iterable[Rule]) -> str:
+    """The same for the same set of rules, whichever way round each is written."""
+    texts = sorted(render(canonical(rule)) for rule in rules)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def most_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+if __name__ == "__main__":
+    main()
