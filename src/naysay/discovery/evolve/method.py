@@ -73,8 +73,8 @@ class CountedStep:
     before: Counted
     counted: Counted
     came: Seen
-    # A pair of rows that breaks the rule of a cover, which some do.
-    find: Callable[[UInt64Array], tuple[int, int]]
+    # For each of some covers a pair of rows that breaks its rule; such pairs there are.
+    find: Callable[[UInt64Array], tuple[Int64Array, Int64Array]]
 
     @property
     def covers(self) -> UInt64Array:
@@ -91,23 +91,27 @@ class CountedStep:
 
         counts = count_missed(self.counted.edges, self.counted.counts, covers, np.iinfo(np.int64).max)
         over = counts > self.counted.most
-        for place in np.flatnonzero(over & (found.left == NOBODY)):
-            found.left[place], found.right[place] = self.find(covers[place])
+        unknown = over & (found.left == NOBODY)
+        if unknown.any():
+            found.left[unknown], found.right[unknown] = self.find(covers[unknown])
         found.left[~over] = found.right[~over] = NOBODY
         return Broken(found.left, found.right, counts)
 
 
-def pair_breaking(rows: Sides, counted: Counted, n_threads: int, cover: UInt64Array) -> tuple[int, int]:
-    """Look among all rows, a few at a time, for a pair that breaks a rule which many do."""
+def pairs_among(rows: Sides, counted: Counted, n_threads: int, covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
+    """Look among all rows, a few at a time, for pairs that break rules; until there is one for each."""
+    left, right = np.full(len(covers), NOBODY, np.int64), np.full(len(covers), NOBODY, np.int64)
     for start in range(0, rows.n_rows, 256):
         stop = min(rows.n_rows, start + 256)
         blocks = [(start, stop, start, stop, 1), (start, stop, stop, rows.n_rows, 0)]
         half = see(rows, rows, blocks, counted.layout, n_threads)
         both = together([half, turned(half, counted.layout)], counted.layout)
-        here = pairs_breaking(cover[None, :], both, counted.shape, counted.vertices)
-        if here.left[0] != NOBODY:
-            return int(here.left[0]), int(here.right[0])
-    return NOBODY, NOBODY
+        todo = np.flatnonzero(left == NOBODY)
+        here = pairs_breaking(np.ascontiguousarray(covers[todo]), both, counted.shape, counted.vertices)
+        left[todo], right[todo] = here.left, here.right
+        if (left != NOBODY).all():
+            break
+    return left, right
 
 
 def pairs_breaking(covers: UInt64Array, seen: Seen, shape: Layout, vertices: Vertices) -> Broken:
@@ -145,8 +149,8 @@ class Counting:
         n_after = batch.stay.n_rows + batch.fresh.n_rows
         counted, came = advanced(self.counted, self._relation, batch, self._limits(n_after))
 
-        def find(cover: UInt64Array) -> tuple[int, int]:
-            return pair_breaking(batch.after(), counted, self._n_threads, cover)
+        def find(covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
+            return pairs_among(batch.after(), counted, self._n_threads, covers)
 
         return CountedStep(self._shown(counted), self.counted, counted, came, find)
 
