@@ -19,6 +19,7 @@ from naysay.rule import RuleKind, render
 from naysay.rule.model import Rule
 
 SCHEMA_VERSION = 1
+BY_CHANCE = "These may hold by chance"
 TITLES = {
     RuleKind.KEY: "Keys",
     RuleKind.DEPENDENCY: "Dependencies",
@@ -47,9 +48,9 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
     console.print(Text("  " + " · ".join(facts(discovery, source)), "dim"))
     for note in discovery.notes:
         console.print(Text(f"  note: {printable(note)}", "dim"))
-    for kind, findings in by_kind(shown).items():
+    for title, findings in sections(shown):
         console.print()
-        console.print(Text(TITLES[kind], "bold"))
+        console.print(Text(title, "bold"))
         for finding in findings:
             console.print(Padding(Text(rule_text(finding.rule), "green"), (0, 0, 0, 2)))
             console.print(Padding(Text(meaning(finding.rule)), (0, 0, 0, 4)))
@@ -61,6 +62,15 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
             "column",
             "dim",
         ))
+
+
+def sections(shown: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Findings by kind under their titles; those that may hold by chance last."""
+    sure = [finding for finding in shown if not finding.tested.by_accident]
+    unsure = [finding for finding in shown if finding.tested.by_accident]
+    found = [(TITLES[kind], findings) for kind, findings in by_kind(sure).items()]
+    ordered = [finding for findings in by_kind(unsure).values() for finding in findings]
+    return [*found, (BY_CHANCE, ordered)] if ordered else found
 
 
 def facts(discovery: Discovery, source: str = "") -> list[str]:
@@ -95,8 +105,6 @@ def figures(finding: Finding, discovery: Discovery) -> str:
             least, most = finding.rows_to_remove
             remove = f"{least:,}" if least == most else f"{least:,} to {most:,}"
             words.append(f"{remove} to remove (g3 {most / max(1, discovery.n_rows):.2g})")
-    if tested.by_accident:
-        words.append("may hold by chance")
     return "; ".join(words)
 
 
@@ -166,10 +174,10 @@ def write_page(discovery: Discovery, shown: Sequence[Finding], path: Path, sourc
 
     groups = [
         (
-            TITLES[kind],
+            title,
             [(rule_text(f.rule), meaning(f.rule), figures(f, discovery), f.tested.by_accident) for f in findings],
         )
-        for kind, findings in by_kind(shown).items()
+        for title, findings in sections(shown)
     ]
     text = standalone(
         "discovery.html.jinja",
