@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,6 +13,7 @@ from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.verify import TooLong, Verifier
 from naysay.discovery.vertices import Group, to_int, vertices_of
+from naysay.kernels.staircase import GAVE_UP, find_three_orders
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 
@@ -77,3 +79,31 @@ def test_gives_up_when_told_to() -> None:
     with pytest.raises(TooLong):
         Verifier(outcomes, vertices).find(below, budget=1)
     assert to_int(vertices.words([below])[0]) == below
+
+
+@pytest.mark.parametrize("budget", [0, 50, 10**9])
+def test_three_orders_by_brute_force(budget: int) -> None:
+    rng = random.Random(budget)
+    n_given_up = 0
+    for _ in range(400):
+        n_rows, n_values, n_labels = rng.randint(0, 12), rng.choice((1, 3, 8)), rng.choice((1, 2, 9))
+        groups = sorted(rng.randrange(3) for _ in range(n_rows))
+        rows = sorted(
+            (group, *(rng.randrange(n_values) for _ in range(3)), rng.randrange(n_labels)) for group in groups
+        )
+        points = np.array([row[1:] for row in rows], np.int64).reshape(-1, 4).T.copy()
+        starts = np.array([sum(group < g for group in groups) for g in range(4)], np.int64)
+        strict = np.array([rng.randrange(2) for _ in range(3)], np.int64)
+        found = find_three_orders(points, starts, n_values, strict, budget)
+        expected = {
+            (t, s)
+            for t in range(n_rows)
+            for s in range(n_rows)
+            if groups[t] == groups[s] and rows[t][4] != rows[s][4]
+            and all(rows[t][k + 1] + strict[k] <= rows[s][k + 1] for k in range(3))
+        }
+        if found[0] == GAVE_UP:
+            n_given_up += 1
+        else:
+            assert tuple(found) in expected if expected else tuple(found) == (-1, -1)
+    assert (n_given_up > 0) == (budget < 10**9)

@@ -23,6 +23,9 @@ Made = TypeVar("Made")
 
 # Beyond so many node pairs a search gives up, and the caller enumerates the pairs instead.
 BUDGET = 40_000_000
+# A sweep through three orders takes so many steps a row; one that would take more is done by a tree.
+_STEPS_A_ROW = 48
+_GAVE_UP: Pair = (-2, -2)
 # A tree over two columns has a cell for each pair of their values: so many at most.
 _TREE_CELLS = 1 << 20
 
@@ -92,6 +95,10 @@ class Verifier:
             return self._find_two_differs(parts, rows)
         if len(parts.orders) == 2 and len(parts.differs) <= 1:
             return self._find_two_orders(parts, rows)
+        if len(parts.orders) == 3 and len(parts.differs) <= 1:
+            found = self._find_three_orders(parts, rows)
+            if found != _GAVE_UP:
+                return found
         return self._find_any(parts, rows, budget)
 
     def _keep(self, key: Any, make: Callable[[], Made]) -> Made:
@@ -226,6 +233,33 @@ class Verifier:
             find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows
         )
         return None if found is None else (found[::-1] if swapped else found)
+
+    def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP where that is slow."""
+        from naysay.kernels.staircase import find_three_orders
+
+        n_rows = self.outcomes.n_rows if rows is None else rows.size
+        if n_rows < 2:
+            return None
+        turned = [self._ascending(number, op, rows) for number, op in parts.orders]
+        few = sorted(range(3), key=lambda k: int(np.ptp(turned[k])))
+        first, flipped = parts.orders[few[2]][0], parts.orders[few[2]][1] in (Op.GT, Op.GE)
+        order, starts = self._sorted_groups(parts.keys, rows, turned[few[2]], (first, flipped))
+        label = np.arange(n_rows)
+        if parts.differs:
+            label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+        columns = (turned[few[2]], turned[few[0]] - turned[few[0]].min(), turned[few[1]], label)
+        strict = np.array([parts.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
+        points = np.stack([column[order] for column in columns])
+        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_A_ROW * n_rows)
+        if found[0] < 0:
+            return _GAVE_UP if found[0] == _GAVE_UP[0] else None
+        return _pair((int(order[found[0]]), int(order[found[1]])), rows)
+
+    def _ascending(self, field: int, op: Op, rows: Int64Array | None) -> Int64Array:
+        """A column turned so that the operator is less or at most."""
+        values = self.values(field) if rows is None else self.values(field)[rows]
+        return -values if op in (Op.GT, Op.GE) else values
 
     def _find_any(self, parts: Parts, rows: Int64Array | None, budget: int) -> Pair | None:
         """Any number of orders and differences, on rows that are distinct wherever the rule looks."""
