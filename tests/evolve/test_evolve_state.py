@@ -119,6 +119,8 @@ def test_foreign_places_are_refused(tmp_path: Path) -> None:
     Evolver(frame, key="id", state=tmp_path / "mine").close()
     with pytest.raises(UsageError, match="already"):
         Evolver(frame, key="id", state=tmp_path / "mine")
+    with pytest.raises(UsageError, match="and so does"):
+        Evolver(tmp_path / "mine", state=tmp_path / "mine")
 
 
 def test_a_restart_keeps_what_was_asked_for(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_restart_keeps_what_was_asked_for(tmp_path: Path) -> None:
         # A column that had nothing but nulls takes the type of its first values.
         again.apply(inserts=pa.table({"id": [4], "a": [5], "b": ["x"]}), batch_id="one")
         rules = list(again.rules)
-    with Evolver.open(tmp_path / "state") as again:
+    with Evolver(tmp_path / "state") as again:
         assert list(again.rules) == rules
         assert pa.types.is_string(again.schema.field("b").type)
         assert again.apply(deletes=[1], batch_id="one").repeated
@@ -141,11 +143,11 @@ def test_a_restart_keeps_what_was_asked_for(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_key_go_on_counting(tmp_path: Path) -> None:
-    with Evolver(pa.table({"a": [1, 2]}), state=tmp_path / "state") as evolver:
+    with Evolver(pa.table({"a": [1, 2, 5]}), state=tmp_path / "state") as evolver:
         evolver.apply(inserts=pa.table({"a": [3]}), deletes=[0])
-        evolver.apply(deletes=[2])
+        evolver.apply(deletes=[3])
     with Evolver.open(tmp_path / "state") as evolver:
         change = evolver.apply(inserts=pa.table({"a": [2]}))
-        assert next(gone.pair for gone in change.removed if len(gone.rule.predicates) == 1) == (3, 1)
-        with pytest.raises(UsageError, match="no row with the key 2"):
-            evolver.apply(deletes=[2])
+        assert next(gone.pair for gone in change.removed if len(gone.rule.predicates) == 1) == (4, 1)
+        with pytest.raises(UsageError, match="no row with the key 3"):
+            evolver.apply(deletes=[3])

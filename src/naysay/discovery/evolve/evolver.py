@@ -42,8 +42,8 @@ class Evolver:
     Always what `discover` would find on the rows that stand, in the space that the first frame made. `key` names the
     columns that identify a row; without one rows are known by their number, from 0 in the order they came. `error`
     is the fraction of pairs that may break a rule. With `state`, a path, every batch is durable before `apply`
-    returns; `Evolver.open` goes on from there. `device` says where pairs are compared: "cpu", "cuda" or "auto", which
-    takes a GPU where there is one and so many pairs that it is quicker.
+    returns; `Evolver.open`, or the path in the place of a frame, goes on from there. `device` says where pairs are
+    compared: "cpu", "cuda" or "auto", which takes a GPU where there is one and so many pairs that it is quicker.
 
     >>> import naysay, pyarrow as pa
     >>> evolver = naysay.Evolver(pa.table({"id": [1, 2], "zip": [8, 9], "city": ["Ulm", "Bonn"]}), key="id")
@@ -81,6 +81,10 @@ class Evolver:
         self._store: Store | None = None
         self._kept_fields: Fields | None = None
         self._kept_schema: pa.Schema | None = None
+        if isinstance(frame, (str, os.PathLike)):
+            if state is not None:
+                raise UsageError(f"{os.fspath(frame)} names a state to go on from, and so does {os.fspath(state)}")
+            frame, state = None, frame
         if frame is None:
             if state is None:
                 raise UsageError("an evolver needs a frame to begin with, or a state to go on from")

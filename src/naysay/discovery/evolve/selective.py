@@ -18,6 +18,7 @@ from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.counted import Arrays, summed
 from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
+from naysay.discovery.evolve.cuda import device_for
 from naysay.discovery.evolve.delta import NOBODY, Seen, evidence_of
 from naysay.discovery.evolve.fields import converted
 from naysay.discovery.evolve.known import Known, Open, agreeing, both_ways
@@ -105,7 +106,7 @@ class Selective:
         before = self._laid_out(layout)
         same = vertices_of(self._relation.space, shape) == before.vertices
         n_after = batch.stay.n_rows + batch.fresh.n_rows
-        if not same or batch.n_pairs > max(_MIN_PAIRS, _RESTART_ROWS * n_after):
+        if not same or self._is_dear(batch.n_pairs, n_after, layout):
             seed = replace(before, open=before.open.without_rows(batch.gone.serials)) if same else None
             rows = batch.after()
             known = self._begin(rows, shape, seed)
@@ -113,6 +114,12 @@ class Selective:
         gone, came = evidence_of(batch, layout, self._n_threads, self._device)
         known, fresh = self._advanced(replace(before, shape=shape), batch, gone, came)
         return SelectiveStep(self._shown(known), self.known, known, came.take(np.flatnonzero(fresh)))
+
+    def _is_dear(self, n_pairs: int, n_after: int, layout: Layout) -> bool:
+        """Whether rules from scratch cost less than so many pairs. A GPU compares them in no time."""
+        if n_pairs <= max(_MIN_PAIRS, _RESTART_ROWS * n_after):
+            return False
+        return device_for(self._device, n_pairs, layout, self._n_threads) is not Device.CUDA
 
     def _find(self, known: Known, rows: Sides, covers: UInt64Array) -> Broken:
         """For each cover a pair of rows that breaks its rule, by way of the verifier."""
