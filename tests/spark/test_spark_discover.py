@@ -77,6 +77,16 @@ def test_by_name_and_with_limits(spark: Any) -> None:
         naysay.discover(data, columns=["nope"])
 
 
+def test_time_that_is_up_stops_the_tasks(spark: Any) -> None:
+    table = random_table(random.Random(5), 60)
+    late = discover(to_spark(spark, table), timeout=1e-9)
+    assert late.partial
+    assert late.reason == "time limit"
+    assert len(late.all) == 0
+    # Nothing of it lingers in the session.
+    assert not naysay.discover(to_spark(spark, table), max_predicates=2).partial
+
+
 def test_tables_with_little_in_them(spark: Any) -> None:
     nothing = spark.createDataFrame([], "a int, b string")
     assert len(naysay.discover(nothing).all) == 0

@@ -9,6 +9,7 @@ n * (n - 1) ordered pairs, which is asserted.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ from naysay.discovery.result import Discovery
 from naysay.discovery.run import check_method, concluded
 from naysay.discovery.space import Scope, Space, scope_of
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock, Progress
+from naysay.discovery.work import Clock, Progress, run_all
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_discover_tasks import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.engines.spark_errors import errors_of_tasks
@@ -151,7 +152,9 @@ def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile,
     if profile.n_rows < 2:
         return empty_answer(problem, partial=False)
     with clock.phase("evidence"):
-        half = _half(rows, fields, profile, blocks)
+        half = _half(rows, fields, profile, blocks, clock)
+        if half is None:
+            return empty_answer(problem, partial=True)
         evidence = merged([half, Evidence(mirrored(half.codes, layout), half.counts)], layout)
     if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
         raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
@@ -161,17 +164,40 @@ def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile,
     return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
 
 
-def _half(rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks) -> Evidence:
-    """The evidence of all unordered pairs of rows, from tasks."""
+def _half(rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks, clock: Clock) -> Evidence | None:
+    """The evidence of all unordered pairs of rows, from tasks; None where the clock stopped them."""
     n_words = fields.layout.n_words
     words = [word(number) for number in range(n_words)]
     schema = ", ".join([*(f"{name} int" for name in words), f"{COUNT} bigint"])
     n_blocks = blocks.count(profile.n_distinct)
     counted = _dealt(rows, n_blocks).mapInArrow(evidence_of_blocks(fields, n_blocks), schema)
-    found = counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)).toArrow()
+    found = _collected(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), clock)
+    if found is None:
+        return None
     codes = np.stack([found.column(name).to_numpy() for name in words], axis=1).astype(np.int32)
     counts = found.column(COUNT).to_numpy().astype(np.int64)
     return Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
+
+
+def _collected(data: DataFrame, clock: Clock) -> pa.Table | None:
+    """The rows of a DataFrame; None where the clock stopped first, which also stops the work on them."""
+    session = data.sparkSession
+    tag = f"naysay-{uuid.uuid4()}"
+
+    def work() -> pa.Table | None:
+        # Tags belong to the thread that sets them: the session's other work goes on.
+        session.addTag(tag)
+        try:
+            return data.toArrow()
+        except Exception:
+            if clock.stopped():
+                return None
+            raise
+        finally:
+            session.removeTag(tag)
+
+    found = run_all([work], 1, clock, on_stop=lambda: session.interruptTag(tag))
+    return found[0] if found else None
 
 
 def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
