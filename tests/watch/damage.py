@@ -1,6 +1,6 @@
 """Damage to files of a store, and what a watch says to it.
 
-    python damage.py FOLDER SEED N      for each damage prints its verdict; each is judged in a forked process
+Each damage is judged in a forked process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -133,30 +132,26 @@ def forked(path: Path, expected: tuple[Any, ...]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def run(folder: Path, seed: int, n_damages: int) -> tuple[Counter[str], list[str]]:
-    """Damage stores so many times; gives the verdicts, and each damage that was answered wrongly."""
-    stores = make_stores(folder)
-    work = folder / "work"
-    verdicts: Counter[str] = Counter()
-    wrong = []
-    expected = {}
-    for name, home in stores.items():
-        shutil.copytree(home, work)
-        expected[name] = answers(work / "state.duckdb")
-        shutil.rmtree(work)
-    rng = random.Random(seed)
-    for number in range(n_damages):
-        name = rng.choice(sorted(stores))
-        shutil.copytree(stores[name], work)
-        how = damage(rng, work, sorted(folder.glob(f"{name} older *")))
-        ended = forked(work / "state.duckdb", expected[name])
-        verdicts[{SAME: "same", DETECTED: "detected"}.get(ended, f"wrong ({ended})")] += 1
-        if ended not in (SAME, DETECTED):
-            wrong.append(f"damage {number} of seed {seed}, {name}: {how}: ended with {ended}")
-        shutil.rmtree(work)
-    return verdicts, wrong
+class Gallery:
+    """Stores to damage, each time from the same state, and what a watch on them answers while they are whole."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.stores = make_stores(folder)
+        self.expected = {}
+        for name, home in self.stores.items():
+            shutil.copytree(home, self.work)
+            self.expected[name] = answers(self.work / "state.duckdb")
+            shutil.rmtree(self.work)
 
-if __name__ == "__main__":
-    found, faults = run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-    sys.stdout.write("\n".join([str(dict(found)), *faults, ""]))
+    def judged(self, seed: int) -> tuple[str, str]:
+        """Damage a store; gives the verdict, and what was done."""
+        rng = random.Random(seed)
+        name = rng.choice(sorted(self.stores))
+        shutil.copytree(self.stores[name], self.work)
+        how = damage(rng, self.work, sorted(self.folder.glob(f"{name} older *")))
+        ended = forked(self.work / "state.duckdb", self.expected[name])
+        shutil.rmtree(self.work)
+        verdict = {SAME: "same", DETECTED: "detected"}.get(ended, f"wrong ({ended})")
+        return verdict, f"damage of seed {seed}, {name}: {how}: ended with {ended}"

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from naysay.engines.local_follow import Follower
 from naysay.watch import Watch, store
+from naysay.watch.changes import split_ops
 from naysay.watch.feed import FeedOptions, open_feed
 from naysay.watch.naming import named
 
@@ -69,14 +70,17 @@ def rows(rng: random.Random, keys: list[int]) -> pa.Table:
 
 
 def feed(job: dict[str, Any]) -> None:
+    """Do a job, as far as it is not done yet."""
+    store._MIN_LOG_EVENTS = job["log_events"]
+    folder = Path(job["folder"])
+    {"apply": apply, "follow": follow, "parts": apply_in_parts}[job["kind"]](folder, job)
+
+
+def apply(folder: Path, job: dict[str, Any]) -> None:
     """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
-    if "follow" in job:
-        follow(job)
-        return
-    store._MIN_LOG_BYTES, store._MIN_LOG_EVENTS = job.get("log_bytes", 1 << 24), job.get("log_events", 4096)
-    acknowledged = Path(job["acknowledged"])
+    acknowledged = folder / "acknowledged"
     n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
-    watch = Watch(RULES, "id", store=job["store"])
+    watch = Watch(RULES, "id", store=folder / "state.duckdb")
     for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
         # The one after the last acknowledged may or may not have arrived: its id decides.
         if number < n_known and number % 7:
@@ -89,15 +93,26 @@ def feed(job: dict[str, Any]) -> None:
     watch.close()
 
 
-def follow(job: dict[str, Any]) -> None:
+def follow(folder: Path, job: dict[str, Any]) -> None:
     """Drain a folder of change files as the command line does."""
-    store._MIN_LOG_EVENTS = job["log_events"]
-    state = Path(job["state"])
+    state = folder / "state"
     feed, _ = open_feed(state, named(RULES), ["id"], FeedOptions())
     with feed:
-        for _ in Follower(Path(job["follow"]), feed, state).drain():
+        for _ in Follower(folder / "changes", feed, state).drain():
             pass
         feed.write_standing()
+
+
+def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
+    """Apply all batches to a watch in parts, its stages run in this process."""
+    from inline_parts import open_inline
+    from outputs import change_table
+
+    parts = open_inline(folder / "state", 2, RULES)
+    for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
+        if not parts.knows(str(number)):
+            parts.apply(str(number), split_ops(str(number), change_table(batch)))
+    parts.write_standing()
 
 
 def main() -> None:

@@ -1,11 +1,8 @@
-"""`naysay watch --engine local`: change files of every format, what is set aside, and kills around each write."""
+"""`naysay watch --engine local`: change files of every format, and what is set aside; kills are in test_kill."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from feeder import RULES, batches
-from test_kill import Nursery, nursery, sorted_rows, violations  # noqa: F401
+from outputs import asides, events
 
 from naysay.engines.local_follow import Follower
 from naysay.errors import StateError, UsageError
@@ -23,7 +19,6 @@ from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
 from naysay.watch.naming import named
 
-N_KILLS = 20 * max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 ROWS = pa.table({"op": ["insert", "c", "r"], "id": [1, 2, 3], "zip": [9, 9, 8], "city": ["Ulm", "Bonn", "Kiel"]})
 RULE = "zip: zip -> city"
 
@@ -35,29 +30,6 @@ def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, An
         list(Follower(source, feed, state).drain())
         feed.write_standing()
         return dict(feed.counts), asides(state)
-
-
-def asides(state: Path) -> list[dict[str, Any]]:
-    paths = sorted((state / "output" / "aside").glob("*.jsonl"))
-    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-
-
-def events(state: Path) -> set[tuple[Any, ...]]:
-    """The violations that the events of a folder add up to; each is added before it is removed."""
-    found: set[tuple[Any, ...]] = set()
-    manifest = (state / "output" / "manifest.jsonl").read_text().splitlines()
-    entries = [json.loads(line.split(" ", 1)[1]) for line in manifest]
-    names = [name for entry in entries for name in entry["files"] if name.startswith("events/")]
-    assert len(set(names)) == len(names)
-    for name in sorted(names):
-        for row in pa.parquet.read_table(state / "output" / name).to_pylist():
-            violation = (row["rule"], row["left"], row["right"])
-            if row["event"] == "added":
-                assert violation not in found
-                found.add(violation)
-            else:
-                found.remove(violation)
-    return found
 
 
 @pytest.fixture
@@ -121,6 +93,42 @@ def test_bad_changes_are_set_aside_with_their_reason(source: Path, tmp_path: Pat
     assert "5.parquet: the file cannot be read" in aside[12]["reason"]
     assert "column 'zip' has type string" in aside[13]["reason"]
     assert "column 'city' is missing" in aside[14]["reason"]
+
+
+def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) -> None:
+    (source / "1.csv").write_text("op;id;zip;city;big\ninsert;1;02139;Ulm;7\ni;2;02139;Bonn;12345678901234567890123\n")
+    (source / "2.csv").write_text('op,id,zip,city,big\ninsert,3,2139,"",5\ninsert,007,1,x,1\ni,4,10115,Rom,0x1F\n')
+    counts, aside = follow(source, tmp_path / "state")
+    assert counts == {"zip": 2}
+    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+        rows = watch.rows()
+        assert rows is not None
+        assert rows["zip"].to_pylist() == ["02139", "02139", "2139"]
+        assert rows["city"].to_pylist() == ["Ulm", "Bonn", ""]
+        assert rows["big"].to_pylist() == [7, 12345678901234567890123, 5]
+    assert [(bad["row"], bad["reason"]) for bad in aside] == [
+        (2, "'007' in column 'id' is no int64"), (3, "'0x1F' in column 'big' is no decimal128(38, 0)")
+    ]  # fmt: skip
+
+
+def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
+    (source / "1.jsonl").write_text(
+        'nothing\n{"op": "i", "id": 1, "zip": "02139", "city": "2024-01-31", "ok": true}\n'
+    )
+    lines = ['"id": 2, "zip": 2139', '"id": "3", "zip": "a"', '"id": true', '"id": 4, "ok": 1', '"id": 5.5', '"id": 6']
+    (source / "2.jsonl").write_text("".join(f'{{"op": "i", {line}}}\n' for line in lines))
+    _, aside = follow(source, tmp_path / "state")
+    assert [(bad["row"], bad["reason"]) for bad in aside] == [
+        (1, "no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (1, "2139 in column 'zip' is no string"), (2, "'3' in column 'id' is no int64"),
+        (3, "True in column 'id' is no int64"), (4, "1 in column 'ok' is no bool"),
+        (5, "'5.5' in column 'id' is no int64"),
+    ]  # fmt: skip
+    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+        rows = watch.rows()
+        assert rows is not None
+        assert rows["id"].to_pylist() == [1, 6]
+        assert rows["city"].to_pylist() == ["2024-01-31", None]
 
 
 def test_changes_of_one_key_in_one_file_come_to_their_sum(source: Path, tmp_path: Path) -> None:
@@ -189,62 +197,6 @@ def test_a_damaged_output_is_named(source: Path, tmp_path: Path) -> None:
 def test_the_source_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         follow(tmp_path / "missing", tmp_path / "state")
-
-
-def write_changes(folder: Path, seed: int, n_batches: int) -> None:
-    folder.mkdir()
-    for number, batch in enumerate(batches(seed, n_batches)):
-        parts = [batch["inserts"].append_column("op", pa.array(["insert"] * len(batch["inserts"]), pa.string()))]
-        parts.append(batch["updates"].append_column("op", pa.array(["update"] * len(batch["updates"]), pa.string())))
-        gone = pa.table({name: pa.nulls(len(batch["deletes"]), type_) for name, type_ in
-                         zip(parts[0].column_names, parts[0].schema.types, strict=True)})  # fmt: skip
-        gone = gone.set_column(0, "id", pa.array(batch["deletes"], pa.int64()))
-        parts.append(gone.set_column(gone.num_columns - 1, "op", pa.array(["d"] * len(gone), pa.string())))
-        pa.parquet.write_table(pa.concat_tables(parts), folder / f"{number:05}.parquet")
-
-
-def check_folder(folder: Path, seed: int, n_batches: int) -> None:
-    expected = Watch(RULES, "id")
-    for batch in batches(seed, n_batches):
-        expected.apply(**batch)
-    assert events(folder / "state") == violations(expected)
-    (standing,) = (folder / "state" / "output" / "standing").glob("*.parquet")
-    assert {tuple(row.values()) for row in pa.parquet.read_table(standing).to_pylist()} == violations(expected)
-    with Watch(store=folder / "state" / "state.duckdb") as watch:
-        assert sorted_rows(watch.rows()) == sorted_rows(expected.rows())
-
-
-def folder_job(folder: Path) -> dict[str, Any]:
-    return {"follow": str(folder / "changes"), "state": str(folder / "state"), "log_events": 4}
-
-
-def test_random_kills_of_a_follower(nursery: Nursery, tmp_path: Path) -> None:  # noqa: F811
-    rng = random.Random(N_KILLS)
-    n_killed = case = 0
-    while n_killed < N_KILLS:
-        folder = tmp_path / str(case)
-        folder.mkdir()
-        write_changes(folder / "changes", case, 15)
-        ended = None
-        while ended != 0:
-            kill_after = rng.random() * 0.5 if n_killed < N_KILLS else None
-            ended = nursery.run(folder_job(folder), kill_after=kill_after)
-            assert ended in (0, -signal.SIGKILL)
-            n_killed += ended == -signal.SIGKILL
-        check_folder(folder, case, 15)
-        case += 1
-
-
-@pytest.mark.parametrize(
-    "point", ["create.committed", "batch.begin", "batch.committed", "snapshot.committed", "output.events",
-              "output.manifest", "output.standing"]
-)  # fmt: skip
-def test_kills_of_a_follower_at_named_points(nursery: Nursery, tmp_path: Path, point: str) -> None:  # noqa: F811
-    turn = 1 if point in ("create.committed", "output.standing") else 2
-    write_changes(tmp_path / "changes", 1, 12)
-    assert nursery.run(folder_job(tmp_path), crash_at=f"{point}:{turn}") == -signal.SIGKILL
-    assert nursery.run(folder_job(tmp_path)) == 0
-    check_folder(tmp_path, 1, 12)
 
 
 def test_the_command_line(source: Path, tmp_path: Path) -> None:

@@ -177,6 +177,8 @@ def open_feed(
     """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
     store = folder / "state.duckdb"
     is_new = not store.exists()
+    if (folder / "parts").exists():
+        raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
     if is_new and rules is None:
         raise UsageError(f"{folder}: there is no state here yet; give the rules to watch")
     folder.mkdir(parents=True, exist_ok=True)

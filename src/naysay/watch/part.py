@@ -8,8 +8,9 @@ a batch that is sent again finds what it did the first time.
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import StateError
-from naysay.rule.model import Rule
 from naysay.watch.change import Change
 from naysay.watch.changes import Aside, ChangeRows
 from naysay.watch.fold import fold
@@ -26,10 +26,12 @@ from naysay.watch.manifest import Described, described, write_bytes, write_table
 from naysay.watch.output import events_table, standing_table, stored_batch
 from naysay.watch.partition import Group, Piece, routed
 from naysay.watch.serial import DIGEST_BYTES, digest_of
+from naysay.watch.store import StoreBusy
 from naysay.watch.watch import Watch
 
 # So many parts stay warm in a process.
 _MOST_WARM = 16
+_PATIENCE_SECONDS = 60.0
 _warm: OrderedDict[str, Watch] = OrderedDict()
 Answer = dict[str, Any]
 
@@ -68,9 +70,7 @@ def part_watch(plan: PartPlan, group: Group, part: int) -> Iterator[Watch]:
     """The watch of a part, made where there is none yet."""
     folder = plan.folder(group.name, part)
     folder.mkdir(parents=True, exist_ok=True)
-    watch = _warm.pop(str(folder), None)
-    if watch is None or not watch.resume():
-        watch = _made(plan, group.rules, folder / "state.duckdb")
+    watch = _patiently(lambda: _opened(plan, group, folder))
     try:
         yield watch
     except BaseException:
@@ -83,10 +83,25 @@ def part_watch(plan: PartPlan, group: Group, part: int) -> Iterator[Watch]:
         _warm.popitem(last=False)
 
 
-def _made(plan: PartPlan, rules: Mapping[str, Rule], store: Path) -> Watch:
-    return Watch(
-        list(rules.values()), plan.key, store=store, nulls=plan.nulls, counting=plan.counting, index=plan.index
-    )
+def _opened(plan: PartPlan, group: Group, folder: Path) -> Watch:
+    watch = _warm.pop(str(folder), None)
+    if watch is not None and watch.resume():
+        return watch
+    rules = list(group.rules.values())
+    store = folder / "state.duckdb"
+    return Watch(rules, plan.key, store=store, nulls=plan.nulls, counting=plan.counting, index=plan.index)
+
+
+def _patiently(make: Callable[[], Watch]) -> Watch:
+    """A task that outlived its driver may still hold the store: it ends by itself."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return make()
+        except StoreBusy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def exists(plan: PartPlan, group: Group, part: int) -> bool:
@@ -144,9 +159,10 @@ def write_part_standing(plan: PartPlan, group: Group, part: int, seq: int) -> De
     """Write what stands in a part."""
     with part_watch(plan, group, part) as watch:
         table = standing_table(watch.standing(), counting=plan.counting)
-    if table.num_rows == 0:
-        return {}
-    return write_table(table, plan.output / "standing" / f"{seq:010}-{group.name}-{part:05}.parquet", plan.output)
+        if table.num_rows == 0:
+            return {}
+        path = plan.output / "standing" / f"{seq:010}-{group.name}-{part:05}.parquet"
+        return write_table(table, path, plan.output)
 
 
 def _events_path(plan: PartPlan, group: Group, part: int, task: Task) -> Path:

@@ -40,6 +40,10 @@ _SETTINGS: dict[str, Any] = {
 Parts = Mapping[str, bytes]
 
 
+class StoreBusy(UsageError):
+    """Another process has the store open."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened, with what came with it; a snapshot stands for everything before."""
@@ -209,7 +213,7 @@ class Store:
         except duckdb.Error as error:
             text = _first_line(error)
             if "lock" in text.lower() and "conflicting" in text.lower():
-                raise UsageError(f"{self.path}: another process has this store open; close it there first") from error
+                raise StoreBusy(f"{self.path}: another process has this store open; close it there first") from error
             raise self._damaged(text) from error
         except (RuntimeError, ValueError, MemoryError, UnicodeError) as error:
             raise self._damaged(_first_line(error)) from error

@@ -1,0 +1,20 @@
+"""A watch killed at every named point around its durable writes, at the first, second and later passings."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from killing import kill_at_point
+
+from naysay.watch.crash import POINTS
+from soak.kills import nursery
+from soak.row import Outcome
+
+
+def trial(seed: int) -> Outcome:
+    """All points one after the other, and again with the next turn."""
+    turn, place = divmod(seed, len(POINTS))
+    with tempfile.TemporaryDirectory() as folder:
+        killed = kill_at_point(nursery(), Path(folder), seed, POINTS[place], turn % 10 + 1)
+    return Outcome(notes=("killed there" if killed else "never passed so often",))

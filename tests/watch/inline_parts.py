@@ -1,0 +1,52 @@
+"""A watch in parts whose stages run in this process, in place of Spark's tasks; it can be made to break off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from naysay.engines import stream_parts, stream_tasks
+from naysay.engines.stream import StreamOptions
+from naysay.watch import part
+from naysay.watch.feed import FeedOptions
+from naysay.watch.naming import named
+
+Record = tuple[int, str, bytes]
+
+
+class Broken(Exception):
+    """The process is gone, as far as the test is concerned."""
+
+
+class Inline(stream_parts.Parts):
+    """Stages run one after the other, place by place; `fuse` is how many may pass until it breaks off."""
+
+    fuse = -1
+
+    def _run(self, records: Any, *stages: Any) -> list[Any]:
+        for stage in stages:
+            records = list(self._stage(stage, records))
+        return [stream_tasks.json.loads(content) for _, _, content in records]
+
+    def _stage(self, stage: Any, records: list[Record]) -> Iterator[Record]:
+        for place in sorted({place for place, _, _ in records}):
+            mine = [record for record in records if record[0] == place]
+            yield from stream_tasks._records(stage(iter([stream_tasks._batch(mine)])))
+            self._burn()
+
+    def _burn(self) -> None:
+        if Inline.fuse == 0:
+            Inline.fuse = -1
+            # Another process would know nothing of this one's warm parts.
+            part._warm.clear()
+            raise Broken
+        Inline.fuse -= Inline.fuse > 0
+
+
+def open_inline(state: Path, n_parts: int, rules: Any, **options: Any) -> stream_parts.Parts:
+    given = None if rules is None else named(rules)
+    stream = StreamOptions(state, partitions=n_parts)
+    with mock.patch.object(stream_parts, "Parts", Inline):
+        return stream_parts.open_parts(None, given, ("id",), stream, FeedOptions(**options))

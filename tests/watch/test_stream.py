@@ -1,0 +1,175 @@
+"""`naysay.watch_stream` and `naysay watch` on Spark: the same answers as brute force, also through kills.
+
+CI kills 10 times; scripts/soak stream-kills kills more.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from feeder import RULES, batches
+from outputs import asides, brute_force, events, rows_after, standing, write_changes
+from streamer import COLUMNS, MODES, QUICK_JAVA, check_kills
+
+import naysay
+from naysay.errors import StateError, TableError, UsageError
+from naysay.watch.naming import named
+
+pytestmark = pytest.mark.spark
+if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    pytest.skip("Spark needs pyspark and Java", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+    with session_for("local[2]", settings={**STREAM_SETTINGS, "spark.driver.memory": "1g"}) as session:
+        yield session
+
+
+def write_parquet(folder: Path, made: list[dict[str, Any]]) -> None:
+    write_changes(folder, made, formats=("parquet",))
+
+
+def changes_of(spark: Any, source: Path, n_files: int = 2) -> Any:
+    return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", n_files).parquet(str(source))
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
+    source, state = tmp_path / "changes", tmp_path / "state"
+    made = batches(5, 9)
+    write_parquet(source, made[:4])
+    steps: list[Any] = []
+    for n_batches in (4, 9, 9):
+        write_parquet(source, made[:n_batches])
+        rules = RULES if n_batches == 4 else None
+        with naysay.watch_stream(
+            changes_of(spark, source), rules, "id", state=state, once=True, order="at", partitions=partitions,
+            on_step=steps.append,
+        ) as stream:
+            assert stream.wait()
+        rows = rows_after(made[:n_batches])
+        expected = brute_force(named(RULES), rows)
+        assert (stream.body.n_rows, sum(stream.body.counts.values())) == (len(rows), len(expected))
+        assert standing(state) == events(state) == expected
+    assert len(steps) == 5
+    assert steps[0].sentences
+    assert asides(state) == []
+    # The checkpoint is part of the state: batches are known by its numbers.
+    shutil.rmtree(state / "checkpoint")
+    with pytest.raises(StateError, match="the checkpoint of this stream is missing"):
+        naysay.watch_stream(changes_of(spark, source), None, "id", state=state, once=True, partitions=partitions)
+    with pytest.raises(UsageError, match="this state is in parts" if partitions else "this state is in one process"):
+        naysay.watch_stream(
+            changes_of(spark, source), RULES, "id", state=state, once=True, partitions=1 - min(partitions, 1)
+        )
+
+
+def test_what_cannot_be_streamed(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs a streaming DataFrame"):
+        naysay.watch_stream(spark.range(3), RULES, "id", state=tmp_path)
+    rate = spark.readStream.format("rate").load()
+    with pytest.raises(TableError, match="the stream has no column 'op'"):
+        naysay.watch_stream(rate, RULES, "value", state=tmp_path)
+    with pytest.raises(UsageError, match="give the rules"):
+        naysay.watch_stream(rate.selectExpr("*", "'i' op"), None, "value", state=tmp_path)
+
+
+def test_changes_of_a_batch_in_order(spark: Any, tmp_path: Path) -> None:
+    source = tmp_path / "changes"
+    source.mkdir()
+    rows = {"op": ["d", "u", "i", "i"], "id": [1, 1, 1, 2], "a": [None, 5, 1, 1], "at": [3, 2, 1, 4]}
+    pa.parquet.write_table(pa.table(rows), source / "1.parquet")
+    frame = spark.readStream.schema("op STRING, id LONG, a LONG, at LONG").parquet(str(source))
+    state = tmp_path / "state"
+    with naysay.watch_stream(frame, "key(a)", "id", state=state, once=True, order="at") as stream:
+        stream.wait()
+    assert (stream.body.n_rows, asides(state)) == (1, [])
+
+
+def test_a_stream_that_goes_on(spark: Any, tmp_path: Path) -> None:
+    source, state = tmp_path / "changes", tmp_path / "state"
+    made = batches(6, 6)
+    write_parquet(source, made[:2])
+    steps: list[Any] = []
+    stream = naysay.watch_stream(changes_of(spark, source, 1), RULES, "id", state=state, on_step=steps.append)
+    for n_batches in (2, 6):
+        write_parquet(source, made[:n_batches])
+        while len(steps) < n_batches:
+            assert not stream.wait(0.1)
+    stream.stop()
+    assert stream.wait()
+    stream.close()
+    assert standing(state) == brute_force(named(RULES), rows_after(made))
+
+
+def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from naysay.watch import forest
+
+    source, state = tmp_path / "changes", tmp_path / "state"
+    write_parquet(source, batches(6, 2))
+
+    def start() -> Any:
+        return naysay.watch_stream(changes_of(spark, source), RULES, "id", state=state, once=True, order="at")
+
+    monkeypatch.setattr(forest, "MAX_PAIRS", 1)
+    with start() as stream, pytest.raises(naysay.ResourceError, match="more than 1 violations"):
+        stream.wait()
+    monkeypatch.undo()
+    with start() as stream:
+        assert stream.wait()
+    assert standing(state) == brute_force(named(RULES), rows_after(batches(6, 2)))
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
+    """The session that is active is used."""
+    from naysay.cli import cli
+
+    source, state = tmp_path / "changes", tmp_path / "state"
+    source.mkdir()
+    (source / "1.csv").write_text("op,id,zip,city\ninsert,1,02139,Ulm\nc,2,02139,Bonn\ninsert,3,10115,Kiel\n")
+    (source / "2.csv").write_text("op,id,zip,city\nu,2,02139,Ulm\ninsert,1,1,Dup\ndelete,9,,\n")
+    (source / "3.jsonl").write_text('{"op": "c", "id": 7, "zip": "02139", "city": "Rom"}\n')
+    (source / "4.parquet").write_bytes(b"PAR1 and then nothing")
+    (source / "5.csv").write_text("id,zip\n1,2\n")
+    command = ["watch", str(source), "--key", "id", "--state", str(state), "--once", "--partitions", str(partitions)]
+    done = CliRunner().invoke(cli, [*command, "--rule", "city: zip -> city"], standalone_mode=False)
+    assert done.return_value == 1, done.output
+    assert standing(state) == {("city", 1, 7), ("city", 7, 1), ("city", 2, 7), ("city", 7, 2)}
+    found = sorted((bad["file"], bad["row"] or 0) for bad in asides(state))
+    assert found == [("2.csv", 2), ("2.csv", 3), ("4.parquet", 0), ("5.csv", 0)]
+    if not partitions:
+        assert "both have zip '02139', but city is 'Ulm' in one and 'Bonn' in the other" in done.output
+    (source / "6.csv").write_text("op,id\ndelete,7\n")
+    done = CliRunner().invoke(cli, command, standalone_mode=False)
+    assert done.return_value == 0, done.output
+    assert (standing(state), events(state)) == (set(), set())
+    if not partitions:
+        # The local engine goes on where Spark stopped, and Spark without its checkpoint, too.
+        (source / "7.csv").write_text("op,id,zip,city\nc,8,02139,Rom\n")
+        done = CliRunner().invoke(cli, [*command, "--engine", "local"], standalone_mode=False)
+        shutil.rmtree(state / "checkpoint")
+        (source / "8.csv").write_text("op,id,zip,city\nd,8,,\n")
+        done = CliRunner().invoke(cli, command, standalone_mode=False)
+        assert done.return_value == 0, done.output
+        assert events(state) == set()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_kills(tmp_path: Path, mode: str) -> None:
+    rng = random.Random(MODES.index(mode))
+    check_kills(tmp_path, rng, mode, {"folder": 4, "frame": 3, "parts": 3}[mode])
