@@ -197,7 +197,7 @@ def naive(session: SparkSession, data: DataFrame, rule: Any, limit: float) -> fl
     for predicate in rule.predicates:
         columns = [F.col(f"{side.row.value}_{side.name}") for side in predicate.columns]
         condition &= predicate.op.compare(*columns)
-    timer = threading.Timer(limit, session.interruptAll)
+    timer = threading.Timer(limit, session.sparkContext.cancelAllJobs)
     timer.start()
     try:
         return stopwatch(lambda: left.join(right, condition).count())[0]

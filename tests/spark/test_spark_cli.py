@@ -189,17 +189,21 @@ def test_without_java_or_a_master(work: Path, monkeypatch: pytest.MonkeyPatch) -
             assert f"no Spark answers at {master}" in done.stderr
 
 
-def test_rows_of_parquet_files_have_numbers(spark: Any, work: Path) -> None:
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_rows_of_files_have_numbers(spark: Any, work: Path, name: str) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.csv
+    import pyarrow.parquet
 
-    pq.write_table(pa.table({"a": [1, 2, 3, 1], "b": [1, 1, 1, 2]}), work / "t.parquet")
-    done = run("check", "t.parquet", "--rule", "a -> b", "--format", "json")
-    local = run("check", "t.parquet", "--rule", "a -> b", "--format", "json", "--engine", "local")
+    table = pa.table({"a": [1, 2, 3, 1], "b": [1, 1, 1, 2]})
+    pyarrow.parquet.write_table(table, work / "t.parquet")
+    pyarrow.csv.write_csv(table, work / "t.csv")
+    done = run("check", name, "--rule", "a -> b", "--format", "json")
+    local = run("check", name, "--rule", "a -> b", "--format", "json", "--engine", "local")
     (rule,), (other,) = json.loads(done.stdout)["rules"], json.loads(local.stdout)["rules"]
     assert [pair["left"]["row"] for pair in rule["sample"]] == [pair["left"]["row"] for pair in other["sample"]] == [0]
-    assert rule["sample"][0]["right"]["file"].endswith("t.parquet")
-    page = run("check", "t.parquet", "--rule", "a -> b", "--report", "page.html")
+    assert rule["sample"][0]["right"]["file"].endswith(name)
+    page = run("check", name, "--rule", "a -> b", "--report", "page.html")
     assert page.exit_code == 1, page.output
     text = (work / "page.html").read_text(encoding="utf-8")
     assert "Where the rows in conflict lie" in text

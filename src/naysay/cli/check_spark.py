@@ -35,6 +35,7 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
             format=request.input_format,
             encoding=request.encoding,
             delimiter=request.delimiter,
+            numbered=True,
         )
         with plain_errors(request.input):
             return _checked(request, waiting, data, where)

@@ -11,6 +11,7 @@ import codecs
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from pyspark.sql import types as T
 
 from naysay.engines.local_csv import codecs_name
 from naysay.engines.local_files import read_table
-from naysay.engines.spark_frame import spark_type
+from naysay.engines.spark_frame import FILE_ROW, spark_type
 from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_session import plain_errors
 from naysay.errors import TableError, UsageError
@@ -43,11 +44,12 @@ _CORRUPT = "naysay_malformed_row"
 
 def read(
     session: SparkSession, source: str, *, format: str | None = None, encoding: str | None = None,
-    delimiter: str | None = None,
+    delimiter: str | None = None, numbered: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name.
 
-    Rows of Parquet files carry the file that they are from and their number in it, by which a `Frame` knows them.
+    Where `numbered`, rows of Parquet files and of small CSV files carry the file that they are from and their number in
+    it, by which a `Frame` knows them.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
@@ -56,12 +58,15 @@ def read(
         if chosen == "table":
             return session.table(source)
         if chosen == "csv":
+            if _is_small(source):
+                table = read_table(source, format="csv", encoding=encoding, delimiter=delimiter)
+                return _from_arrow(session, table, source if numbered else None)
             return _read_csv(session, source, encoding, delimiter)
         if chosen == "json":
             reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
             return reader.json(source)
         rows = session.read.format(chosen).load(source)
-        return with_file_rows(rows) if chosen == "parquet" else rows
+        return with_file_rows(rows) if numbered and chosen == "parquet" else rows
 
 
 def _format_of(session: SparkSession, source: str) -> str:
@@ -94,8 +99,6 @@ def _uncompressed(name: str) -> str:
 
 
 def _read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
-    if _is_small(source):
-        return _from_arrow(session, read_table(source, format="csv", encoding=encoding, delimiter=delimiter))
     charset = _charset(source, encoding)
     options: dict[str, Any] = {
         "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset,
@@ -122,20 +125,32 @@ def _read_csv(session: SparkSession, source: str, encoding: str | None, delimite
     return rows.select(*columns).toDF(*names)
 
 
-def _from_arrow(session: SparkSession, table: pa.Table) -> DataFrame:
-    """A table of ours as a DataFrame, its types kept; but for the time of day, for which Spark's type is off."""
-    fields, columns = [], []
-    for place, column in enumerate(table.columns):
-        if pa.types.is_time(column.type):
-            column = column.cast(pa.string())
-        elif pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", column.type.tz))
-        elif pa.types.is_large_string(column.type):
-            column = column.cast(pa.string())
-        columns.append(column)
-        fields.append(T.StructField(f"c{place}", spark_type(column.type)))
+def _from_arrow(session: SparkSession, table: pa.Table, file: str | None) -> DataFrame:
+    """A table of ours as a DataFrame, its types kept; with the file's name, numbered rows."""
+    columns = [_for_spark(column) for column in table.columns]
+    names = list(table.column_names)
+    if file is not None:
+        columns.append(pa.array(np.arange(table.num_rows)))
+        names.append(FILE_ROW[1])
+    fields = [T.StructField(f"c{place}", spark_type(column.type)) for place, column in enumerate(columns)]
     positional = pa.table(columns, names=[field.name for field in fields])
-    return session.createDataFrame(positional, schema=T.StructType(fields)).toDF(*table.column_names)
+    rows = session.createDataFrame(positional, schema=T.StructType(fields))
+    if file is None:
+        return rows.toDF(*names)
+    last = fields[-1].name
+    return rows.select(*(field.name for field in fields[:-1]), F.lit(file), last).toDF(*names[:-1], *FILE_ROW)
+
+
+def _for_spark(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of a type that Spark has: times in microseconds, or as text; its time of day is off by default."""
+    if pa.types.is_time(column.type) or pa.types.is_large_string(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(column.type):
+        try:
+            return column.cast(pa.timestamp("us", column.type.tz))
+        except pa.ArrowInvalid:
+            return column.cast(pa.string())
+    return column
 
 
 def _charset(source: str, encoding: str | None) -> str:
