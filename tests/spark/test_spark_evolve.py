@@ -113,3 +113,23 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         Evolver.open(tmp_path / "state")
     with pytest.raises(StateError, match="no state"):
         SparkEvolver.open(spark, tmp_path / "nowhere")
+
+
+def test_rules_that_come_and_go_in_a_stream(spark: Any, tmp_path: Path) -> None:
+    from naysay.discovery.evolve.feed import EvolveFeed
+    from naysay.engines.stream import Stream, StreamOptions
+    from naysay.engines.stream_folder import FolderSource
+
+    source, state = tmp_path / "changes", tmp_path / "state"
+    source.mkdir()
+    (source / "0.csv").write_text("op,id,zip,city\ninsert,1,8,Ulm\ninsert,2,9,Bonn\n")
+    (source / "1.csv").write_text("op,id,zip,city\ninsert,3,9,Kiel\n")
+    steps: list[Any] = []
+    with EvolveFeed(state, ["id"], n_sentences=9) as feed:
+        options = StreamOptions(state, once=True)
+        with Stream(FolderSource(spark, str(source), state), feed, options, steps.append) as stream:
+            assert stream.wait()
+        assert feed.n_rows == 3
+    assert [step.source for step in steps] == ["0.csv", "1.csv"]
+    assert any(sentence.startswith("no longer holds: key(zip); rows 3 and 2") for sentence in steps[1].sentences)
+    assert list((state / "output" / "standing").iterdir())
