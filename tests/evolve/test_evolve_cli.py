@@ -1,0 +1,73 @@
+"""`naysay evolve`: changes from files, answers as text and JSON, exit codes for what does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from naysay.cli.group import naysay as command
+from naysay.discovery.evolve.evolver import Evolver
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    people = pa.table({"id": [1, 2, 3], "zip": ["8", "8", "9"], "city": ["Ulm", "Ulm", "Bonn"]})
+    Evolver(people, key="id", columns=["zip", "city"], state=tmp_path / "state").close()
+    return tmp_path / "state"
+
+
+def run(state: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(command, ["evolve", str(state), "--quiet", *arguments])
+
+
+def answer(state: Path, *arguments: str) -> dict[str, Any]:
+    done = run(state, "--format", "json", *arguments)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_files_in_and_rules_out(state: Path, tmp_path: Path) -> None:
+    assert answer(state) == {"rows": 3, "rules": 2, "method": "all-pairs", "repeated": False}
+    inserts = written(tmp_path, "new.csv", "city,zip,id\nUlm,9,4\n")
+    found = answer(state, "--insert", inserts, "--batch-id", "one")
+    assert (found["rows"], found["n_added"], found["n_removed"]) == (4, 0, 2)
+    by_rule = {gone["rule"]: gone for gone in found["removed"]}
+    assert by_rule["not(t.zip == s.zip and t.city != s.city)"]["pair"] == [4, 3]
+    assert answer(state, "--insert", inserts, "--batch-id", "one")["repeated"]
+    updates = written(tmp_path, "changed.jsonl", '{"id": 4, "zip": "8", "city": "Ulm"}\n')
+    assert answer(state, "--update", updates)["n_added"] == 2
+    deletes = written(tmp_path, "gone.csv", "id,why\n4,moved\n")
+    assert answer(state, "--delete", deletes)["rows"] == 3
+
+
+def test_what_does_not_fit_ends_with_its_code_and_changes_nothing(state: Path, tmp_path: Path) -> None:
+    bad = {
+        "missing": ("--insert", "id,zip\n4,9\n"),
+        "new": ("--insert", "id,zip,city,street\n4,9,Bonn,Markt\n"),
+        "already": ("--insert", "id,zip,city\n1,9,Bonn\n"),
+        "no row with the key 7": ("--delete", "id\n7\n"),
+        "no row with the key 8": ("--update", "id,zip,city\n8,9,Bonn\n"),
+    }
+    for number, (words, (option, text)) in enumerate(bad.items()):
+        done = run(state, option, written(tmp_path, f"{number}.csv", text))
+        assert (done.exit_code, words in done.stderr) == (2, True), done.output
+    assert answer(state)["rows"] == 3
+    assert run(tmp_path / "nowhere").exit_code == 3
+    assert run(state, "--device", "tpu").exit_code == 2
+    path = state / "evolve.duckdb"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+    path.write_bytes(bytes(data))
+    assert run(state).exit_code == 3
