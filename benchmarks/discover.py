@@ -93,12 +93,13 @@ def read(path: Path) -> pa.Table:
 
 
 def survey_table(n_rows: int, seed: int = 3) -> pa.Table:
-    """Answers to 14 questions, two to seven choices each, of which a few depend on others."""
+    """Answers to 13 questions: nine have two to seven choices, four are small numbers; two depend on others."""
     rng = np.random.default_rng(seed)
-    columns = {f"q{place}": rng.integers(0, 2 + place % 6, n_rows) for place in range(12)}
-    columns["total"] = columns["q4"] + columns["q5"]
-    columns["group"] = columns["q1"] * 4 + columns["q2"]
-    return pa.table(columns)
+    answers = {f"q{place}": rng.integers(0, 2 + place % 6, n_rows) for place in range(8)}
+    numbers = {f"n{place}": rng.integers(0, 4 + place, n_rows) for place in range(3)}
+    columns: dict[str, Any] = {name: pa.array(np.char.add("c", values.astype(str))) for name, values in answers.items()}
+    columns["group"] = pa.array(np.char.add("g", (answers["q1"] * 8 + answers["q2"]).astype(str)))
+    return pa.table({**columns, **numbers, "total": numbers["n0"] + numbers["n1"]})
 
 
 def measured(name: str, table: pa.Table, args: argparse.Namespace) -> Iterator[dict[str, Any]]:

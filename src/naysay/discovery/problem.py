@@ -19,7 +19,7 @@ from naysay.table.codes import Int64Array
 # Where nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
 # Where time is up, sorting more than so many would take longer than anybody wants to wait then.
-_MOST_PARTIAL = 200_000
+MOST_PARTIAL = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tu
     brake = Brake(2 * limit + 2)
     found = _covers(problem, edges, counts, most_groups, brake)
     if problem.clock.stopped():
-        return finished(problem, found[:_MOST_PARTIAL], edges, counts)[:limit], True
+        return finished(problem, found[:MOST_PARTIAL], edges, counts)[:limit], True
     covers = finished(problem, found, edges, counts)
     if not brake.stopped and len(covers) <= limit:
         return covers, False

@@ -18,7 +18,7 @@ from naysay.discovery.cover import Brake, minimal_covers
 from naysay.discovery.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
 from naysay.discovery.outcomes import mirrored
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
+from naysay.discovery.problem import MOST_PARTIAL, MOST_RULES, Answer, Problem, finished
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
 from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int
 from naysay.discovery.work import run_all
@@ -67,6 +67,8 @@ class _Selective:
         self.costs = Costs(self.verifier, problem.n_threads)
         self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
         self.covers = self.edges
+        # The edges that the covers were found for.
+        self._covered = self.edges
         self.n_sampled = 0
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
@@ -138,7 +140,7 @@ class _Selective:
                     self.enumerate(mask)
             todo = todo[~settled_by(masks, self.settled)]
             with clock.phase("verify"):
-                self.verify(todo[~_missing(todo, self.edges)])
+                self.verify(todo[~_missing(todo, self.fresh())])
         return False
 
     def _known(self) -> tuple[int, int, tuple[int, ...]]:
@@ -149,11 +151,20 @@ class _Selective:
         """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""
         problem = self.problem
         brake = Brake(2 * limit + 2)
+        self._covered = self.edges
         self.covers = minimal_covers(
             self.edges, problem.vertices,
             max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
         )
         return not brake.stopped and not problem.clock.stopped()
+
+    def fresh(self) -> UInt64Array:
+        """The edges that were learnt since the covers were found: all that these may miss."""
+        both = np.concatenate([self.edges, self._covered])
+        both = both[np.lexsort([both[:, word] for word in range(both.shape[1])])]
+        differs = np.ones(len(both) + 1, np.bool_)
+        differs[1:-1] = (both[1:] != both[:-1]).any(axis=1)
+        return np.ascontiguousarray(both[differs[1:] & differs[:-1]])
 
     def open_covers(self) -> UInt64Array:
         """The covers, one of each pair of twins, that are neither settled nor verified."""
@@ -209,7 +220,8 @@ class _Selective:
     def proven(self) -> UInt64Array:
         """The covers that are known to hold: settled or verified, and no evidence against them."""
         vertices, problem = self.problem.vertices, self.problem
-        covers = vertices.once(self.covers[~_missing(self.covers, self.edges)])
+        found = self.covers[:MOST_PARTIAL] if problem.clock.stopped() else self.covers
+        covers = vertices.once(found[~_missing(found, self.fresh())])
         fine = settled_by(equality_masks(covers, vertices), self.settled)
         fine |= np.array([to_int(cover) in self.verified for cover in covers], np.bool_)
         return finished(problem, covers[fine], self.edges, np.ones(len(self.edges), np.int64))
