@@ -1,20 +1,22 @@
 """Violations under inserts, updates and deletes: time a batch, memory and file size, beside what others would take.
 
     python benchmarks/watch.py [--rows 100000,1000000] [--batches 1,100,1000,10000] [--rules c1,c2,c3,c4,all]
-                               [--index auto,lt-tree] [--store] [--check] [--postgres] [--json FILE]
+                               [--index auto,lt-tree] [--store] [--check] [--postgres] [--stream] [--json FILE]
 
 The table is Tax. c1 is key(AreaCode, Phone), c2 ZipCode -> City, c3 State, HasChild -> ChildExemp, c4 State = & Salary
-> & Rate <. For each number of standing rows, rules and size of batch: the median and the least milliseconds of a batch
-of inserts, of updates (the salaries of standing rows) and of deletes, violations kept. `lt-tree` is Weever's own.
-`--store` adds the durable store, `--check` a count of all violations from scratch. `--postgres` adds the paper's
-baseline: a trigger for each row that counts the violations it makes, an index for each compared column; the server is
-started in a folder of its own, listens on a socket there alone, and is stopped at the end (as root it runs as user
-postgres). Where --limit seconds have passed, fewer batches are measured.
+> & Rate <. For each number of standing rows, rules and size of batch: the median time of a batch of inserts, of updates
+(the salaries of standing rows) and of deletes, violations kept. `lt-tree` is Weever's own index. `--store` adds the
+durable store, `--check` a count of all violations from scratch. `--postgres` adds the paper's baseline: a trigger for
+each row that counts the violations it makes, an index for each compared column; the server is started in a folder of
+its own, listens on a socket there alone, and is stopped at the end (as root it runs as user postgres). `--stream` adds
+the rates of watch_stream.py (--rows '' for these alone). Where --limit seconds have passed, fewer batches are measured.
+With --json the figures of this run take the place of those of the same rows, rules, system and batch in the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import shutil
@@ -22,7 +24,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ import pyarrow.csv
 
 import naysay
 from tax import tax_table
+from watch_stream import measure_all
 
 RULES = {
     "c1": ["key(AreaCode, Phone)"],
@@ -69,6 +72,7 @@ def main() -> None:
     parser.add_argument("--store", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--stream", action="store_true")
     parser.add_argument("--dirty", type=float, default=0.000002, help="share of rows to break")
     parser.add_argument("--repeat", type=int, default=20, help="batches of each size and kind")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds a size and kind may take")
@@ -80,8 +84,22 @@ def main() -> None:
         table = table.append_column("id", pa.array(np.arange(table.num_rows)))
         for name in args.rules.split(","):
             found += measure_rules(table, n_rows, name, args)
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+            if args.json:
+                keep(args.json, "batches", found, ("rows", "rules", "system", "batch"))
+    if args.stream:
+        rates = measure_all(args.limit)
+        if args.json:
+            keep(args.json, "stream", rates, ("workload", "source", "parts"))
+
+
+def keep(path: Path, name: str, found: list[dict[str, Any]], identity: Sequence[str]) -> None:
+    """Put figures into the file, in place of those of the same identity."""
+    document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    document |= {"cores": os.cpu_count(), "date": datetime.date.today().isoformat()}
+    kept = {tuple(str(row.get(part)) for part in identity): row for row in document.get(name, ())}
+    kept |= {tuple(str(row.get(part)) for part in identity): row for row in found}
+    document[name] = list(kept.values())
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -118,9 +136,9 @@ def measure_watch(
             # The first batch loads kernels from their cache.
             watch.apply(deletes=table.slice(0, 1).select(["id"]))
             watch.apply(inserts=table.slice(0, 1))
-            sizes = {"load s": round(loaded, 2), "MiB": (psutil.Process().memory_info().rss - before) >> 20}
+            sizes = {"load": round(loaded, 2), "MiB": (psutil.Process().memory_info().rss - before) >> 20}
             if store:
-                sizes["file MiB"] = sum(file.stat().st_size for file in folder.iterdir()) >> 20
+                sizes["file_MiB"] = sum(file.stat().st_size for file in folder.iterdir()) >> 20
             for n_batch in numbers(args.batches):
                 yield {"batch": n_batch, **time_batches(watch, table, n_rows, n_batch, args), **sizes}
     finally:
@@ -153,11 +171,7 @@ def time_batches(
     for place in inserted:
         keys = table.slice(place, n_batch).select(["id"])
         seconds["delete"].append(stopwatch(lambda keys=keys: watch.apply(deletes=keys)))
-    shown: dict[str, float] = {}
-    for kind, times in seconds.items():
-        shown[f"{kind} ms"] = round(1000 * statistics.median(times), 3)
-        shown[f"{kind} best ms"] = round(1000 * min(times), 3)
-    return shown
+    return {kind: round(statistics.median(times), 7) for kind, times in seconds.items()}
 
 
 def higher(salaries: pa.ChunkedArray) -> pa.Array:
@@ -168,7 +182,7 @@ def measure_check(table: pa.Table, n_rows: int, name: str) -> Iterator[dict[str,
     frame = table.slice(0, n_rows)
     rules = RULES[name]
     naysay.count(frame.slice(0, 1000), rules)
-    yield {"ms": round(1000 * min(stopwatch(lambda: naysay.count(frame, rules)) for _ in range(3)), 1)}
+    yield {"batch": n_rows, "insert": round(min(stopwatch(lambda: naysay.count(frame, rules)) for _ in range(3)), 5)}
 
 
 def measure_postgres(table: pa.Table, n_rows: int, name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -197,7 +211,7 @@ def measure_postgres(table: pa.Table, n_rows: int, name: str, args: argparse.Nam
                 if time.perf_counter() - begin > args.limit:
                     break
             if times:
-                yield {"batch": n_batch, "insert ms": round(statistics.median(times), 3)}
+                yield {"batch": n_batch, "insert": round(statistics.median(times) / 1000, 7)}
 
 
 def trigger(name: str) -> str:
@@ -265,7 +279,7 @@ def stopwatch(run: Callable[[], Any]) -> float:
 
 
 def numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
+    return [int(number) for number in text.split(",") if number]
 
 
 if __name__ == "__main__":

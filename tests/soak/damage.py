@@ -26,5 +26,5 @@ def _gallery() -> Gallery:
 
 
 def trial(seed: int) -> Outcome:
-    verdict, how = _gallery().judged(_FIRST + seed)
-    return Outcome(notes=(verdict,)) if verdict in ("detected", "same") else Outcome(failure=how)
+    ((verdict, how),) = _gallery().judged([_FIRST + seed])
+    return Outcome(notes=(verdict,)) if verdict != "wrong" else Outcome(failure=how)

@@ -1,6 +1,4 @@
 """Damage to files of a store, and what a watch says to it.
-
-Each damage is judged in a forked process.
 """
 
 from __future__ import annotations
@@ -9,6 +7,7 @@ import os
 import random
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from naysay.errors import StateError
 from naysay.watch import Watch, store
 
 PAGE = 4096
-N_BATCHES = 30
+N_BATCHES = 12
 SAME, DETECTED, WRONG = 0, 3, 1
 KINDS = ("bit", "bit", "bits", "truncate", "zero page", "zero rest", "delete", "older", "swap", "garbage")
 
@@ -41,7 +40,7 @@ def _shown(watch: Watch) -> tuple[Any, ...]:
 
 def make_stores(folder: Path) -> dict[str, Path]:
     """A store closed in order, one whose process was killed with changes in the log, and an older copy of each."""
-    store._MIN_LOG_EVENTS = 12
+    store._MIN_LOG_EVENTS = 5
     stores = {}
     for name in ("closed", "killed"):
         child = os.fork()
@@ -125,33 +124,63 @@ def judge(path: Path, expected: tuple[Any, ...]) -> int:
     return SAME if found == expected else WRONG
 
 
-def forked(path: Path, expected: tuple[Any, ...]) -> int:
-    child = os.fork()
-    if child == 0:
-        os._exit(judge(path, expected))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 class Gallery:
     """Stores to damage, each time from the same state, and what a watch on them answers while they are whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.work = folder / "work"
         self.stores = make_stores(folder)
         self.expected = {}
         for name, home in self.stores.items():
-            shutil.copytree(home, self.work)
-            self.expected[name] = answers(self.work / "state.duckdb")
-            shutil.rmtree(self.work)
+            shutil.copytree(home, folder / "whole" / name)
+            self.expected[name] = answers(folder / "whole" / name / "state.duckdb")
 
-    def judged(self, seed: int) -> tuple[str, str]:
-        """Damage a store; gives the verdict, and what was done."""
+    def judged(self, seeds: Sequence[int]) -> list[tuple[str, str]]:
+        """Damage a store for each seed; gives each verdict, and what was done.
+
+        All are judged in one forked process, until one of them ends it; then the rest in another.
+        """
+        found: list[tuple[str, str]] = []
+        while len(found) < len(seeds):
+            rest = seeds[len(found) :]
+            ended, verdicts = self._forked(rest)
+            found += [self._told(seed, verdict) for seed, verdict in zip(rest, verdicts, strict=False)]
+            if len(verdicts) < len(rest):
+                found.append(self._told(rest[len(verdicts)], ended))
+        return found
+
+    def _forked(self, seeds: Sequence[int]) -> tuple[int, bytes]:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            for seed in seeds:
+                os.write(writing, bytes([self._judge(seed)]))
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            verdicts = pipe.read()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), verdicts
+
+    def _judge(self, seed: int) -> int:
+        name, work, _ = self._damaged(seed)
+        try:
+            return judge(work / "state.duckdb", self.expected[name])
+        finally:
+            shutil.rmtree(work)
+
+    def _damaged(self, seed: int) -> tuple[str, Path, str]:
         rng = random.Random(seed)
         name = rng.choice(sorted(self.stores))
-        shutil.copytree(self.stores[name], self.work)
-        how = damage(rng, self.work, sorted(self.folder.glob(f"{name} older *")))
-        ended = forked(self.work / "state.duckdb", self.expected[name])
-        shutil.rmtree(self.work)
-        verdict = {SAME: "same", DETECTED: "detected"}.get(ended, f"wrong ({ended})")
-        return verdict, f"damage of seed {seed}, {name}: {how}: ended with {ended}"
+        work = self.folder / f"work {seed}"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(self.stores[name], work)
+        return name, work, damage(rng, work, sorted(self.folder.glob(f"{name} older *")))
+
+    def _told(self, seed: int, ended: int) -> tuple[str, str]:
+        verdict = {SAME: "same", DETECTED: "detected"}.get(ended)
+        if verdict is not None:
+            return verdict, ""
+        name, work, how = self._damaged(seed)
+        shutil.rmtree(work)
+        return "wrong", f"damage of seed {seed}, {name}: {how}: ended with {ended}"
