@@ -6,9 +6,10 @@
 
 Each run has a process of its own: kernels compiled, the data loaded (Arrow for us, its own table for FastADC), two
 threads; seconds from there to the last rule, their parts, the pairs compared a second where all are, and the most
-memory of the process. What exceeds --limit seconds is given up. `equal` says whether FastADC found the same set of
-rules. Tables: tax is made (tax.py), survey too (few values a column), adult and airport are read from --data where
-they are there. Without --cross each column is compared with itself alone.
+memory of the process. What exceeds --limit seconds is given up, and not tried on more rows of the table. `equal` says
+whether the set of rules is that of the first system. Tables: tax is made (tax.py), survey too (few values a column),
+adult and airport are read from --data where they are there. Without --cross each column is compared with itself alone.
+--keep keeps what --json holds of other tables.
 """
 
 from __future__ import annotations
@@ -51,15 +52,30 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
+    warm_up(args)
     found = []
+    gave_up: set[tuple[str, str]] = set()
     for name, table in tables(args):
-        for row in measured(name, table, args):
+        for row in measured(name, table, args, gave_up):
             print(", ".join(f"{key} {shown(value)}" for key, value in row.items()), flush=True)
             found.append(row)
     if args.json:
-        document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": found}
+        measured_now = {row["table"] for row in found}
+        kept = json.loads(args.json.read_text())["runs"] if args.keep and args.json.exists() else []
+        runs = [row for row in kept if row["table"] not in measured_now] + found
+        document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": runs}
         args.json.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def warm_up(args: argparse.Namespace) -> None:
+    """Load the kernels, which the processes of the runs then have."""
+    for table in (tax_table(1_000), survey_table(1_000)):
+        for method in ("all-pairs", "selective", "hydra"):
+            naysay.discover(table, method=method, cross=args.cross, timeout=60.0)
+    if args.error:
+        naysay.discover(tax_table(500), error=args.error, cross=False, max_predicates=3)
 
 
 def shown(value: Any) -> str:
@@ -102,22 +118,27 @@ def survey_table(n_rows: int, seed: int = 3) -> pa.Table:
     return pa.table({**columns, **numbers, "total": numbers["n0"] + numbers["n1"]})
 
 
-def measured(name: str, table: pa.Table, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    digests: dict[str, str] = {}
+def measured(
+    name: str, table: pa.Table, args: argparse.Namespace, gave_up: set[tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
     head = {"table": name, "rows": table.num_rows, "columns": table.num_columns}
-    for method in filter(None, args.methods.split(",")):
-        if args.error and method in ("selective", "hydra"):
-            continue
-        row = limited(run_ours, (table, method, args), args.limit)
-        digests[method] = row.pop("digest", "")
-        yield {**head, "system": f"naysay {method}", **row}
-    ours = next((digest for digest in digests.values() if digest), "")
-    yield from ({**head, "system": "disagree", "methods": list(digests)} for _ in [0] if len(set(
-        filter(None, digests.values()))) > 1)
+    exact_alone = ("selective", "hydra")
+    methods = [m for m in filter(None, args.methods.split(",")) if not (args.error and m in exact_alone)]
+    systems = [(f"naysay {method}", run_ours, (table, method, args)) for method in methods]
     if "desbordante" in args.peers.split(",") and not args.error:
-        row = limited(run_desbordante, (table, args), args.limit)
+        systems.append(("desbordante", run_desbordante, (table, args)))
+    first = ""
+    for system, work, arguments in systems:
+        if (name, system) in gave_up:
+            continue
+        row = limited(work, arguments, args.limit)
+        if not isinstance(row["seconds"], float):
+            gave_up.add((name, system))
         digest = row.pop("digest", "")
-        yield {**head, "system": "desbordante", **row, **({"equal": digest == ours} if digest and ours else {})}
+        if digest and first:
+            row["equal"] = digest == first
+        first = first or digest
+        yield {**head, "system": system, **row}
 
 
 def limited(work: Any, arguments: tuple[Any, ...], limit: float) -> dict[str, Any]:
@@ -152,9 +173,6 @@ def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator
     wanted: dict[str, Any] = {
         "method": method, "device": args.device, "cross": args.cross, "error": args.error, "threads": args.threads,
     }
-    naysay.discover(table.slice(0, 300), **{**wanted, "device": "cpu"})
-    naysay.discover(table.slice(0, 3_500), **{**wanted, "method": "selective" if method == "auto" else method,
-                                             "device": "cpu", "max_predicates": 4, "timeout": 60.0})
     yield "begin"
     begin = time.perf_counter()
     found = naysay.discover(table, **wanted)
