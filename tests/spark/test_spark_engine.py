@@ -19,6 +19,7 @@ from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_kernels import Sizes
 from naysay.engines.spark_sums import from_limbs, product_limbs
+from naysay.engines.spark_tasks import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse
 from naysay.rule.model import Column, Op, Predicate, Row
@@ -203,3 +204,33 @@ def test_cells_against_all_pairs() -> None:
                     assert (code > right_reach[cell[:-1]]) == any(b == cell for _, b in pairs)
             some = cells.some_pair(ties)
             assert (some in pairs) if pairs else some is None
+
+
+def test_records_that_travel_as_one_are_many_again() -> None:
+    from datetime import date
+    from decimal import Decimal
+
+    import numpy as np
+
+    columns = {
+        "duration": pa.array([1, 2, None], pa.duration("us")),
+        "byte": pa.array([1, 2, None], pa.int8()),
+        "day": pa.array([date(2020, 1, 1), None, date(2021, 1, 1)]),
+        "local": pa.array([1, 2, None], pa.timestamp("us")),
+        "instant": pa.array([1, 2, None], pa.timestamp("us", "UTC")),
+        "time": pa.array([1, 2, None], pa.time64("ns")),
+        "decimal": pa.array([Decimal("1.10"), Decimal("2.00"), None], pa.decimal128(38, 10)),
+        "float": pa.array([1.5, float("nan"), None]),
+        "text": pa.array(["a", "b", None]),
+        "truth": pa.array([True, False, None]),
+        "nothing": pa.nulls(3),
+    }
+    weights = [2, 3, 2]
+    many = pa.table(columns).take(np.repeat(np.arange(3), weights))
+    found = read(pa.table({**columns, WEIGHT: pa.array(weights, pa.int64())}).to_batches())
+    assert found is not None
+    for name in columns:
+        for op in ("==", "!=") if name in ("nothing", "truth") else ("==", "!=", "<", "<="):
+            rule = parse(f"not(t.{name} {op} s.{name})")
+            assert naysay.count(found.arrow, rule) == naysay.count(many, rule), rule
+            assert naysay.count(found.arrow, rule, nulls="equal") == naysay.count(many, rule, nulls="equal"), rule
