@@ -63,14 +63,25 @@ def test_same_rules_as_in_process(spark: Any, seed: int, nulls: Nulls, error: fl
         assert near.get(canonical(finding.rule), finding.tested.near) == finding.tested.near
 
 
+@pytest.mark.parametrize("method", ["auto", "selective", "hydra"])
+def test_in_one_task(spark: Any, method: str) -> None:
+    table = random_table(random.Random(7), 60)
+    table = pa.concat_tables([table, table.slice(0, 6)])
+    expected = naysay.discover(table, nulls="equal", max_predicates=4)
+    found = discover(
+        to_spark(spark, table), nulls=Nulls.EQUAL, max_predicates=4, method=method, blocks=Blocks(quick_rows=5)
+    )
+    assert found.method == method or method == "auto"
+    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+    assert not found.partial
+
+
 def test_by_name_and_with_limits(spark: Any) -> None:
     table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"], "n": [1, 2, 3, 4, 5]})
     data = to_spark(spark, table)
     found = naysay.discover(data, columns=["zip", "city"])
     assert sorted(naysay.render(rule, short=True) for rule in found.rules) == ["city -> zip", "zip -> city"]
     assert naysay.discover(data, max_rules=1, cross=False).partial
-    with pytest.raises(UsageError, match="runs in one process"):
-        naysay.discover(data, method="hydra")
     with pytest.raises(UsageError, match="on Spark"):
         naysay.discover(data, device="cuda")
     with pytest.raises(naysay.NaysayError, match="nope"):

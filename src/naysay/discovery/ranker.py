@@ -42,11 +42,16 @@ def _finding(rule: Rule, result: Tested) -> Finding:
 
 def ranker_of(answer: Answer, problem: Problem) -> Ranker:
     n_rows = problem.outcomes.n_table_rows
-    scale = 1.0
-    if answer.n_sampled is not None and answer.n_sampled > 1:
-        scale = n_rows * (n_rows - 1) / (answer.n_sampled * (answer.n_sampled - 1))
     max_equal = _max_equal(problem.outcomes, problem.vertices)
+    scale = scale_of(answer, n_rows)
     return Ranker(Multiplicities(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale))
+
+
+def scale_of(answer: Answer, n_rows: int) -> float:
+    """By how much counts must be multiplied to be those of all pairs."""
+    if answer.n_sampled is None or answer.n_sampled < 2:
+        return 1.0
+    return n_rows * (n_rows - 1) / (answer.n_sampled * (answer.n_sampled - 1))
 
 
 def _max_equal(outcomes: Outcomes, vertices: Vertices) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
 blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
 block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
-n * (n - 1) ordered pairs, which is asserted.
+n * (n - 1) ordered pairs, which is asserted. Methods that look at few pairs run in one task (`spark_discover_whole`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from naysay.discovery.evolve.fields import Fields, chances_of, fields_of
 from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import Outcomes, mirrored
 from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
-from naysay.discovery.ranker import Ranker
+from naysay.discovery.ranker import Ranker, scale_of
 from naysay.discovery.ranking import Multiplicities
 from naysay.discovery.result import Discovery
 from naysay.discovery.run import check_method, concluded
@@ -34,10 +34,10 @@ from naysay.discovery.vertices import edges_of
 from naysay.discovery.work import Clock, Progress, run_all
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_discover_tasks import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
+from naysay.engines.spark_discover_whole import SCHEMA, Whole, answer_of_table, read_answer
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_frame import Frame, position
 from naysay.engines.spark_space import space_of
-from naysay.errors import UsageError
 from naysay.rule.model import Column, Nulls
 from naysay.table import Table
 
@@ -53,6 +53,9 @@ class Blocks:
 
     rows: int = 32_768
     tasks: int = 16
+    # All pairs of so few distinct rows are compared at once; so many fit into one task.
+    quick_rows: int = 50_000
+    whole_rows: int = 4_000_000
 
     def count(self, n_rows: int) -> int:
         """How many blocks for so many distinct rows."""
@@ -81,11 +84,13 @@ def discover(
     progress: Callable[[Progress], None] | None = None,
     blocks: Blocks = _BLOCKS,
 ) -> Discovery:
-    """As `naysay.discovery.run.discover`, on a Spark DataFrame; always from the evidence of all pairs."""
+    """As `naysay.discovery.run.discover`, on a Spark DataFrame.
+
+    All pairs are compared by many tasks. What looks at fewer pairs needs all rows in one task: `auto` takes that for
+    exact rules where the distinct rows are many, and few enough for one task.
+    """
     limits = Limits(error, max_predicates, max_rules, timeout)
     check_method(method, error)
-    if method not in ("auto", "all-pairs"):
-        raise UsageError(f"the method {method} runs in one process; on Spark there is all-pairs")
     clock = Clock(timeout, progress)
     with clock.heeding_interrupts():
         frame = Frame.of(data)
@@ -101,11 +106,11 @@ def discover(
                 most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
                 max_predicates=limits.max_predicates, max_rules=max_rules, n_threads=os.cpu_count() or 1, clock=clock,
             )
-            answer = _solve(problem, rows, fields, profile, blocks)
+            chosen, answer = _solve(problem, rows, fields, profile, method, blocks)
             ranker = _ranker(answer, problem, rows, profile)
         finally:
             rows.unpersist()
-        return replace(concluded(problem, answer, "all-pairs", limits, ranker), engine="spark")
+        return replace(concluded(problem, answer, chosen, limits, ranker), engine="spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +152,44 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
     return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
 
 
-def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks) -> Answer:
-    clock, layout = problem.clock, fields.layout
+def _solve(
+    problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, method: str, blocks: Blocks
+) -> tuple[str, Answer]:
     if profile.n_rows < 2:
-        return empty_answer(problem, partial=False)
+        return "all-pairs", empty_answer(problem, partial=False)
+    many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
+    if method in ("selective", "hydra") or (method == "auto" and not problem.most and many):
+        chosen = "selective" if method == "auto" else method
+        answer = _in_one_task(problem, rows, chosen, may_leave=method == "auto")
+        if answer is not None:
+            return chosen, answer
+    return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
+
+
+def _in_one_task(problem: Problem, rows: DataFrame, method: str, *, may_leave: bool) -> Answer | None:
+    """The answer of a method that needs all rows at once; None where all pairs look cheaper."""
+    clock = problem.clock
+    seconds = None if clock.left == float("inf") else max(0.001, clock.left)
+    wanted = Whole(
+        problem.space, problem.nulls, method, problem.max_predicates, problem.max_rules, seconds, may_leave
+    )
+    with clock.phase(method):
+        found = _collected(rows.repartition(1).mapInArrow(answer_of_table(wanted), SCHEMA), clock)
+    if found is None:
+        return empty_answer(problem, partial=True)
+    read = read_answer(found, problem.vertices.n_words)
+    if read is None:
+        return None
+    answer, reason = read
+    if reason:
+        clock.stop(reason)
+    return answer
+
+
+def _from_all_pairs(
+    problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks
+) -> Answer:
+    clock, layout = problem.clock, fields.layout
     with clock.phase("evidence"):
         half = _half(rows, fields, profile, blocks, clock)
         if half is None:
@@ -226,7 +265,8 @@ def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: _Profile
         most(group.comparison.left) + (most(group.comparison.right) if group.comparison.across else 0)
         for group in vertices.groups
     )
-    return Ranker(Multiplicities(vertices, answer.edges, answer.counts, profile.n_rows, max_equal))
+    scale = scale_of(answer, profile.n_rows)
+    return Ranker(Multiplicities(vertices, answer.edges, answer.counts, profile.n_rows, max_equal, scale))
 
 
 def _largest(rows: DataFrame, names: Sequence[str]) -> dict[str, int]:
