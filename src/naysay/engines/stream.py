@@ -139,8 +139,9 @@ class Stream:
     def stop(self) -> None:
         """Stop after the changes that are being applied, and write the standing violations."""
         self._stopping = True
+        # Not with the lock: Spark waits here for the batch that it has handed to us.
+        self._query.stop()
         with self._lock:
-            self._query.stop()
             if self._error is None:
                 self.body.write_standing()
             self._stale = False
@@ -151,7 +152,7 @@ class Stream:
             if self.is_running:
                 self.stop()
         finally:
-            self._stale = False
+            self._stale, self._stopping = False, True
             _running.pop(id(self), None)
             self.body.close()
 
@@ -193,13 +194,20 @@ class Stream:
                 raise
 
     def _keep_standing(self) -> None:
-        while self._query.isActive:
+        """While the stream runs, write the standing violations from time to time."""
+        while not self._stopping and self._error is None:
             time.sleep(_POLL_SECONDS)
-            if self._stale and time.monotonic() - self._written > _STANDING_SECONDS:
-                with self._lock:
+            if not self._stale or time.monotonic() - self._written < _STANDING_SECONDS:
+                continue
+            with self._lock:
+                try:
                     if self._stale and self._error is None and not self._stopping:
                         self.body.write_standing()
                         self._stale, self._written = False, time.monotonic()
+                except Exception as error:
+                    self._error = error
+            if self._error is not None:
+                self._query.stop()
 
 
 def _refuse_connect(session: SparkSession) -> None:

@@ -20,6 +20,9 @@ from naysay.errors import StateError
 from naysay.watch.serial import digest_of
 
 VERSION = 1
+# So many of the last entries have their files looked at when a folder is opened: a start must not read all that was
+# ever written.
+_N_CHECKED = 256
 Described = dict[str, list[Any]]
 
 
@@ -84,9 +87,9 @@ class Manifest:
         return entries
 
     def _check_files(self) -> None:
-        """Of standing violations the last ones alone are kept."""
+        """Of standing violations the last ones alone are kept. Older files are left to whoever reads them."""
         standing = self.last("standing")
-        for entry in self.entries:
+        for entry in self.entries[-_N_CHECKED:]:
             if entry.kind == "standing" and entry is not standing:
                 continue
             for name, (length, digest) in entry.files.items():
