@@ -54,7 +54,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
-    warm_up(args)
     found = []
     gave_up: set[tuple[str, str]] = set()
     for name, table in tables(args):
@@ -69,13 +68,11 @@ def main() -> None:
         args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def warm_up(args: argparse.Namespace) -> None:
-    """Load the kernels, which the processes of the runs then have."""
+def warm_up(method: str, args: argparse.Namespace) -> None:
+    """Load the kernels. In the process of a run: the threads of another would not come along with it."""
     for table in (tax_table(1_000), survey_table(1_000)):
-        for method in ("all-pairs", "selective", "hydra"):
-            naysay.discover(table, method=method, cross=args.cross, timeout=60.0)
-    if args.error:
-        naysay.discover(tax_table(500), error=args.error, cross=False, max_predicates=3)
+        for each in ("all-pairs", "selective") if method == "auto" and not args.error else (method,):
+            naysay.discover(table, method=each, cross=args.cross, error=args.error, timeout=60.0)
 
 
 def shown(value: Any) -> str:
@@ -173,6 +170,7 @@ def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator
     wanted: dict[str, Any] = {
         "method": method, "device": args.device, "cross": args.cross, "error": args.error, "threads": args.threads,
     }
+    warm_up(method, args)
     yield "begin"
     begin = time.perf_counter()
     found = naysay.discover(table, **wanted)
