@@ -32,6 +32,7 @@ import pyarrow.csv as pcsv
 
 import naysay
 from naysay.rule import Rule, canonical, parse, render
+from gpu import device_name
 from tax import tax_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -65,6 +66,8 @@ def main() -> None:
         kept = json.loads(args.json.read_text())["runs"] if args.keep and args.json.exists() else []
         runs = [row for row in kept if row["table"] not in measured_now] + found
         document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": runs}
+        if any(row.get("device") == "cuda" for row in runs):
+            document = {"device": device_name()} | document
         args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -57,14 +57,16 @@ def ranks_like_tax(n_rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, 
     rng = np.random.default_rng(seed)
     state = rng.integers(0, 50, n_rows)
     zip_code = state * 600 + rng.integers(0, 600, n_rows)
-    few = [rng.integers(0, n, n_rows) for n in (51, 51, 51)]
+    # As the exemptions: none for every other row, so that a quarter of all pairs are equal there.
+    few = [rng.integers(0, 51, n_rows) * rng.integers(0, 2, n_rows) for _ in range(3)]
     ordered = [state * 10 + rng.integers(0, 10, n_rows), rng.permutation(n_rows), zip_code,
                rng.integers(0, 1900, n_rows), rng.integers(0, 11_087, n_rows), *few]  # fmt: skip
     equal = [rng.integers(0, n, n_rows) for n in (5000, 20_000, 2, 2, 2)] + [zip_code % 13_200, state]
     lines = np.stack([*ordered, *equal, np.zeros(n_rows, np.int64)]).astype(np.int32)
     varies = [(0.5, 0, field) for field in range(8)]
     for field in range(15):
-        p = 1 / len(np.unique(lines[field]))
+        shares = np.unique(lines[field], return_counts=True)[1] / n_rows
+        p = float(shares @ shares)
         varies.append((min(p, 1 - p), 1, field))
     masks = np.zeros((2, 15), np.int32)
     for bit, (_, which, field) in enumerate(sorted(varies, key=lambda entry: -entry[0])):

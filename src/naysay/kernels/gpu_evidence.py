@@ -20,7 +20,9 @@ Int64Array = NDArray[np.int64]
 DIRECT_BITS = 28
 _THREADS = 256
 _TILE = 128
-_SHARED_SLOTS = 8192
+# Counters in shared memory: as many as leave room for a few blocks on a processor, where it lends a block so much.
+_SHARED_SLOTS = 16384
+_FEWER_SHARED_SLOTS = 8192
 # A block of threads counts in 32 bits before it adds up: it must not see more pairs than that.
 _MAX_RIGHT_A_BLOCK = 1 << 20
 _MIN_RIGHT_A_BLOCK = 1 << 13
@@ -87,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_pairs(
     i64 right_a_block, int once, u64* counts, u64* tags, u32* keys, u64 last, int* full)
 {
     __shared__ __align__(16) int tile[TILE][LINES_PADDED];
-    __shared__ COUNTER shared_counts[SLOTS];
+    extern __shared__ __align__(16) unsigned char lent[];
+    COUNTER* shared_counts = (COUNTER*)lent;
 #if WEIGHTED
     __shared__ i64 tile_weights[TILE];
 #endif
@@ -231,7 +234,7 @@ def _launch(
     n_left, n_right = int(left[0].shape[1]), int(right[0].shape[1])
     if n_left == 0 or n_right == 0:
         return
-    function, rows_a_thread = kernel
+    function, rows_a_thread, shared_bytes = kernel
     blocks = -(-n_left // (_THREADS * rows_a_thread))
     # Enough blocks to fill the device a few times over, none so small that adding up its counts would show.
     wanted = -(-n_right * blocks // 4096)
@@ -244,6 +247,7 @@ def _launch(
             left[1], right[1], np.int64(right_a_block), np.int32(once), table.counts, table.tags, table.keys,
             np.uint64(table.capacity - 1), table.full,
         ),
+        shared_mem=shared_bytes,
     )  # fmt: skip
 
 
@@ -299,14 +303,15 @@ class _Hashed:
 
 def _compile(
     masks: Int32Array, spans: Int64Array, weighted: bool, direct: bool, rows: int = 0, slots: int = 0, unroll: int = 4
-) -> tuple[Any, int]:
-    """The kernel for a layout, its fields unrolled, and how many left rows a thread holds."""
+) -> tuple[Any, int, int]:
+    """The kernel for a layout, its fields unrolled; how many left rows a thread holds; bytes of counters a block."""
     import cupy
 
     n_fields, n_words = int(masks.shape[1]), int(spans.shape[0])
     lines = n_fields + n_words
-    rows = rows or (4 if lines <= 20 else 2 if lines <= 48 else 1)
-    slots = slots or _SHARED_SLOTS // (2 if weighted else 1) // (1 if n_words == 1 else 4)
+    rows = rows or (2 if lines <= 48 else 1)
+    slots = slots or _most_slots() // (2 if weighted else 1) // (1 if n_words == 1 else 4)
+    shared_bytes = slots * (8 if weighted else 4)
     defines = {
         "DIRECT": int(direct),
         "WEIGHTED": int(weighted),
@@ -323,7 +328,16 @@ def _compile(
     }
     head = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     source = head + _SOURCE.replace("COMPARE", _comparisons(masks, spans))
-    return cupy.RawKernel(source, "count_pairs", options=("-std=c++17",)), rows
+    function = cupy.RawKernel(source, "count_pairs", options=("-std=c++17",))
+    function.max_dynamic_shared_size_bytes = shared_bytes
+    return function, rows, shared_bytes
+
+
+def _most_slots() -> int:
+    import cupy
+
+    lent = cupy.cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", 0)
+    return _SHARED_SLOTS if lent >= 3 * 4 * _FEWER_SHARED_SLOTS else _FEWER_SHARED_SLOTS
 
 
 def _comparisons(masks: Int32Array, spans: Int64Array) -> str:
