@@ -31,8 +31,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 import naysay
-from naysay.rule import Rule, canonical, parse, render
 from gpu import device_name
+from naysay.rule import Rule, canonical, parse, render
 from tax import tax_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
