@@ -24,7 +24,7 @@ _CHOSEN = (
     *("detect/test_many_differs.py", "verbs", "table", "test_local_files.py", "discover/test_discover_evidence.py"),
     *("discover/test_discover_methods.py", "discover/test_discover_small.py", "discover/test_discover_verify.py"),
     *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_incdc.py"),
-    *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_machine.py", "watch/test_tree.py"),
+    *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_tree.py"),
     "watch/test_weever.py",
 )
 # Tests that look at other things, or start processes that know nothing of the mutant.

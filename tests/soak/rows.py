@@ -67,7 +67,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "memory",
-        "naysay check --memory 512M on files of 0.1 to 20 times that, in four formats, with light and heavy rules",
+        "naysay check --memory 512M on files of 0.1 to 20 times that, in four formats, with light and heavy rules; "
+        "two in three of the smaller files with 1G and 2G",
         60,
         "done or refused before the work with an estimate; the peak of the process at most 1.15 times what is allowed",
         "soak.memory",
@@ -103,6 +104,14 @@ ROWS: tuple[Row, ...] = (
         "soak.paths",
     ),
     Row(
+        "discovery",
+        "random tables of up to 7 rows and 4 columns, comparisons between columns, both meanings of null, beside "
+        "trying every rule; exact and with two errors; each method in turn",
+        50_000,
+        "the same set of minimal rules; multiplicities that add up to n(n-1)",
+        "soak.discovery",
+    ),
+    Row(
         "evolve",
         "programs of inserts, deletes, updates, restarts, repeated and refused batches, by each method, exact and with "
         "an error",
@@ -116,5 +125,41 @@ ROWS: tuple[Row, ...] = (
         2_000,
         "no acknowledged batch lost, none applied twice; the rows and the rules of an evolver that was left alone",
         "soak.evolve_kills",
+    ),
+    Row(
+        "watch",
+        "programs of 50 inserts, updates, deletes, refusals, restarts and changes of rules, by every index, with and "
+        "without a store",
+        20_000,
+        "after each step what brute force says: rows, counts, what was added and removed, what stands",
+        "soak.watch_machine",
+    ),
+    Row(
+        "watch-kills",
+        "a watch with a durable state, by itself, following a folder or in parts, killed with -9 at random moments",
+        200,
+        "nothing lost, repeated or stale, by brute force over all changes",
+        "soak.kills",
+    ),
+    Row(
+        "crash-points",
+        "the same, killed at each named point around every durable write",
+        400,
+        "nothing lost, repeated or stale",
+        "soak.crash_points",
+    ),
+    Row(
+        "stream-kills",
+        "the stream on Spark, a folder, a frame or in parts, killed with -9, the driver alone or all its processes",
+        100,
+        "nothing lost, repeated or stale",
+        "soak.stream_kills",
+    ),
+    Row(
+        "damage",
+        "files of a watch's store: bits, cuts, zeros, garbage, pages swapped, deleted, an older version put back",
+        10_000,
+        "found and named, or without effect on any answer",
+        "soak.damage",
     ),
 )
