@@ -87,3 +87,25 @@ def test_a_large_change_is_searched_from_scratch() -> None:
     assert is_dear(n_covers=1000, n_edges=10_000, n_broken=1_000_000, n_gone=0)
     assert is_dear(n_covers=1000, n_edges=10_000, n_broken=0, n_gone=100_000)
     assert not is_dear(n_covers=100_000, n_edges=100_000, n_broken=1000, n_gone=10)
+
+
+def test_covers_of_many_vertices() -> None:
+    """A search that starts from sixteen vertices and more had no room for what it knows of them, and lost covers."""
+    rng = random.Random(3)
+    names = [f"c{number}" for number in range(32)]
+    vertices = Vertices(tuple(
+        Group(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), False), FieldKind.EQUALITY, 2 * number)
+        for number, name in enumerate(names)
+    ))
+    search = Search(vertices, None, 1)
+    for n_needed in (15, 16, 20, 24):
+        # Beside an edge that goes: so many vertices by themselves, which each cover needs, and edges of the others.
+        needed = [1 << (2 * group) for group in range(n_needed)]
+        others = [2 * group for group in range(n_needed, 31)]
+        for _ in range(30):
+            edges = needed + [sum(1 << vertex for vertex in rng.sample(others, 3)) for _ in range(12)]
+            kept = sorted_unique(vertices.words(edges))
+            gone = sorted_unique(vertices.words([1 << 62, sum(1 << vertex for vertex in rng.sample(others, 2))]))
+            gone = np.ascontiguousarray(gone[~members(gone, kept)])
+            before = all_covers(sorted_unique(np.concatenate([kept, gone])), search)
+            assert np.array_equal(shrunk(before, kept, gone, search), all_covers(kept, search))

@@ -369,12 +369,13 @@ def search_covers(
     # where its live edges end in `live`; for each member some edges of its own.
     cover, allowed, branch = np.zeros((3, depths, n_words), np.uint64)
     members, n_groups, ends = np.zeros((3, depths), np.int64)
-    own, n_own = np.empty((16, 16, _OWN, n_words), np.uint64), np.zeros((depths, depths), np.int64)
+    n_start = _members(start, members)
+    room = max(16, n_start + 2)
+    own, n_own = np.empty((room, room, _OWN, n_words), np.uint64), np.zeros((depths, depths), np.int64)
     once = np.zeros((2, depths, holders.shape[1]), np.uint64)
     live = np.empty((2 * edges.shape[0] + 64, n_words), np.uint64)
     found, n_found = np.empty((64, n_words), np.uint64), 0
     cover[0] = start
-    n_start = _members(start, members)
     for place in range(n_start):
         n_own[0, place] = _hits(edges, members[place], own[0, place])
         _hit(once, 0, 0, holders, members[place])
