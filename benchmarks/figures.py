@@ -67,7 +67,12 @@ SECTIONS = {
         },
     ),
     "watch": Section("Watching changes", "python benchmarks/watch.py", ""),
-    "evolve": Section("Rules of a table that changes", "python benchmarks/evolve.py", ""),
+    "evolve": Section(
+        "Rules of a table that changes",
+        "python benchmarks/evolve.py",
+        "A batch inserted and deleted again, and discovery from scratch of the rows with the batch in. Airport is the "
+        "data of IncDC's authors, Adult split as in their table 10. [How to](how-to/evolve.md).",
+    ),
     "gpu": Section(
         "Evidence on a GPU",
         "python benchmarks/gpu.py --check FOLDER",
