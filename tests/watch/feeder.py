@@ -19,6 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from naysay.engines.local_follow import Follower
 from naysay.watch import Watch, store
 from naysay.watch.changes import split_ops

@@ -5,8 +5,11 @@ CI does 1,000; scripts/soak damage does more.
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -21,8 +24,11 @@ ROWS = pa.table({"id": [1, 2, 3], "a": [1, 1, 2]})
 
 
 @pytest.fixture(scope="module")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
-    return Gallery(tmp_path_factory.mktemp("gallery"))
+def gallery() -> Iterator[Gallery]:
+    # In memory where that is possible: what a disk does is not the question.
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Gallery(Path(folder))
 
 
 @pytest.mark.parametrize("lot", range(10))

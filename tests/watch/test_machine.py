@@ -1,11 +1,10 @@
 """Random programs of inserts, updates, deletes, refusals, restarts and changes of rules, judged after each step.
 
-CI's dose is 2,000 programs of 30 steps; NAYSAY_SOAK multiplies it (20 gives 40,000), with other seeds.
+CI's dose is 2,000 programs of 30 steps; scripts/soak watch does more.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,18 @@ from machine import run_program
 
 from naysay.watch import counters, store, tree
 
-SOAK = int(os.environ.get("NAYSAY_SOAK", "0"))
 # Programs are run in lots, so that several processes share them evenly.
 N_LOTS = 20
 
 
 def seeds(lot: int, n_programs: int) -> range:
-    n_programs = n_programs * max(SOAK, 1) // N_LOTS
-    start = (10**6 if SOAK else 0) + lot * n_programs
-    return range(start, start + n_programs)
+    n_programs //= N_LOTS
+    return range(lot * n_programs, (lot + 1) * n_programs)
 
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(lot, 1200):
+    for seed in seeds(lot, 1300):
         # Small tables would always be built anew; every other program inserts row by row.
         monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
         run_program(seed)
@@ -34,19 +31,19 @@ def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_of_the_lt_tree(lot: int) -> None:
-    for seed in seeds(lot, 440):
+    for seed in seeds(lot, 500):
         run_program(seed, index="lt-tree")
 
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(lot, 300):
+    for seed in seeds(lot, 160):
         monkeypatch.setattr(counters, "_BUFFER_ROWS", 3 if seed % 2 else 1024)
         run_program(seed, counting=True)
 
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_with_a_store(lot: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(lot, 60):
+    for seed in seeds(lot, 40):
         monkeypatch.setattr(store, "_MIN_LOG_EVENTS", 5 if seed % 2 else 4096)
         run_program(seed, folder=tmp_path)

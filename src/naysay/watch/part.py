@@ -117,8 +117,7 @@ def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) ->
             pieces, aside = _read_routed(kept, task)
             return {**_answer(plan, plan.rows, part, watch, task, None), "aside": aside}, pieces
         tables = fold(watch, changes)
-        old = {what: watch.find(tables[what]) for what in ("updates", "deletes") if what in tables}
-        assert all(rows is not None for rows in old.values()), "fold lets known keys through alone"
+        old = {what: _known_rows(watch, tables[what]) for what in ("updates", "deletes") if what in tables}
         pieces = list(routed(plan.groups, plan.key, tables, old))
         aside = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.aside]
 
@@ -129,6 +128,12 @@ def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) ->
         watch.publisher = publish
         change = watch.apply(**tables, batch_id=task.batch_id)
         return {**_answer(plan, plan.rows, part, watch, task, change), "aside": aside}, pieces
+
+
+def _known_rows(watch: Watch, keys: pa.Table) -> pa.Table:
+    rows = watch.find(keys)
+    assert rows is not None, "fold lets known keys through alone"
+    return rows
 
 
 def apply_pieces(plan: PartPlan, group: Group, part: int, pieces: Mapping[str, list[pa.Table]], task: Task) -> Answer:
@@ -216,7 +221,8 @@ def _read_routed(path: Path, task: Task) -> tuple[list[Piece], list[list[Any]]]:
     head = json.loads(parts[0])
     if (head["batch"], head["seq"]) != (task.batch_id, task.seq):
         raise StateError(f"{path}: this is what another batch left, not {task.batch_id!r}; put back the right copy")
-    pieces = [Piece(*named, bytes_table(part)) for named, part in zip(head["pieces"], parts[1:], strict=True)]
+    named = zip(head["pieces"], parts[1:], strict=True)
+    pieces = [Piece(group, part, what, bytes_table(content)) for (group, part, what), content in named]
     return pieces, head["aside"]
 
 

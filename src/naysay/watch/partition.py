@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import types
 
 from naysay.plan.join import join_of
@@ -23,6 +24,7 @@ from naysay.table.codes import Int64Array
 from naysay.watch.serial import digest_of
 
 ROWS = "rows"
+Bits = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ def part_numbers(table: pa.Table, columns: Sequence[str], n_parts: int) -> Int64
     mixed = np.zeros(table.num_rows, np.uint64)
     for name in columns:
         mixed = _mix(mixed ^ _hashes(table.column(name)))
-    return (mixed % np.uint64(n_parts)).astype(np.int64)
+    return np.asarray(mixed % np.uint64(n_parts), np.int64)
 
 
-def _hashes(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _hashes(column: pa.ChunkedArray) -> Bits:
     """A number for each value; equal values have equal numbers, and null has one of its own."""
     type_ = column.type
     if types.is_null(type_):
@@ -99,22 +101,22 @@ def _hashes(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.uint6
         known = [int.from_bytes(digest_of(text)[:8], "little") for text in texts]
         bits = np.array([*known, 0], np.uint64)[np.asarray(encoded.indices.fill_null(len(known)), np.int64)]
     null = np.asarray(column.is_null(), np.bool_)
-    return np.where(null, np.uint64(0), _mix(bits) | np.uint64(1))
+    return np.asarray(np.where(null, np.uint64(0), _mix(bits) | np.uint64(1)), np.uint64)
 
 
-def _bits(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _bits(column: pa.ChunkedArray) -> Bits:
     if types.is_floating(column.type):
         values = np.asarray(pc.fill_null(column, 0.0), np.float64) + 0.0
-        return np.where(np.isnan(values), np.nan, values).view(np.uint64)
+        return np.asarray(np.where(np.isnan(values), np.nan, values), np.float64).view(np.uint64)
     values = np.asarray(pc.fill_null(column, 0))
     return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64).view(np.uint64)
 
 
-def _mix(bits: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _mix(bits: Bits) -> Bits:
     """Spread bits over the whole number (the finisher of splitmix64)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    return np.asarray(bits ^ (bits >> np.uint64(31)), np.uint64)
 
 
 def routed(
