@@ -195,9 +195,10 @@ class SparkEvolver:
         try:
             profile = _profile(distinct, space, Clock())
             fields = _fields(distinct, space, self._settings.nulls, profile)
-            half = _half(distinct, fields, profile, _BLOCKS) if profile.n_rows > 1 else _no_evidence(fields)
+            half = _half(distinct, fields, profile, _BLOCKS, Clock()) if profile.n_rows > 1 else _no_evidence(fields)
         finally:
             distinct.unpersist()
+        assert half is not None, "a clock without an end stopped"
         evidence = merged([half, Evidence(mirrored(half.codes, fields.layout), half.counts)], fields.layout)
         with_null = frozenset(name for name, count in n_nulls.items() if count)
         n_rows = int(found["rows"])
