@@ -55,20 +55,22 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
-    found = []
+    kept = json.loads(args.json.read_text())["runs"] if args.json and args.keep and args.json.exists() else []
+    found: list[dict[str, Any]] = []
     gave_up: set[tuple[str, str]] = set()
     for name, table in tables(args):
         for row in measured(name, table, args, gave_up):
             print(", ".join(f"{key} {shown(value)}" for key, value in row.items()), flush=True)
             found.append(row)
-    if args.json:
-        measured_now = {row["table"] for row in found}
-        kept = json.loads(args.json.read_text())["runs"] if args.keep and args.json.exists() else []
-        runs = [row for row in kept if row["table"] not in measured_now] + found
-        document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": runs}
-        if any(row.get("device") == "cuda" for row in runs):
-            document = {"device": device_name()} | document
-        args.json.write_text(json.dumps(document, indent=2) + "\n")
+            if args.json:
+                write(args, [other for other in kept if other["table"] not in {row["table"] for row in found}] + found)
+
+
+def write(args: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
+    document = {"cross": args.cross, "error": args.error, "threads": args.threads, "runs": runs}
+    if any(row.get("device") == "cuda" for row in runs):
+        document = {"device": device_name()} | document
+    args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def warm_up(method: str, args: argparse.Namespace) -> None:
