@@ -62,13 +62,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     rows = []
+    load = f"{os.getloadavg()[0]:.1f}"
     for case in cases(args):
         for row in measure(case, args):
             print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
             rows.append(row)
-    if args.json:
-        document = {"naysay": naysay.__version__, "cores": os.cpu_count(), "batches": rows}
-        args.json.write_text(json.dumps(document, indent=2) + "\n")
+            if args.json:
+                # After each row, so that a run that is cut short leaves what it measured.
+                document = {"naysay": naysay.__version__, "cores": os.cpu_count(), "load": load, "batches": rows}
+                args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
