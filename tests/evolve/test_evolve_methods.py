@@ -168,7 +168,7 @@ def test_too_many_rules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(covers, "MOST_RULES", 4)
     rng = random.Random(1)
-    table = pa.table({name: [rng.random() for _ in range(30)] for name in "abcdef"})
+    table = pa.table({name: [rng.random() for _ in range(8)] for name in "abcdef"})
     with pytest.raises(ResourceError, match="max_predicates"):
         Evolver(table)
     assert len(Evolver(table, max_predicates=1).rules) == 6
