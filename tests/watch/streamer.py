@@ -153,7 +153,7 @@ def check_kills(folder: Path, rng: random.Random, mode: str, n_kills: int) -> in
     source, state = folder / "changes", folder / "state"
     write_changes(source, made, formats=("parquet",) if mode == "frame" else FORMATS)
     job = {"mode": mode, "source": str(source), "state": str(state), "rules": list(RULES)}
-    n_killed = killed_until_done(rng, job, n_kills, 6.0)
+    n_killed = killed_until_done(rng, job, n_kills, 4.0)
     expected = brute_force(named(RULES), rows_after(made))
     assert events(state) == expected, json.dumps(job)
     assert standing(state) == expected

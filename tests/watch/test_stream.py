@@ -137,7 +137,7 @@ def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
     """The session that is active is used."""
-    from naysay.cli import cli
+    from naysay.cli.group import naysay as cli
 
     source, state = tmp_path / "changes", tmp_path / "state"
     source.mkdir()
@@ -147,25 +147,25 @@ def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
     (source / "4.parquet").write_bytes(b"PAR1 and then nothing")
     (source / "5.csv").write_text("id,zip\n1,2\n")
     command = ["watch", str(source), "--key", "id", "--state", str(state), "--once", "--partitions", str(partitions)]
-    done = CliRunner().invoke(cli, [*command, "--rule", "city: zip -> city"], standalone_mode=False)
-    assert done.return_value == 1, done.output
+    done = CliRunner().invoke(cli, [*command, "--rule", "city: zip -> city"])
+    assert done.exit_code == 1, done.output
     assert standing(state) == {("city", 1, 7), ("city", 7, 1), ("city", 2, 7), ("city", 7, 2)}
     found = sorted((bad["file"], bad["row"] or 0) for bad in asides(state))
     assert found == [("2.csv", 2), ("2.csv", 3), ("4.parquet", 0), ("5.csv", 0)]
     if not partitions:
         assert "both have zip '02139', but city is 'Ulm' in one and 'Bonn' in the other" in done.output
     (source / "6.csv").write_text("op,id\ndelete,7\n")
-    done = CliRunner().invoke(cli, command, standalone_mode=False)
-    assert done.return_value == 0, done.output
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
     assert (standing(state), events(state)) == (set(), set())
     if not partitions:
         # The local engine goes on where Spark stopped, and Spark without its checkpoint, too.
         (source / "7.csv").write_text("op,id,zip,city\nc,8,02139,Rom\n")
-        done = CliRunner().invoke(cli, [*command, "--engine", "local"], standalone_mode=False)
+        done = CliRunner().invoke(cli, [*command, "--engine", "local"])
         shutil.rmtree(state / "checkpoint")
         (source / "8.csv").write_text("op,id,zip,city\nd,8,,\n")
-        done = CliRunner().invoke(cli, command, standalone_mode=False)
-        assert done.return_value == 0, done.output
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.output
         assert events(state) == set()
 
 

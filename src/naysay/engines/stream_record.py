@@ -28,6 +28,7 @@ class StreamRecord:
         self._folder = state
         self._path = state / _RECORD
         self._pinned = pinned
+        self._drop_unfinished()
         wanted = {"version": VERSION, **shape, "spark": dict(spark), "query": None}
         if self._path.exists():
             self._content = self._read()
@@ -35,6 +36,13 @@ class StreamRecord:
         else:
             self._content = wanted
             self._write()
+
+    def _drop_unfinished(self) -> None:
+        """What a kill left of the very first batch's entry: Spark would refuse to start beside it."""
+        entries = list((self.checkpoint / "offsets").glob("*"))
+        if not any(entry.name.isdigit() for entry in entries):
+            for entry in entries:
+                entry.unlink()
 
     def settle(self) -> None:
         """Called before the first batch of a start is applied: from now on this query, and no other."""

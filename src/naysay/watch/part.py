@@ -117,7 +117,8 @@ def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) ->
             pieces, aside = _read_routed(kept, task)
             return {**_answer(plan, plan.rows, part, watch, task, None), "aside": aside}, pieces
         tables = fold(watch, changes)
-        old = {what: _known_rows(watch, tables[what]) for what in ("updates", "deletes") if what in tables}
+        changed = [what for what in tables if what != "inserts"]
+        old = {what: _known_rows(watch, tables[what]) for what in changed}
         pieces = list(routed(plan.groups, plan.key, tables, old))
         aside = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.aside]
 
