@@ -104,6 +104,11 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("naysay.cli.discover_run._told", lambda waiting: interrupt)
-    done = naysay("discover", "wide.parquet", "--engine", "local", "--no-cross")
+    # As in a process of the command's own; a Spark session in this one leaves a handler behind.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = naysay("discover", "wide.parquet", "--engine", "local", "--no-cross")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done.exit_code == 130
     assert "partial (interrupted): more may hold" in done.stdout

@@ -89,6 +89,7 @@ class Browser:
         path = chromium()
         if path is None:
             raise SystemExit("there is no Chromium")
+        self._playwright = playwright
         self._browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
         self._page = self._browser.new_context().new_page()
         self._happened: list[str] = []
@@ -115,18 +116,20 @@ class Browser:
 
     def close(self) -> None:
         self._browser.close()
+        self._playwright.stop()
 
 
 @cache
 def _browser() -> Browser:
     from playwright.sync_api import sync_playwright
 
-    running = sync_playwright().start()
-    browser = Browser(running)
-
-    def close() -> None:
-        browser.close()
-        running.stop()
-
-    atexit.register(close)
+    browser = Browser(sync_playwright().start())
+    atexit.register(close_browser)
     return browser
+
+
+def close_browser() -> None:
+    """End the browser, if one was begun: no other part of a process can have one as long as this runs."""
+    if _browser.cache_info().currsize:
+        _browser().close()
+        _browser.cache_clear()

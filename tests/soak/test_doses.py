@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
@@ -54,6 +55,13 @@ def test_every_third_name_in_process_and_as_sql() -> None:
         assert names.duckdb_fault(name, other) == ""
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[None]:
+    yield
+    report.close_browser()
+
+
+@pytest.mark.usefixtures("browser")
 @pytest.mark.parametrize("seed", range(0, 2500, 113))
 def test_payloads_in_a_browser(seed: int) -> None:
     pytest.importorskip("playwright.sync_api")

@@ -93,7 +93,8 @@ def test_time_that_is_up_stops_the_tasks(spark: Any) -> None:
     late = discover(to_spark(spark, table), timeout=1e-9)
     assert late.partial
     assert late.reason == "time limit"
-    assert len(late.all) == 0
+    # Whatever was known by then holds.
+    assert all(naysay.count(table, rule) == 0 for rule in late.all)
     # Nothing of it lingers in the session.
     assert not naysay.discover(to_spark(spark, table), max_predicates=2).partial
 
