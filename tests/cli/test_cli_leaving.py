@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# An object that is only deleted where the interpreter is taken apart; by then a thread of Arrow's that gives back memory
-# of Python's aborts the process, which `naysay check` on a refused file did once in eight runs on a busy machine.
+# An object that is only deleted where the interpreter is taken apart; by then a thread of Arrow's that gives back
+# memory of Python's aborts the process: `naysay check` on a refused file did so once in eight runs on a busy machine.
 _PROGRAM = """
 import atexit, os, sys
 
