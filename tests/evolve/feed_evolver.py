@@ -2,25 +2,23 @@
 
     python feed_evolver.py      reads jobs from its input, one JSON object a line
 
-For each job it forks, so that a kill costs no import, and says how the child ended. `crash_at` names a point where the
-child ends itself; `kill_after` is the number of seconds after which it is killed.
+See nursery.py.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from naysay.discovery.evolve.evolver import Evolver
 from naysay.watch import store
+from nursery import serve
 
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
 
@@ -76,31 +74,6 @@ def feed(job: dict[str, Any]) -> None:
     evolver.close()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        job = json.loads(line)
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                if job.get("crash_at"):
-                    os.environ["NAYSAY_CRASH_AT"] = job["crash_at"]
-                feed(job)
-                status = 0
-            except BaseException as error:
-                sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            finally:
-                os._exit(status)
-        if "kill_after" in job:
-            # Before it is waited for, so that its number is nobody else's even where it has ended.
-            time.sleep(job["kill_after"])
-            os.kill(child, signal.SIGKILL)
-        _, ended = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(ended)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
     # Compile or load every kernel before the first fork; no threads live on past it.
     for method in ("all-pairs", "selective"):
@@ -108,4 +81,4 @@ if __name__ == "__main__":
         warm = Evolver(first["inserts"], key="id", method=method, threads=1)
         for batch in rest:
             warm.apply(**batch)
-    main()
+    serve(feed)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +12,9 @@ from feed_evolver import batches
 from naysay.discovery.evolve.evolver import Evolver
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
+from nursery import Nursery
 
-
-class Nursery:
-    """The process that forks feeders."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("feed_evolver.py")
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def run(self, job: dict[str, Any], **more: Any) -> int:
-        """How a feeder ended: 0, or minus the signal that killed it."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({**job, **more}) + "\n")
-        return int(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+FEEDER = Path(__file__).with_name("feed_evolver.py")
 
 
 def job_in(folder: Path, seed: int, **more: Any) -> dict[str, Any]:

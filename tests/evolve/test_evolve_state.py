@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from feed_evolver import batches
-from kill_evolver import Nursery, job_in, judge, kill_at_random
+from kill_evolver import FEEDER, Nursery, job_in, judge, kill_at_random
 
 from naysay.discovery.evolve.evolver import Evolver
 from naysay.errors import StateError, UsageError
@@ -27,7 +27,7 @@ STORE_POINTS = [point for point in POINTS if point.split(".")[0] in ("create", "
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+    made = Nursery(FEEDER)
     yield made
     made.close()
 

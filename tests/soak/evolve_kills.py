@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "evolve"))
 
-from kill_evolver import Nursery, job_in, judge, kill_at_random
+from kill_evolver import FEEDER, Nursery, job_in, judge, kill_at_random
 
 from naysay.watch.crash import POINTS
 from soak.row import Outcome
@@ -20,7 +20,7 @@ _POINTS = [point for point in POINTS if point.split(".")[0] in ("create", "batch
 
 @cache
 def _nursery() -> Nursery:
-    nursery = Nursery()
+    nursery = Nursery(FEEDER)
     atexit.register(nursery.close)
     return nursery
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 
-from killing import Nursery, kill_at_random
+from killing import FEEDER, Nursery, kill_at_random
 
 from soak.row import Outcome
 
@@ -21,7 +21,7 @@ _FIRST = 1_000_000
 
 @cache
 def nursery() -> Nursery:
-    made = Nursery()
+    made = Nursery(FEEDER)
     atexit.register(made.close)
     return made
 

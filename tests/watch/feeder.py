@@ -2,18 +2,13 @@
 
     python feeder.py            reads jobs from its input, one JSON object a line
 
-For each job it forks, so that a kill costs no import, and says how the child ended. Only this process kills, and before
-it has waited for the child: so the process id can be nobody else's by then.
+See nursery.py.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +21,7 @@ from naysay.watch import Watch, store
 from naysay.watch.changes import split_ops
 from naysay.watch.feed import FeedOptions, open_feed
 from naysay.watch.naming import named
+from nursery import serve
 
 RULES = (
     "one: key(a, b)",
@@ -117,34 +113,9 @@ def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
     parts.write_standing()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        job = json.loads(line)
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                if job.get("crash_at"):
-                    os.environ["NAYSAY_CRASH_AT"] = job["crash_at"]
-                feed(job)
-                status = 0
-            except BaseException as error:
-                sys.stderr.write(f"{type(error).__name__}: {error}\n")
-                sys.stderr.flush()
-            finally:
-                os._exit(status)
-        if job.get("kill_after") is not None:
-            time.sleep(job["kill_after"])
-            os.kill(child, signal.SIGKILL)
-        _, ended = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(ended)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
     # Compile or load every kernel before the first fork.
     warm = Watch(RULES, "id")
     for batch in batches(0, 20):
         warm.apply(**batch)
-    main()
+    serve(feed)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +13,14 @@ from outputs import asides, brute_force, events, rows_after, standing, write_cha
 from naysay.watch import Watch
 from naysay.watch.crash import POINTS
 from naysay.watch.naming import named
+from nursery import Nursery
 
 # Where the points are passed: by any durable watch, by a follower of a folder, by a watch in parts.
 STORE_POINTS = tuple(point for point in POINTS if point.split(".")[0] in ("create", "batch", "snapshot", "close"))
 OUTPUT_POINTS = tuple(point for point in POINTS if point.startswith("output."))
 PARTS_POINTS = tuple(point for point in POINTS if point.startswith("parts."))
 N_BATCHES = 20
-
-
-class Nursery:
-    """The process that forks feeders; see feeder.py."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("feeder.py")
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def run(self, job: dict[str, Any], **more: Any) -> int:
-        """How a feeder ended: 0, or minus the signal that killed it."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({**job, **more}) + "\n")
-        return int(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+FEEDER = Path(__file__).with_name("feeder.py")
 
 
 def job_for(folder: Path, seed: int, kind: str) -> dict[str, Any]:

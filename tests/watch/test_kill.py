@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from killing import PARTS_POINTS, Nursery, kill_at_point, kill_at_random
+from killing import FEEDER, PARTS_POINTS, Nursery, kill_at_point, kill_at_random
 
 from naysay.watch.crash import POINTS
 
@@ -19,7 +19,7 @@ N_KILLS = 20
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+    made = Nursery(FEEDER)
     yield made
     made.close()
 
