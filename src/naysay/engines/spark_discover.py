@@ -65,7 +65,7 @@ class Blocks:
         return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
 
 
-_BLOCKS = Blocks()
+BLOCKS = Blocks()
 
 
 @errors_of_tasks()
@@ -82,7 +82,7 @@ def discover(
     method: str = "auto",
     space: str | Scope = "naysay",
     progress: Callable[[Progress], None] | None = None,
-    blocks: Blocks = _BLOCKS,
+    blocks: Blocks = BLOCKS,
 ) -> Discovery:
     """As `naysay.discovery.run.discover`, on a Spark DataFrame.
 
@@ -97,10 +97,10 @@ def discover(
         with clock.phase("space"):
             built = space_of(frame, columns, scope_of(space, cross))
         limits = limits.for_space(built)
-        rows = _distinct_rows(frame, built).persist()
+        rows = distinct_rows(frame, built).persist()
         try:
-            profile = _profile(rows, built, clock)
-            fields = _fields(rows, built, nulls, profile)
+            profile = profile_of(rows, built, clock)
+            fields = fields_from(rows, built, nulls, profile)
             problem = Problem.of(
                 built, nulls, _without_rows(fields, profile.n_rows),
                 most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
@@ -114,13 +114,13 @@ def discover(
 
 
 @dataclass(frozen=True, slots=True)
-class _Profile:
+class Profile:
     n_rows: int
     n_distinct: int
     nullable: frozenset[str]
 
 
-def _distinct_rows(frame: Frame, space: Space) -> DataFrame:
+def distinct_rows(frame: Frame, space: Space) -> DataFrame:
     """The distinct rows under the names of their positions, and how many rows of the table each stands for."""
     names = [position(frame.place(name)) for name in space.names]
     counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
@@ -128,16 +128,16 @@ def _distinct_rows(frame: Frame, space: Space) -> DataFrame:
     return counted.select(*order, WEIGHT)
 
 
-def _profile(rows: DataFrame, space: Space, clock: Clock) -> _Profile:
+def profile_of(rows: DataFrame, space: Space, clock: Clock) -> Profile:
     names = [position(place) for place in range(len(space.names))]
     with clock.phase("encode"):
         wanted = [F.max(F.col(name).isNull().cast(T.IntegerType())).alias(name) for name in names]
         found = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *wanted).collect()[0]
     nullable = frozenset(given for given, name in zip(space.names, names, strict=True) if found[name])
-    return _Profile(int(found["rows"] or 0), int(found["distinct"]), nullable)
+    return Profile(int(found["rows"] or 0), int(found["distinct"]), nullable)
 
 
-def _fields(rows: DataFrame, space: Space, nulls: Nulls, profile: _Profile) -> Fields:
+def fields_from(rows: DataFrame, space: Space, nulls: Nulls, profile: Profile) -> Fields:
     sample = _named(rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]), space)
     return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
 
@@ -153,7 +153,7 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
 
 
 def _solve(
-    problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, method: str, blocks: Blocks
+    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, method: str, blocks: Blocks
 ) -> tuple[str, Answer]:
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
@@ -187,24 +187,23 @@ def _in_one_task(problem: Problem, rows: DataFrame, method: str, *, may_leave: b
 
 
 def _from_all_pairs(
-    problem: Problem, rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks
+    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks
 ) -> Answer:
     clock, layout = problem.clock, fields.layout
     with clock.phase("evidence"):
-        half = _half(rows, fields, profile, blocks, clock)
-        if half is None:
+        evidence = evidence_of_pairs(rows, fields, profile, blocks, clock)
+        if evidence is None:
             return empty_answer(problem, partial=True)
-        evidence = merged([half, Evidence(mirrored(half.codes, layout), half.counts)], layout)
-    if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
-        raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
     with clock.phase("covers"):
         edges, counts = edges_of(evidence, layout, problem.vertices)
         covers, partial = search_rules(problem, edges, counts)
     return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
 
 
-def _half(rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks, clock: Clock) -> Evidence | None:
-    """The evidence of all unordered pairs of rows, from tasks; None where the clock stopped them."""
+def evidence_of_pairs(
+    rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, clock: Clock
+) -> Evidence | None:
+    """The evidence of all ordered pairs of rows, from tasks that see each pair once; None where the clock stopped."""
     n_words = fields.layout.n_words
     words = [word(number) for number in range(n_words)]
     schema = ", ".join([*(f"{name} int" for name in words), f"{COUNT} bigint"])
@@ -215,7 +214,11 @@ def _half(rows: DataFrame, fields: Fields, profile: _Profile, blocks: Blocks, cl
         return None
     codes = np.stack([found.column(name).to_numpy() for name in words], axis=1).astype(np.int32)
     counts = found.column(COUNT).to_numpy().astype(np.int64)
-    return Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
+    half = Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
+    evidence = merged([half, Evidence(mirrored(half.codes, fields.layout), half.counts)], fields.layout)
+    if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
+        raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
+    return evidence
 
 
 def _collected(data: DataFrame, clock: Clock) -> pa.Table | None:
@@ -252,7 +255,7 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
     return numbered.repartitionById(n_blocks * (n_blocks + 1) // 2, F.col(TASK))
 
 
-def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: _Profile) -> Ranker:
+def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: Profile) -> Ranker:
     """With how many rows share a value at most, column by column, from one more job."""
     vertices = problem.vertices
     names = {name: position(place) for place, name in enumerate(problem.space.names)}

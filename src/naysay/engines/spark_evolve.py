@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from naysay.discovery.approximate import allowed_pairs
-from naysay.discovery.evidence import Evidence, merged
+from naysay.discovery.evidence import Evidence
 from naysay.discovery.evolve.change import NO_REMOVALS, Change, no_rules
 from naysay.discovery.evolve.counted import (
     Arrays,
@@ -44,13 +44,12 @@ from naysay.discovery.evolve.settings import (
     space_from_json,
     space_to_json,
 )
-from naysay.discovery.outcomes import mirrored
 from naysay.discovery.result import Rules
 from naysay.discovery.space import Scope, Space, scope_of
 from naysay.discovery.vertices import UInt64Array, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark import check
-from naysay.engines.spark_discover import _BLOCKS, _distinct_rows, _fields, _half, _profile
+from naysay.engines.spark_discover import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_evolve_rows import ParquetRows
 from naysay.engines.spark_evolve_tasks import SERIAL, Delta, evidence_of_delta, schema_of, seen_in
@@ -191,15 +190,16 @@ class SparkEvolver:
         found = named.data.agg(F.count(F.lit(1)).alias("rows"), *counts).collect()[0]
         last = rows.all().agg(F.max(SERIAL).alias(SERIAL)).collect()[0][SERIAL]
         n_nulls = {name: int(found[f"n{place}"] or 0) for place, name in enumerate(space.names)}
-        distinct = _distinct_rows(named, space).persist()
+        distinct = distinct_rows(named, space).persist()
         try:
-            profile = _profile(distinct, space, Clock())
-            fields = _fields(distinct, space, self._settings.nulls, profile)
-            half = _half(distinct, fields, profile, _BLOCKS, Clock()) if profile.n_rows > 1 else _no_evidence(fields)
+            profile = profile_of(distinct, space, Clock())
+            fields = fields_from(distinct, space, self._settings.nulls, profile)
+            evidence: Evidence | None = _no_evidence(fields)
+            if profile.n_rows > 1:
+                evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
         finally:
             distinct.unpersist()
-        assert half is not None, "a clock without an end stopped"
-        evidence = merged([half, Evidence(mirrored(half.codes, fields.layout), half.counts)], fields.layout)
+        assert evidence is not None, "a clock without an end stopped"
         with_null = frozenset(name for name, count in n_nulls.items() if count)
         n_rows = int(found["rows"])
         counted = covered(evidence, fields, fields.now(with_null), self._limits(n_rows))
