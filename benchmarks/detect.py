@@ -51,7 +51,9 @@ def main() -> None:
     ]
     print(table_text(rows))
     if args.json:
-        document = {"rows": args.rows, "dirty": args.dirty, "workloads": rows}
+        document = {
+            "rows": args.rows, "dirty": args.dirty, "limit": args.limit, "runs": args.runs, "workloads": rows,
+        }  # fmt: skip
         args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
