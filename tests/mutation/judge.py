@@ -1,14 +1,17 @@
 """A pytest plugin that runs the collected tests on mutants: each in a forked process, the tests collected once.
 
 First every test runs once in the sound program, to know how long it takes and which kernels it calls. On a mutant those
-that call its kernel run, the shortest first, until one fails or their time is up: an endless loop is noticed too.
+that call its kernel run, the shortest first, until one fails or takes many times as long as in the sound program: an
+endless loop is noticed too. Time is that of the processor, so that a busy machine changes no verdict.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
+import resource
 import select
 import signal
 import sys
@@ -24,10 +27,15 @@ from _pytest.runner import runtestprotocol
 
 from mutation.mutants import KERNELS, Mutant, code_of, modules
 
-# A test that takes longer in the sound program is left out; a mutant is given so long in all.
+# A test that takes longer in the sound program is left out; when a mutant's tests have taken so long in all and none of
+# them failed, it has survived.
 _LONGEST_TEST = 6.0
-_LONGEST_MUTANT = 20.0
-_SURVIVED, _KILLED = 0, 1
+_LONGEST_MUTANT = 40.0
+# A test has no end if it takes so many times as long as in the sound program, and so many seconds more.
+_TIMES, _SECONDS_MORE = 4, 4
+# A process that waits for something takes no time of the processor; it is given so long by the clock.
+_LONGEST_WAIT = 900.0
+_SURVIVED, _KILLED, _OUT_OF_TIME = 0, 1, -signal.SIGXCPU
 
 
 class Judge:
@@ -58,32 +66,37 @@ class Judge:
             if mutant.name in done or time.monotonic() > self._end:
                 continue
             called = f"{mutant.module}:{mutant.function}"
-            relevant = [items[line["test"]] for line in sound if called in line["kernels"] and line["test"] in items]
+            relevant = [
+                (items[line["test"]], line["seconds"])
+                for line in sound
+                if called in line["kernels"] and line["test"] in items
+            ]
             append_line(self._verdicts, {"mutant": mutant.name, **_judged(mutant, relevant)})
         return True
 
     def _tried(self, item: pytest.Item) -> dict[str, Any]:
-        start = time.monotonic()
-        status, said = _in_a_child(lambda write: _run_traced(item, write), _LONGEST_TEST)
+        status, said, seconds = _in_a_child(lambda write: _run_traced(item, write))
         return {
             "test": item.nodeid,
             "passed": status == _SURVIVED,
-            "seconds": round(time.monotonic() - start, 2),
+            "seconds": seconds,
             "kernels": json.loads(said) if status == _SURVIVED else [],
         }
 
 
-def _judged(mutant: Mutant, items: list[pytest.Item]) -> dict[str, Any]:
+def _judged(mutant: Mutant, items: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
     if not items:
         return {"verdict": "survived", "by": "no test calls it", "seconds": 0.0}
-    start = time.monotonic()
-    status, said = _in_a_child(lambda write: _run_on(mutant, items, write), _LONGEST_MUTANT)
-    verdict = {_SURVIVED: "survived", _KILLED: "killed"}.get(status, "out of time" if status == -1 else "crashed")
-    return {"verdict": verdict, "by": said, "seconds": round(time.monotonic() - start, 2)}
+    status, said, seconds = _in_a_child(lambda write: _run_on(mutant, items, write))
+    verdict = {_SURVIVED: "survived", _KILLED: "killed", _OUT_OF_TIME: "out of time"}.get(status, "crashed")
+    tests = said.splitlines()
+    by = f"{len(tests)} of {len(items)} tests passed" if verdict == "survived" else tests[-1] if tests else ""
+    return {"verdict": verdict, "by": by, "seconds": seconds}
 
 
 def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
     """Run a test, and note the kernels that it calls, on any thread."""
+    _allow(_LONGEST_TEST)
     folder = str(KERNELS)
     called: set[str] = set()
 
@@ -99,42 +112,47 @@ def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
     return _SURVIVED if all(report.passed for report in reports) else _KILLED
 
 
-def _run_on(mutant: Mutant, items: list[pytest.Item], write: Callable[[str], None]) -> int:
+def _run_on(mutant: Mutant, items: list[tuple[pytest.Item, float]], write: Callable[[str], None]) -> int:
+    """Run the tests on a mutant, each named as it begins."""
     function = getattr(importlib.import_module(f"naysay.kernels.{mutant.module}"), mutant.function)
     function.__code__ = code_of(mutant)
-    for item in items:
+    for item, seconds in items:
+        if time.process_time() > _LONGEST_MUTANT:
+            break
+        write(f"{item.nodeid}\n")
+        _allow(_TIMES * seconds + _SECONDS_MORE)
         if any(report.failed for report in runtestprotocol(item, nextitem=None, log=False)):
-            write(item.nodeid)
             return _KILLED
     return _SURVIVED
 
 
-def _in_a_child(work: Callable[[Callable[[str], None]], int], seconds: float) -> tuple[int, str]:
-    """Do the work in a forked process; its exit code, -1 where its time was up, and what it wrote."""
+def _allow(seconds: float) -> None:
+    """Let this process take so many further seconds of the processor; then the system ends it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
+
+
+def _in_a_child(work: Callable[[Callable[[str], None]], int]) -> tuple[int, str, float]:
+    """Do the work in a forked process: its exit code or minus the signal that ended it, what it wrote, its seconds."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         _become_a_child(work, writer)
     os.close(writer)
-    end, said, status = time.monotonic() + seconds, b"", None
-    while status is None and time.monotonic() < end:
-        if select.select([reader], [], [], 0.05)[0]:
-            part = os.read(reader, 1 << 16)
-            said += part
-            if not part:
-                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status is None:
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    end, said = time.monotonic() + _LONGEST_WAIT, b""
+    while part := os.read(reader, 1 << 16) if select.select([reader], [], [], _LONGEST_WAIT)[0] else b"":
+        said += part
+    if time.monotonic() >= end:
+        os.kill(child, signal.SIGKILL)
     os.close(reader)
-    return (-1 if status is None else status), said.decode()
+    _, status, used = os.wait4(child, 0)
+    return os.waitstatus_to_exitcode(status), said.decode(), round(used.ru_utime + used.ru_stime, 2)
 
 
 def _become_a_child(work: Callable[[Callable[[str], None]], int], writer: int) -> None:
-    """Never returns. In a group of its own, so that what it starts ends with it; silent."""
+    """Never returns; silent."""
     status = 2
     try:
-        os.setpgid(0, 0)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
