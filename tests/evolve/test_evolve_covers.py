@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import numpy as np
@@ -13,6 +14,8 @@ from naysay.discovery.space import Comparison
 from naysay.discovery.vertices import Group, UInt64Array, Vertices, sorted_unique
 from naysay.rule.model import Column, Row
 
+# Fewer where kernels are not compiled.
+N_PROBLEMS = 6 if os.environ.get("NAYSAY_PROFILE") == "mutation" else 60
 # What an outcome fails, by kind of field: see `discover.vertices`.
 FAILED = {
     FieldKind.EQUALITY: (0b01, 0b10, 0b11),
@@ -48,7 +51,7 @@ def random_edges(rng: random.Random, vertices: Vertices, n_edges: int) -> UInt64
 @pytest.mark.parametrize("n_groups", [2, 5, 8, 26])
 def test_covers_of_a_change_equal_covers_from_scratch(n_groups: int) -> None:
     rng = random.Random(n_groups)
-    for _ in range(60):
+    for _ in range(N_PROBLEMS):
         vertices = random_vertices(rng, n_groups)
         max_predicates = rng.choice((None, 2, 3)) if n_groups < 20 else 2
         search = Search(vertices, max_predicates, rng.choice((1, 2)))
@@ -102,7 +105,7 @@ def test_covers_of_many_vertices() -> None:
         # Beside an edge that goes: so many vertices by themselves, which each cover needs, and edges of the others.
         needed = [1 << (2 * group) for group in range(n_needed)]
         others = [2 * group for group in range(n_needed, 31)]
-        for _ in range(30):
+        for _ in range(N_PROBLEMS // 2):
             edges = needed + [sum(1 << vertex for vertex in rng.sample(others, 3)) for _ in range(12)]
             kept = sorted_unique(vertices.words(edges))
             gone = sorted_unique(vertices.words([1 << 62, sum(1 << vertex for vertex in rng.sample(others, 2))]))
