@@ -14,6 +14,7 @@ import naysay
 from naysay.report.junit import to_junit
 from naysay.report.markdown import to_markdown
 from naysay.report.terminal import Detail, print_report
+from naysay.report.view import named
 from naysay.verbs.result import Report
 
 
@@ -34,6 +35,12 @@ def test_the_answer_stands_first(report: Report) -> None:
 def test_what_matters_most_stands_first(report: Report) -> None:
     lines = [line.split() for line in printed(report, detail=Detail(quiet=True)).splitlines()[3:]]
     assert [line[:2] for line in lines if line][1:] == [["✗", "zip"], ["✗", "id"], ["!", "pay"], ["~", "rich"]]
+
+
+def test_a_row_of_a_file_is_told_by_its_number_first() -> None:
+    assert named({"file": "file:/a/very/long/way/people.csv", "row": 17}) == "row 17 of people.csv"
+    assert named({"file": "s3a://b/year=2020/month=1/p-0.parquet", "row": 3}) == "row 3 of year=2020/month=1/p-0.parquet"
+    assert named({"file": "ledger", "row": 3}) == "file ledger, row 3"
 
 
 def test_both_rows_stand_side_by_side(report: Report) -> None:

@@ -158,8 +158,19 @@ def _shown(values: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def named(identity: Mapping[str, Any]) -> str:
-    """A row by its identity, in a few words: `row 3`, `id 17`, `state AL, year 2020`."""
+    """A row by its identity, in a few words: `row 3`, `id 17`, `state AL, year 2020`, `row 3 of people.csv`."""
+    if tuple(identity) == ("file", "row") and "/" in str(identity["file"]):
+        # The end of the path tells files apart; the row comes first, so that it is not cut off.
+        return f"row {shown(identity['row'])} of {_end_of(str(identity['file']))}"
     return ", ".join(f"{printable(name)} {shown(value)}" for name, value in identity.items())
+
+
+def _end_of(path: str) -> str:
+    """The name of a file, with the folders before it that name values of a partition (`year=2020/part-0.parquet`)."""
+    *folders, name = printable(path).split("/")
+    while folders and "=" in folders[-1]:
+        name = f"{folders.pop()}/{name}"
+    return name
 
 
 def is_known_by_key(report: Report) -> bool:
