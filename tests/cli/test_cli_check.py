@@ -78,6 +78,7 @@ def test_json_and_report_tell_the_same(work: Path, naysay: Run) -> None:
     assert done.exit_code == 0
     assert (work / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     golden("check.txt", naysay("report", "results.json", "--format", "text").stdout)
+    assert naysay("report", "results.json", "--out", "page.html").stdout.strip() == "page.html"
     ElementTree.fromstring(naysay("report", "results.json", "--format", "junit").stdout)
 
 
@@ -228,6 +229,7 @@ def test_sql(work: Path, naysay: Run) -> None:
     done = naysay("sql", "--rules", "people.rules", "--table", "people", "--key", "id")
     assert done.exit_code == 0
     golden("people.sql", done.stdout)
+    assert naysay("sql", "--rule", "zip -> city").stdout == naysay("sql", "zip -> city").stdout != ""
 
 
 def test_the_width_of_a_terminal_is_respected(work: Path, naysay: Run) -> None:

@@ -17,9 +17,11 @@ import click
 import pytest
 from click.testing import Result
 from command_line import run_process
+from rich.progress import Progress
 
 from naysay.cli.failure import Exit, Session, guarded
 from naysay.cli.group import COMMANDS
+from naysay.cli.screen import _Pace
 from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
 
 HEAVY = ("pyspark", "numba", "numpy", "pyarrow", "pandas", "polars", "duckdb", "jinja2", "rich")
@@ -218,6 +220,26 @@ def _errors_on_a_terminal(*arguments: str) -> str:
 
 def test_slow_work_shows_its_progress_on_a_terminal(work: Path) -> None:
     assert "checking" in _errors_on_a_terminal()
+
+
+def test_the_first_run_says_that_it_compiles(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "compiling the kernels"
+    monkeypatch.setenv("NAYSAY_CACHE_DIR", str(tmp_path))
+    assert said in _errors_on_a_terminal()
+    assert said not in _errors_on_a_terminal()
+
+
+def test_a_long_stage_tells_its_pace() -> None:
+    pace = _Pace()
+    clock = iter(range(1000))
+    progress = Progress(get_time=lambda: float(next(clock)))
+    number = progress.add_task("checking", total=100)
+    assert str(pace.render(progress.tasks[0])) == ""
+    for _ in range(5):
+        progress.update(number, advance=10)
+    told = str(pace.render(progress.tasks[0]))
+    assert told.endswith(" left")
+    assert "/s, " in told
 
 
 def test_no_progress_in_quiet(work: Path) -> None:

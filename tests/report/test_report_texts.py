@@ -39,7 +39,7 @@ def test_what_matters_most_stands_first(report: Report) -> None:
 
 def test_a_row_of_a_file_is_told_by_its_number_first() -> None:
     assert named({"file": "file:/a/very/long/way/people.csv", "row": 17}) == "row 17 of people.csv"
-    assert named({"file": "s3a://b/year=2020/month=1/p-0.parquet", "row": 3}) == "row 3 of year=2020/month=1/p-0.parquet"
+    assert named({"file": "s3a://b/year=2020/month=1/p.parquet", "row": 3}) == "row 3 of year=2020/month=1/p.parquet"
     assert named({"file": "ledger", "row": 3}) == "file ledger, row 3"
 
 

@@ -27,6 +27,7 @@ def check_locally(request: Request, waiting: Waiting) -> Report:
 
 
 def _checked(request: Request, waiting: Waiting) -> Report:
+    waiting.will_compile()
     waiting.stage(f"reading {request.input}")
     require_room(
         request.input,

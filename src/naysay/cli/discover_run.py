@@ -18,6 +18,7 @@ from naysay.engines.threads import interruptibly
 def run(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
     if request.on_spark:
         return _on_spark(request, waiting, debug=debug)
+    waiting.will_compile()
     waiting.stage(f"reading {request.input}")
     table = interruptibly(
         lambda: read_table(

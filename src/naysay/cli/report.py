@@ -23,6 +23,8 @@ _LARGEST = 1 << 30
 @click.option(
     "-o",
     "--output",
+    "--out",
+    "output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Where to write the page.  [default: report.html beside the results]",

@@ -7,8 +7,21 @@ import sys
 import threading
 from types import TracebackType
 
+import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from naysay.report.words import duration
 
 # Work that is over sooner than this shows no progress.
 _PATIENCE_SECONDS = 1.0
@@ -28,6 +41,17 @@ def console(color: str = "auto") -> Console:
         color_system="standard" if color == "always" else "auto",
         width=_WIDTH_IN_A_PIPE if in_a_pipe and not os.environ.get("COLUMNS") else None,
     )
+
+
+class _Pace(ProgressColumn):
+    """How fast a stage goes and how long it will take at that pace, once both are known."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        if not task.speed or task.time_remaining is None or task.finished:
+            return Text()
+        return Text(f"{task.speed:,.3g}/s, {duration(task.time_remaining)} left", style="progress.remaining")
 
 
 class Waiting:
@@ -56,6 +80,7 @@ class Waiting:
                 BarColumn(bar_width=30),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
+                _Pace(),
                 console=Console(stderr=True),
                 transient=True,
             )
@@ -78,6 +103,14 @@ class Waiting:
         with self._lock:
             if self._progress is not None:
                 self._progress.start()
+
+    def will_compile(self) -> None:
+        """The work calls kernels in this process: say so where they have to be compiled first."""
+        if self._watched:
+            from naysay.kernels.compile import nothing_kept
+
+            if nothing_kept():
+                click.echo("naysay: compiling the kernels; this first run takes some seconds longer", err=True)
 
     def stage(self, description: str, total: int | None = None) -> None:
         """Another stage of the work begins, of so many steps where that is known."""

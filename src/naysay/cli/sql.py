@@ -13,8 +13,9 @@ from naysay.rule import Nulls
 
 
 @click.command(short_help="Write rules as SQL.")
-@click.argument("rule_texts", metavar="[RULE]...", nargs=-1)
+@click.argument("arguments", metavar="[RULE]...", nargs=-1)
 @options.rules
+@options.rule
 @click.option("--dialect", type=click.Choice(["duckdb", "postgres", "spark"]), default="duckdb", show_default=True)
 @click.option("--table", default="data", show_default=True, metavar="NAME", help="The table, or schema.table.")
 @options.key
@@ -22,15 +23,16 @@ from naysay.rule import Nulls
 @click.option("--count", is_flag=True, help="Count the violations in place of listing them.")
 @options.debug
 def sql(
-    rule_texts: tuple[str, ...],
+    arguments: tuple[str, ...],
     rules_files: tuple[Path, ...],
+    rule_texts: tuple[str, ...],
     dialect: str,
     table: str,
     key: tuple[str, ...],
     nulls: str,
     count: bool,
 ) -> None:
-    """Write a query for each RULE, and for each rule in --rules, that lists the pairs of rows that break it.
+    """Write a query for each RULE (also as --rule, and those of --rules) that lists the pairs of rows that break it.
 
     The queries are for reading, auditing and small tables: they join the table with itself. Where a dialect means
     something else than naysay, a note on the error output says so.
@@ -43,7 +45,7 @@ def sql(
 
     query = Query(table, key, Nulls(nulls), count)
     chosen = Dialect(dialect)
-    rules = load(rules_files, rule_texts)
+    rules = load(rules_files, arguments + rule_texts)
     click.echo("\n\n".join(to_sql(rule, chosen, query) for rule in rules))
     for note in dict.fromkeys(note for rule in rules for note in notes(rule, chosen)):
         say(f"note: {note}")

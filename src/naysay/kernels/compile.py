@@ -61,6 +61,11 @@ def _is_private(folder: Path) -> bool:
 _FOLDER = _private_folder()
 
 
+def nothing_kept() -> bool:
+    """Whether no compiled code is kept yet, so that every kernel has to be compiled."""
+    return _FOLDER is None or next(_FOLDER.rglob("*.nbi"), None) is None
+
+
 def kernel(function: Function) -> Function:
     """Compile a module-level function over plain arrays and numbers: single-threaded, without the GIL.
 
