@@ -87,7 +87,7 @@ def main() -> None:
             if args.json:
                 keep(args.json, "batches", found, ("rows", "rules", "system", "batch"))
     if args.stream:
-        rates = measure_all(args.limit)
+        rates = measure_all(min(args.limit, 8.0))
         if args.json:
             keep(args.json, "stream", rates, ("workload", "source", "parts"))
 

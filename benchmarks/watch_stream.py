@@ -1,10 +1,13 @@
 """Events a second of a watched stream on Spark, state in one process, once it is steady.
 
-    python benchmarks/watch_stream.py [--seconds 20] [--partitions 0] [--json FILE]
+    python benchmarks/watch_stream.py [--seconds 8] [--partitions 0] [--sources folder,frame,collect,nothing]
+                                      [--workloads 'small keys,one key'] [--json FILE]
 
 `small keys`: 20,000 keys, 20,000 events a batch. `one key`: 100,000 rows of one key, 1,000 events a batch. Of the
 events half are inserts, a quarter updates, a quarter deletes; the rule is State = & Salary > & Rate <, and a row in ten
-thousand breaks it. A folder's files are batches, many a trigger of Spark; a frame's batches are triggers.
+thousand breaks it. A folder's files are batches, many a trigger of Spark; a frame's batches are triggers. Beside them
+what a trigger costs without us: `collect` is a foreachBatch that brings its events to the driver, `nothing` one that
+does not even look at them.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import tempfile
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,57 +61,105 @@ class Feeder:
         self.n_files += 1
 
 
+# Steps of a stream as they end: when, and how many events they had.
+Done = list[tuple[float, int]]
+# The first step is the table, the next ones warm up.
+N_WARM = 8
+# More than any source takes: files are made before the clock runs, and a stream that has none left ends the measure.
+MOST_EVENTS = {"folder": 300_000, "frame": 150_000, "collect": 250_000, "nothing": 300_000}
+MOST_TRIGGERS = 25
+
+
 def measure(session: Any, name: str, source: str, seconds: float, partitions: int) -> dict[str, Any]:
+    n_keys, n_standing, n_batch = WORKLOADS[name]
+    folder = Path(tempfile.mkdtemp(prefix="naysay-stream-"))
+    changes = folder / "changes"
+    changes.mkdir()
+    feeder = Feeder(changes, n_keys)
+    feeder.write(n_standing, 0, 0)
+    n_files = int(MOST_EVENTS[source] * seconds / n_batch)
+    if source != "folder":
+        n_files = min(n_files, int(MOST_TRIGGERS * seconds))
+    for _ in range(n_files + N_WARM):
+        feeder.write(n_batch // 2, n_batch // 4, n_batch // 4)
+    done: Done = []
+    try:
+        options = {"partitions": partitions, "n_batch": n_batch, "done": done}
+        with running(session, source, changes, folder / "state", **options) as stream:
+            await_steps(stream, done, feeder.n_files, seconds)
+        steady = done[N_WARM:]
+        n_events = sum(count for _, count in steady[1:])
+        rate = n_events / (steady[-1][0] - steady[0][0])
+        times = [after[0] - before[0] for before, after in pairwise(steady)]
+        return {"workload": name, "source": source, "rows": n_standing, "batch": n_batch, "parts": partitions,
+                "batches": len(steady) - 1, "seconds": round(statistics.median(times), 5),
+                "events_a_second": round(rate)}  # fmt: skip
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def await_steps(stream: Any, done: Done, n_files: int, seconds: float) -> None:
+    """Wait until the stream has run so many seconds after it was warm, or has no files left."""
+    while len(done) <= N_WARM + 1 or (len(done) < n_files and time.perf_counter() - done[N_WARM][0] < seconds):
+        if stream.wait(0.1):
+            raise SystemExit("the stream ended")
+
+
+def running(
+    session: Any, source: str, changes: Path, state: Path, *, partitions: int, n_batch: int, done: Done
+) -> Any:
+    """A stream over the files of a folder that enters what it did."""
     import naysay
     from naysay.engines.stream import StreamOptions
     from naysay.engines.stream_watch import follow_folder, open_body
     from naysay.watch.feed import FeedOptions
     from naysay.watch.naming import named
 
-    n_keys, n_standing, n_batch = WORKLOADS[name]
-    folder = Path(tempfile.mkdtemp(prefix="naysay-stream-"))
-    changes, state = folder / "changes", folder / "state"
-    changes.mkdir()
-    feeder = Feeder(changes, n_keys)
-    feeder.write(n_standing, 0, 0)
-    n_files = int(150_000 * seconds / n_batch)
-    for _ in range(n_files):
-        feeder.write(n_batch // 2, n_batch // 4, n_batch // 4)
-    done: list[tuple[float, int]] = []
-    try:
-        if source == "frame":
-            reader = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
-            stream = naysay.watch_stream(
-                reader.parquet(str(changes)), RULE, "id", state=state, partitions=partitions,
-                on_step=lambda step: done.append((time.perf_counter(), step.n_changes)),
-            )  # fmt: skip
-        else:
-            options = StreamOptions(state, partitions=partitions)
-            body, _ = open_body(session, named(RULE), ["id"], options, FeedOptions(n_sentences=5))
-            stream = follow_folder(
-                session, str(changes), body, options, lambda step: done.append((time.perf_counter(), step.n_changes))
-            )
-        with stream:
-            stream.wait(seconds + 15)
-            while len(done) < 8:
-                stream.wait(1)
-        # The first batch is the table, the next ones warm up.
-        steady = done[3:]
-        n_events = sum(count for _, count in steady[1:])
-        rate = n_events / (steady[-1][0] - steady[0][0])
-        return {"workload": name, "source": source, "rows": n_standing, "batch": n_batch, "parts": partitions,
-                "batches": len(steady) - 1, "events_a_second": round(rate)}  # fmt: skip
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def note(step: Any) -> None:
+        done.append((time.perf_counter(), step.n_changes))
+
+    if source == "folder":
+        options = StreamOptions(state, partitions=partitions)
+        body, _ = open_body(session, named(RULE), ["id"], options, FeedOptions(n_sentences=5))
+        return follow_folder(session, str(changes), body, options, note)
+    frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(changes))
+    if source == "frame":
+        return naysay.watch_stream(frame, RULE, "id", state=state, partitions=partitions, on_step=note)
+    return Bare(frame, state, done, n_batch, collects=source == "collect")
 
 
-def measure_all(seconds: float, partitions: int = 0) -> list[dict[str, Any]]:
+class Bare:
+    """A foreachBatch of Spark without a watch."""
+
+    def __init__(self, frame: Any, state: Path, done: Done, n_batch: int, *, collects: bool) -> None:
+        def take(batch: Any, number: int) -> None:
+            if collects:
+                batch.toArrow()
+            done.append((time.perf_counter(), n_batch))
+
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", (state / "checkpoint").as_uri())
+        self._query = writer.trigger(processingTime="0 seconds").start()
+
+    def wait(self, timeout: float) -> bool:
+        return bool(self._query.awaitTermination(timeout))
+
+    def __enter__(self) -> Bare:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._query.stop()
+
+
+def measure_all(
+    seconds: float, partitions: int = 0, sources: Sequence[str] = tuple(MOST_EVENTS),
+    workloads: Sequence[str] = tuple(WORKLOADS),
+) -> list[dict[str, Any]]:  # fmt: skip
     from naysay.engines.spark_session import STREAM_SETTINGS, session_for
 
     found = []
     with session_for("local[2]", settings=STREAM_SETTINGS) as session:
-        for name in WORKLOADS:
-            for source in ("folder", "frame"):
+        for name in workloads:
+            for source in sources:
                 row = measure(session, name, source, seconds, partitions)
                 print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
                 found.append(row)
@@ -114,11 +168,13 @@ def measure_all(seconds: float, partitions: int = 0) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--partitions", type=int, default=0)
+    parser.add_argument("--sources", default=",".join(MOST_EVENTS))
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    found = measure_all(args.seconds, args.partitions)
+    found = measure_all(args.seconds, args.partitions, args.sources.split(","), args.workloads.split(","))
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 

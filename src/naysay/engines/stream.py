@@ -6,9 +6,12 @@ which batches it has applied. So whatever is killed when, each change is made on
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -86,6 +89,14 @@ class FrameSource:
 _running: dict[int, Stream] = {}
 
 
+@atexit.register
+def _close_running() -> None:
+    """Close the states of streams that nobody closed, while everything that this needs is still there."""
+    for stream in list(_running.values()):
+        with suppress(Exception):
+            stream.close()
+
+
 class Stream:
     """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
 
@@ -97,6 +108,7 @@ class Stream:
         self._show = show
         self._lock = threading.Lock()
         self._error: BaseException | None = None
+        self._interrupted: BaseException | None = None
         self._stopping = False
         self._settled = False
         self._stale = True
@@ -115,9 +127,15 @@ class Stream:
         trigger: dict[str, Any] = (
             {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
         )
-        with plain_errors("the stream"):
-            self._query = writer.trigger(**trigger).start()
-        threading.Thread(target=self._keep_standing, name="naysay-standing", daemon=True).start()
+        try:
+            with plain_errors("the stream"):
+                self._query = writer.trigger(**trigger).start()
+        except BaseException:
+            del _running[number]
+            raise
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_standing, name="naysay-standing", daemon=True)
+        self._keeper.start()
 
     @property
     def is_running(self) -> bool:
@@ -154,6 +172,11 @@ class Stream:
         finally:
             self._stale, self._stopping = False, True
             _running.pop(id(self), None)
+            self._over.set()
+            self._keeper.join()
+            # Spark's gateway keeps the error of a batch, too, and with it all that its traceback can see.
+            _forget_locals(self._interrupted)
+            _forget_locals(self._error)
             self.body.close()
 
     def __enter__(self) -> Stream:
@@ -175,9 +198,9 @@ class Stream:
 
     def _apply(self, batch: DataFrame, number: int) -> None:
         with self._lock:
-            if self._stopping:
-                raise InterruptedError("the stream is being stopped")
             try:
+                if self._stopping:
+                    raise InterruptedError("the stream is being stopped")
                 if not self._settled:
                     self._record.settle()
                     self._settled = True
@@ -187,16 +210,17 @@ class Stream:
                         self._show(step)
                     if self._stopping:
                         raise InterruptedError("the stream is being stopped")
-            except InterruptedError:
-                raise
             except BaseException as error:
-                self._error = error
+                # Spark gives up the jobs of a stream that is stopped: that is no error of the batch.
+                if self._stopping and not isinstance(error, NaysayError):
+                    self._interrupted = error
+                else:
+                    self._error = error
                 raise
 
     def _keep_standing(self) -> None:
         """While the stream runs, write the standing violations from time to time."""
-        while not self._stopping and self._error is None:
-            time.sleep(_POLL_SECONDS)
+        while not self._stopping and self._error is None and not self._over.wait(_POLL_SECONDS):
             if not self._stale or time.monotonic() - self._written < _STANDING_SECONDS:
                 continue
             with self._lock:
@@ -208,6 +232,12 @@ class Stream:
                     self._error = error
             if self._error is not None:
                 self._query.stop()
+
+
+def _forget_locals(error: BaseException | None) -> None:
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _refuse_connect(session: SparkSession) -> None:

@@ -233,12 +233,14 @@ def insert_rows(tree: Tree, new: Int64Array) -> None:
 
 @kernel
 def delete_rows(tree: Tree, old: Int64Array) -> int:
-    """Delete rows [n, width], whose key, first feature and owner must be known. Gives how many were not there.
+    """Delete rows [n, width] in ascending order, of which key, first feature and owner count.
 
-    Leaves and nodes are freed when they are empty. O(log n) a row.
+    Gives how many were not there. Leaves and nodes are freed when they are empty. O(log n) a row.
     """
-    rows, sizes, children, fan_outs, begins, _, state = tree
-    path = np.empty((64, 2), np.int64)
+    rows, sizes, children, fan_outs, begins, zones, state = tree
+    # For each level the node and the child that the last row lay in, and whether that child's zone must be taken again.
+    path = np.full((64, 3), -1, np.int64)
+    kept = np.empty(zones.shape[2], np.int64)
     n_missing = 0
     # From the last to the first: of rows that ascend, each then moves few others of its leaf.
     for i in range(old.shape[0] - 1, -1, -1):
@@ -249,9 +251,11 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
             n_missing += 1
             continue
         for level in range(state[HEIGHT], 0, -1):
-            path[level, 0] = node
-            path[level, 1] = _child_of(row, begins, node, fan_outs[node])
-            node = children[node, path[level, 1]]
+            place = _child_of(row, begins, node, fan_outs[node])
+            if path[level, 0] != node or path[level, 1] != place:
+                _narrow(tree, path, level, kept)
+                path[level, 0], path[level, 1] = node, place
+            node = children[node, place]
         place = _place_in(row, rows, node, sizes[node])
         if place == sizes[node] or (
             rows[node, place, 0] != row[0] or rows[node, place, 1] != row[1] or rows[node, place, last] != row[last]
@@ -262,13 +266,52 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
             _copy(rows, node, at + 1, node, at)
         sizes[node] -= 1
         state[N_ROWS] -= 1
-        _shrink_path(tree, path, row)
+        if _may_narrow(tree, path, row, place):
+            path[1, 2] = 1
+        _shrink_path(tree, path)
+    _narrow(tree, path, state[HEIGHT], kept)
     return n_missing
 
 
 @kernel
-def _shrink_path(tree: Tree, path: Int64Array, row: Int64Array) -> None:
-    """After a row has left its leaf: free what is empty, and narrow the zones that it bounded."""
+def _narrow(tree: Tree, path: Int64Array, top: int, kept: Int64Array) -> None:
+    """Take the zones that wait for it again, up to level `top`; then those above that they bounded."""
+    zones, state = tree[5], tree[6]
+    for level in range(1, top + 1):
+        if path[level, 2] != 1:
+            continue
+        path[level, 2] = 0
+        zone = zones[path[level, 0], path[level, 1]]
+        for k in range(zone.size):
+            kept[k] = zone[k]
+        _measure(tree, path[level, 0], path[level, 1], level)
+        if level == state[HEIGHT]:
+            continue
+        above = zones[path[level + 1, 0], path[level + 1, 1]]
+        for k in range(zone.size - 1):
+            if kept[k] != zone[k] and kept[k] == above[k]:
+                path[level + 1, 2] = 1
+
+
+@kernel
+def _may_narrow(tree: Tree, path: Int64Array, row: Int64Array, place: int) -> bool:
+    """Whether a row that has left its place bounded its leaf's zone, and neither neighbour bounds it alike."""
+    rows, sizes, children, _, _, zones, _ = tree
+    leaf = children[path[1, 0], path[1, 1]]
+    zone = zones[path[1, 0], path[1, 1]]
+    n_features = zone.size // 2
+    for feature in range(n_features):
+        low, high, value = zone[feature], zone[n_features + feature], row[feature]
+        if low != high and value in (low, high):
+            before = place > 0 and rows[leaf, place - 1, feature] == value
+            if not before and not (place < sizes[leaf] and rows[leaf, place, feature] == value):
+                return True
+    return False
+
+
+@kernel
+def _shrink_path(tree: Tree, path: Int64Array) -> None:
+    """After a row has left its leaf: count it out of the zones above, and free what is empty."""
     _, sizes, children, fan_outs, _, zones, state = tree
     child = children[path[1, 0], path[1, 1]]
     gone = sizes[child] == 0
@@ -277,27 +320,22 @@ def _shrink_path(tree: Tree, path: Int64Array, row: Int64Array) -> None:
         state[FREE_LEAF] = child
     for level in range(1, state[HEIGHT] + 1):
         node, place = path[level, 0], path[level, 1]
-        if gone:
-            fan_outs[node] -= 1
-            for at in range(place, fan_outs[node]):
-                _move_child(tree, node, at + 1, node, at)
-            gone = fan_outs[node] == 0 and level < state[HEIGHT]
-            if gone:
-                fan_outs[node] = -2 - state[FREE_NODE]
-                state[FREE_NODE] = node
+        if not gone:
+            zones[node, place, zones.shape[2] - 1] -= 1
             continue
-        zone = zones[node, place]
-        n_features = zone.size // 2
-        bounds = False
-        for feature in range(n_features):
-            low, high = zone[feature], zone[n_features + feature]
-            bounds |= low != high and (row[feature] == low or row[feature] == high)
-        if bounds:
-            _measure(tree, node, place, level)
-        else:
-            zone[2 * n_features] -= 1
+        fan_outs[node] -= 1
+        for at in range(place, fan_outs[node]):
+            _move_child(tree, node, at + 1, node, at)
+        path[level, 1], path[level, 2] = -1, 0
+        gone = fan_outs[node] == 0 and level < state[HEIGHT]
+        if gone:
+            fan_outs[node] = -2 - state[FREE_NODE]
+            state[FREE_NODE] = node
+        elif level < state[HEIGHT]:
+            path[level + 1, 2] = 1
     while state[HEIGHT] > 1 and fan_outs[state[ROOT]] <= 1:
         root = state[ROOT]
+        path[state[HEIGHT], 1], path[state[HEIGHT], 2] = -1, 0
         if fan_outs[root] == 0:
             state[HEIGHT] = 1
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -48,11 +49,14 @@ class Rows:
         if len(chunks) == 0:
             return
         self._chunk_of[slots] = -1
-        for number, count in zip(*np.unique(chunks, return_counts=True), strict=True):
-            chunk = self._chunks[int(number)]
-            chunk.n_live -= int(count)
+        chunks.sort()
+        starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), len(chunks)]
+        for start, stop in pairwise(starts):
+            number = int(chunks[start])
+            chunk = self._chunks[number]
+            chunk.n_live -= stop - start
             if 2 * chunk.n_live < len(chunk.slots):
-                self._merge([int(number)])
+                self._merge([number])
 
     def take(self, slots: Int64Array, names: Sequence[str]) -> pa.Table:
         """The given columns of the rows of these slots, in that order."""
