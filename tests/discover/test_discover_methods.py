@@ -19,7 +19,6 @@ from naysay.discovery.vertices import to_int
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 
-
 # Smaller tables where kernels are not compiled.
 N_ROWS = (3, 5, 20) if os.environ.get("NAYSAY_PROFILE") == "mutation" else (3, 5, 20, 60, 150)
 
