@@ -18,7 +18,7 @@ from cases import Case
 from naysay.engines import local
 from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Rule
-from naysay.table import from_frame
+from naysay.table import Table, from_frame
 from naysay.verbs import differing
 from naysay.verbs.strategies import NAMES
 from soak.row import FINE, Outcome
@@ -29,15 +29,15 @@ _FIRST = 40_000_000
 # Uncompiled kernels are a hundred times slower: one case in so many goes through them too.
 _UNCOMPILED_EVERY = 20
 # Several rules at once take as long as all other paths of one: one case in so many.
-_TOGETHER_EVERY = 4
+_TOGETHER_EVERY = 8
 # Spark takes a second for what takes a millisecond here: one table in so many, with several rules.
 _SPARK_EVERY = 400
 Answers = dict[str, Any]
 
 
-def answers(case: Case, options: local.Options) -> Answers:
-    """What one path says of a case, in values that JSON keeps."""
-    table = from_frame(case.table)
+def answers(case: Case, options: local.Options, table: Table | None = None) -> Answers:
+    """What one path says of a case, in values that JSON keeps; from a table encoded before, where one is given."""
+    table = from_frame(case.table) if table is None else table
     options = replace(options, nulls=case.nulls)
     pairs = local.violations(table, case.rule, None, options).table
     return {
@@ -71,20 +71,21 @@ def settings(
 
 
 def disagreement(case: Case) -> str | None:
-    """The first path whose answers are not those of the plainest one."""
+    """The first path whose answers are not those of the plainest one. All but that share a table and its codes."""
+    table = from_frame(case.table)
     with settings():
         plainest = answers(case, local.Options(n_threads=1))
         for strategy in NAMES:
-            found = answers(case, local.Options(strategy=strategy, n_threads=1))
+            found = answers(case, local.Options(strategy=strategy, n_threads=1), table)
             if found != plainest:
                 return f"{strategy} says {found}, auto {plainest}"
     with settings(prefixes=(1, 3, 7), memo=Memo):
-        found = answers(case, local.Options(n_threads=2))
+        found = answers(case, local.Options(n_threads=2), table)
     if found != plainest:
         return f"with prefixes, memo and two threads {found}, else {plainest}"
     for limit, collapse in ((0.0, 0.0), (1.0, 1.0)):
         with settings(limit=limit, collapse=collapse):
-            found = answers(case, local.Options(n_threads=1))
+            found = answers(case, local.Options(n_threads=1), table)
         if found != plainest:
             return f"with groups divided above {limit}, classes at most {collapse}: {found}, else {plainest}"
     return None
