@@ -53,18 +53,20 @@ def check(
     >>> [result.violations for result in report]
     [2, 0]
     """
-    parsed = _rules(rules)
     if _is_spark(frame):
         from naysay.engines import spark
 
+        parsed = _rules(rules, frame.columns)
         return spark.check(
             frame, parsed, key=_key(key), nulls=_nulls(nulls), quick=quick, n_sample=sample, progress=progress
         )
     from naysay.engines import local
     from naysay.table import from_frame
 
+    table = from_frame(frame)
+    parsed = _rules(rules, table.names)
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return local.check(from_frame(frame), parsed, options, quick=quick, n_sample=sample, progress=progress)
+    return local.check(table, parsed, options, quick=quick, n_sample=sample, progress=progress)
 
 
 def verify(
@@ -88,11 +90,13 @@ def verify(
     if _is_spark(frame):
         from naysay.engines import spark
 
-        return spark.verify(frame, _rule(rule), key=_key(key), nulls=_nulls(nulls))
+        return spark.verify(frame, _rule(rule, frame.columns), key=_key(key), nulls=_nulls(nulls))
     from naysay.engines import local
     from naysay.table import from_frame
 
-    return local.verify(from_frame(frame), _rule(rule), _options(key, nulls, strategy, memory, threads, max_seconds))
+    table = from_frame(frame)
+    options = _options(key, nulls, strategy, memory, threads, max_seconds)
+    return local.verify(table, _rule(rule, table.names), options)
 
 
 @overload
@@ -133,16 +137,17 @@ def count(
     >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
     6
     """
-    parsed = _rules(rules)
     if _is_spark(frame):
         from naysay.engines import spark
 
-        counts = spark.count(frame, parsed, nulls=_nulls(nulls))
+        counts = spark.count(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
     else:
         from naysay.engines import local
         from naysay.table import from_frame
 
-        counts = local.count(from_frame(frame), parsed, _options((), nulls, strategy, memory, threads, max_seconds))
+        table = from_frame(frame)
+        options = _options((), nulls, strategy, memory, threads, max_seconds)
+        counts = local.count(table, _rules(rules, table.names), options)
     return counts[0] if isinstance(rules, str | Rule) else counts
 
 
@@ -172,12 +177,13 @@ def violations(
     if _is_spark(frame):
         from naysay.engines import spark
 
-        return spark.violations(frame, _rule(rule), limit=limit, key=_key(key), nulls=_nulls(nulls))
+        return spark.violations(frame, _rule(rule, frame.columns), limit=limit, key=_key(key), nulls=_nulls(nulls))
     from naysay.engines import local
     from naysay.table import from_frame
 
+    table = from_frame(frame)
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return local.violations(from_frame(frame), _rule(rule), limit, options)
+    return local.violations(table, _rule(rule, table.names), limit, options)
 
 
 def clusters(
@@ -200,8 +206,9 @@ def clusters(
     from naysay.engines import local
     from naysay.table import from_frame
 
+    table = from_frame(frame)
     options = _options((), nulls, "auto", memory, 0, max_seconds)
-    return local.clusters_table(local.violation_clusters(from_frame(frame), _rule(rule), limit, options))
+    return local.clusters_table(local.violation_clusters(table, _rule(rule, table.names), limit, options))
 
 
 def split(
@@ -220,16 +227,16 @@ def split(
     >>> good["a"].to_pylist(), bad["a"].to_pylist()
     ([2], [1, 1])
     """
-    parsed = _rules(rules)
     if _is_spark(frame):
         from naysay.engines import spark
 
-        return spark.split(frame, parsed, nulls=_nulls(nulls))
+        return spark.split(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
     from naysay.engines import local
     from naysay.table import from_frame
 
     table = from_frame(frame)
-    good, bad = local.split_rows(table, parsed, _options((), nulls, "auto", memory, threads, max_seconds))
+    options = _options((), nulls, "auto", memory, threads, max_seconds)
+    good, bad = local.split_rows(table, _rules(rules, table.names), options)
     if hasattr(frame, "iloc"):
         return frame.iloc[good], frame.iloc[bad]
     if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
@@ -322,12 +329,13 @@ def _feed_options(nulls: str | None, counting: bool) -> FeedOptions:
     return FeedOptions(None if nulls is None else _nulls(nulls).value, counting, n_sentences=5)
 
 
-def _rule(rule: RuleLike) -> Rule:
-    return parse(rule) if isinstance(rule, str) else rule
+def _rule(rule: RuleLike, columns: Sequence[str] | None = None) -> Rule:
+    """A rule from its text. With the columns of the table, a name that is none is shown where it was written."""
+    return parse(rule, columns=columns) if isinstance(rule, str) else rule
 
 
-def _rules(rules: RuleLike | Sequence[RuleLike]) -> list[Rule]:
-    return [_rule(rule) for rule in ([rules] if isinstance(rules, str | Rule) else rules)]
+def _rules(rules: RuleLike | Sequence[RuleLike], columns: Sequence[str] | None = None) -> list[Rule]:
+    return [_rule(rule, columns) for rule in ([rules] if isinstance(rules, str | Rule) else rules)]
 
 
 def _key(key: str | Sequence[str]) -> tuple[str, ...]:

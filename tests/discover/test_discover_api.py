@@ -270,3 +270,10 @@ def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPat
     assert calls
     assert found.device == "cuda"
     assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in naysay.discover(people(80)).all]
+
+
+def test_where_no_rule_holds_the_answer_says_what_to_try() -> None:
+    rows = [(a, b) for a in "xyz" for b in "xyz"] * 2
+    found = naysay.discover(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), cross=False)
+    assert len(found.all) == 0
+    assert any("allow an error" in note for note in found.notes)

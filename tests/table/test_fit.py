@@ -8,6 +8,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
+import naysay
 from naysay.errors import RuleError, TableError
 from naysay.rule import parse
 from naysay.rule.model import Op
@@ -95,3 +96,12 @@ def test_which_kinds_compare() -> None:
         else:
             with pytest.raises(RuleError):
                 check_comparable(left, right, Op.EQ)
+
+
+@pytest.mark.parametrize("verb", ["check", "count", "verify", "violations", "split", "clusters"])
+def test_a_rule_given_as_text_is_shown_as_it_was_written(verb: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        getattr(naysay, verb)(pa.table({"ZipCode": [1], "City": ["a"]}), "Zip -> City")
+    said = str(caught.value)
+    assert "    Zip -> City\n    ^" in said
+    assert "Did you mean 'ZipCode'?" in said

@@ -123,8 +123,11 @@ def _notes(outcomes: Outcomes, problem: Problem, answer: Answer) -> list[str]:
     notes = []
     if outcomes.n_table_rows < 2:
         notes.append("fewer than two rows: there is no pair that could break a rule, so none is reported")
-    if problem.most and not len(answer.covers) and outcomes.n_table_rows > 1 and not answer.partial:
-        notes.append("no rule was found within the error that is allowed")
+    if not len(answer.covers) and outcomes.n_table_rows > 1 and not answer.partial:
+        notes.append(
+            "no rule was found within the error that is allowed" if problem.most
+            else "no rule holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"
+        )
     return notes
 
 
