@@ -89,7 +89,7 @@ def test_equals_an_evolver_in_process(
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
-    from naysay.engines.spark_evolve import SparkEvolver
+    from naysay import SparkEvolver
 
     frame = spark.createDataFrame(pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"], "c": [5, 6, 7]}))
     with pytest.raises(UsageError, match="stands twice"):
