@@ -116,3 +116,21 @@ def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
     tree.insert(np.array([[1, 2, 3]]))
     with pytest.raises(AssertionError, match="1 rows to delete are not in the tree"):
         tree.delete(np.array([[1, 2, 4]]))
+
+
+def test_nodes_that_were_freed_are_used_again() -> None:
+    """A tree of three levels loses nearly all of its rows and becomes one of one level; then it grows again, twice."""
+    n_rows = LEAF_ROWS * FAN_OUT * 2
+    rows = np.stack([np.zeros(n_rows, np.int64), np.arange(n_rows), np.arange(n_rows)], axis=1)
+    tree = ZoneTree(1)
+    tree.insert(rows[:1])
+    for kept in (3, 400, 1):
+        for start in range(1, n_rows, 200):
+            tree.insert(rows[start : start + 200])
+        assert np.array_equal(tree.rows(), rows)
+        for start in range(n_rows - 256, kept - 256, -256):
+            tree.delete(rows[max(start, kept) : start + 256])
+        assert np.array_equal(tree.rows(), rows[:kept])
+        tree.delete(rows[1:kept])
+        box, features = np.array([[0, 0, GREATEST]]), np.array([1])
+        assert tree.count(box, features, 1, False).tolist() == [1]
