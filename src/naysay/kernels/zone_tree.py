@@ -36,13 +36,13 @@ _FILL_NODE = 12
 
 
 @kernel
-def _comes_before(key: int, first: int, owner: int, begins: Int64Array) -> bool:
-    """Whether (key, first, owner) is less than a beginning."""
-    if key != begins[0]:
-        return key < begins[0]
-    if first != begins[1]:
-        return first < begins[1]
-    return owner < begins[2]
+def _comes_before(row: Int64Array, begins: Int64Array, node: int, place: int) -> bool:
+    """Whether a row is less than what a child begins with."""
+    if row[0] != begins[node, place, 0]:
+        return row[0] < begins[node, place, 0]
+    if row[1] != begins[node, place, 1]:
+        return row[1] < begins[node, place, 1]
+    return row[row.size - 1] < begins[node, place, 2]
 
 
 @kernel
@@ -51,7 +51,7 @@ def _child_of(row: Int64Array, begins: Int64Array, node: int, n_children: int) -
     low, high = 0, n_children
     while low < high:
         middle = (low + high) // 2
-        if _comes_before(row[0], row[1], row[row.size - 1], begins[node, middle]):
+        if _comes_before(row, begins, node, middle):
             high = middle
         else:
             low = middle + 1
@@ -65,12 +65,11 @@ def _place_in(row: Int64Array, rows: Int64Array, leaf: int, size: int) -> int:
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
-        other = rows[leaf, middle]
-        before = other[last] < row[last]
-        if other[1] != row[1]:
-            before = other[1] < row[1]
-        if other[0] != row[0]:
-            before = other[0] < row[0]
+        before = rows[leaf, middle, last] < row[last]
+        if rows[leaf, middle, 1] != row[1]:
+            before = rows[leaf, middle, 1] < row[1]
+        if rows[leaf, middle, 0] != row[0]:
+            before = rows[leaf, middle, 0] < row[0]
         if before:
             low = middle + 1
         else:
@@ -218,7 +217,7 @@ def insert_rows(tree: Tree, new: Int64Array) -> None:
                 _split(tree, node, place, level)
                 place = _child_of(row, begins, node, fan_outs[node])
                 child = children[node, place]
-            if place == 0 and _comes_before(row[0], row[1], row[row.size - 1], begins[node, 0]):
+            if place == 0 and _comes_before(row, begins, node, 0):
                 _set_begin(begins, node, 0, row)
             _widen(zones[node, place], row)
             node = child
@@ -238,9 +237,11 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
     Gives how many were not there. Leaves and nodes are freed when they are empty. O(log n) a row.
     """
     rows, sizes, children, fan_outs, begins, zones, state = tree
-    # For each level the node and the child that the last row lay in, and whether that child's zone must be taken again.
+    # For each level the node and the child that the last row lay in, and whether that child's zone must be taken again:
+    # once for all rows that leave it. `waiting` says whether some zone must.
     path = np.full((64, 3), -1, np.int64)
     kept = np.empty(zones.shape[2], np.int64)
+    waiting = False
     n_missing = 0
     # From the last to the first: of rows that ascend, each then moves few others of its leaf.
     for i in range(old.shape[0] - 1, -1, -1):
@@ -253,7 +254,9 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
         for level in range(state[HEIGHT], 0, -1):
             place = _child_of(row, begins, node, fan_outs[node])
             if path[level, 0] != node or path[level, 1] != place:
-                _narrow(tree, path, level, kept)
+                if waiting:
+                    _narrow(tree, path, level, kept)
+                    waiting = level < state[HEIGHT]
                 path[level, 0], path[level, 1] = node, place
             node = children[node, place]
         place = _place_in(row, rows, node, sizes[node])
@@ -266,11 +269,36 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
             _copy(rows, node, at + 1, node, at)
         sizes[node] -= 1
         state[N_ROWS] -= 1
-        if _may_narrow(tree, path, row, place):
+        for level in range(1, state[HEIGHT] + 1):
+            zones[path[level, 0], path[level, 1], zones.shape[2] - 1] -= 1
+        if sizes[node] == 0:
+            _free_path(tree, path)
+            waiting = True
+        elif _bounded(row, rows, node, place, sizes[node], zones, path):
             path[1, 2] = 1
-        _shrink_path(tree, path)
-    _narrow(tree, path, state[HEIGHT], kept)
+            waiting = True
+    if waiting:
+        _narrow(tree, path, state[HEIGHT], kept)
     return n_missing
+
+
+@kernel
+def _bounded(
+    row: Int64Array, rows: Int64Array, leaf: int, place: int, size: int, zones: Int64Array, path: Int64Array
+) -> bool:
+    """Whether a row that has left its place in a leaf bounded the zone, and neither neighbour there bounds it alike.
+
+    No array is sliced here: each slice is counted, which keeps the next row's memory from being fetched meanwhile.
+    """
+    node, child = path[1, 0], path[1, 1]
+    n_features = zones.shape[2] // 2
+    for feature in range(n_features):
+        low, high, value = zones[node, child, feature], zones[node, child, n_features + feature], row[feature]
+        if low != high and value in (low, high):
+            before = place > 0 and rows[leaf, place - 1, feature] == value
+            if not before and not (place < size and rows[leaf, place, feature] == value):
+                return True
+    return False
 
 
 @kernel
@@ -294,45 +322,25 @@ def _narrow(tree: Tree, path: Int64Array, top: int, kept: Int64Array) -> None:
 
 
 @kernel
-def _may_narrow(tree: Tree, path: Int64Array, row: Int64Array, place: int) -> bool:
-    """Whether a row that has left its place bounded its leaf's zone, and neither neighbour bounds it alike."""
-    rows, sizes, children, _, _, zones, _ = tree
+def _free_path(tree: Tree, path: Int64Array) -> None:
+    """After the last row has left a leaf: free it, and all above it that is empty then."""
+    _, sizes, children, fan_outs, _, _, state = tree
     leaf = children[path[1, 0], path[1, 1]]
-    zone = zones[path[1, 0], path[1, 1]]
-    n_features = zone.size // 2
-    for feature in range(n_features):
-        low, high, value = zone[feature], zone[n_features + feature], row[feature]
-        if low != high and value in (low, high):
-            before = place > 0 and rows[leaf, place - 1, feature] == value
-            if not before and not (place < sizes[leaf] and rows[leaf, place, feature] == value):
-                return True
-    return False
-
-
-@kernel
-def _shrink_path(tree: Tree, path: Int64Array) -> None:
-    """After a row has left its leaf: count it out of the zones above, and free what is empty."""
-    _, sizes, children, fan_outs, _, zones, state = tree
-    child = children[path[1, 0], path[1, 1]]
-    gone = sizes[child] == 0
-    if gone:
-        sizes[child] = -2 - state[FREE_LEAF]
-        state[FREE_LEAF] = child
+    sizes[leaf] = -2 - state[FREE_LEAF]
+    state[FREE_LEAF] = leaf
     for level in range(1, state[HEIGHT] + 1):
         node, place = path[level, 0], path[level, 1]
-        if not gone:
-            zones[node, place, zones.shape[2] - 1] -= 1
-            continue
         fan_outs[node] -= 1
         for at in range(place, fan_outs[node]):
             _move_child(tree, node, at + 1, node, at)
         path[level, 1], path[level, 2] = -1, 0
-        gone = fan_outs[node] == 0 and level < state[HEIGHT]
-        if gone:
-            fan_outs[node] = -2 - state[FREE_NODE]
-            state[FREE_NODE] = node
-        elif level < state[HEIGHT]:
+        if level == state[HEIGHT]:
+            break
+        if fan_outs[node] > 0:
             path[level + 1, 2] = 1
+            break
+        fan_outs[node] = -2 - state[FREE_NODE]
+        state[FREE_NODE] = node
     while state[HEIGHT] > 1 and fan_outs[state[ROOT]] <= 1:
         root = state[ROOT]
         path[state[HEIGHT], 1], path[state[HEIGHT], 2] = -1, 0
