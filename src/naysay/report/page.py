@@ -266,8 +266,10 @@ def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     if result.violations is None:
         return f"the first {noun} found"
     # A pair that breaks the rule both ways round is two violations and stands here once.
-    n_all = result.violations // 2 if join_of(result.rule).symmetric else result.violations
-    return f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
+    symmetric = join_of(result.rule).symmetric
+    n_all = result.violations // 2 if symmetric else result.violations
+    count = f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
+    return f"{count}, each both ways" if symmetric and noun == "pair" else count
 
 
 def _chart(result: RuleResult, n_rows: int, room: Room) -> tuple[tuple[Bar, ...], str]:
