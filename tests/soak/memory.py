@@ -1,7 +1,7 @@
 """Memory: files of a tenth to twenty times the memory allowed; the whole process keeps to it, or refuses first.
 
-What is allowed is 512 MiB, of which libraries and compiled code take more than half; so of the smaller files two in
-three are allowed more, that work is done and not only refused.
+What is allowed is 512 MiB, of which libraries and compiled code take more than half; so most of the
+smaller files are allowed more, that work is done and not only refused.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ print(code, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)
 def trial(seed: int) -> Outcome:
     """`naysay check --memory` on one file: exit code 0, 1 or 4, and the highest memory as the system counted it."""
     rng = random.Random(seed)
-    # Every second file is small enough that it may well fit.
-    low, high = (0.1, 0.5) if seed % 2 else (0.5, 20.0)
-    cap = (CAP, 2 * CAP, 4 * CAP)[seed // 2 % 3] if seed % 2 else CAP
+    # Every second file is small enough that it may well fit, every fourth so small that it should.
+    low, high = ((0.5, 20.0), (0.1, 0.5), (0.5, 20.0), (0.1, 0.15))[seed % 4]
+    cap = (CAP, 2 * CAP, 4 * CAP)[seed // 2 % 3 if seed % 4 == 1 else 2] if seed % 2 else CAP
     size = int(cap * low * (high / low) ** rng.random())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"data.{_FORMATS[seed // 2 % len(_FORMATS)]}"

@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "memory",
         "naysay check --memory 512M on files of 0.1 to 20 times that, in four formats, with light and heavy rules; "
-        "two in three of the smaller files with 1G and 2G",
+        "most of the smaller files with 1G and 2G",
         60,
         "done or refused before the work with an estimate; the peak of the process at most 1.15 times what is allowed",
         "soak.memory",
