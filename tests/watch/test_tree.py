@@ -114,8 +114,10 @@ def test_a_limit_cuts_and_says_so() -> None:
 def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
     tree = ZoneTree(1)
     tree.insert(np.array([[1, 2, 3]]))
-    with pytest.raises(AssertionError, match="1 rows to delete are not in the tree"):
-        tree.delete(np.array([[1, 2, 4]]))
+    for other in ([1, 2, 4], [1, 2, 2], [1, 1, 3], [0, 2, 3]):
+        with pytest.raises(AssertionError, match="1 rows to delete are not in the tree"):
+            tree.delete(np.array([other]))
+    assert tree.rows().tolist() == [[1, 2, 3]]
 
 
 def test_nodes_that_were_freed_are_used_again() -> None:
