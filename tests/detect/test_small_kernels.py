@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
+from naysay.kernels.encode import valid_span
+from naysay.kernels.hyperloglog import estimate
+from naysay.kernels.pair_search import find_four_orders, find_two_differs, find_two_orders
 from naysay.kernels.partners import partners_many
 
 
@@ -73,3 +76,58 @@ def test_one_look_is_enough_for_two_rows() -> None:
     given = (one, one + 1), (places, places), (np.array([0]), np.array([1])), tree, build_tree(one + 1, places, starts)
     assert find_pair(*given, np.array([LESS]), 1) == (0, 0)
     assert find_pair(*given, np.array([LESS]), 0) == (-2, -2)
+
+
+def test_the_span_of_valid_keys() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        keys = rng.integers(-9, 9, int(rng.integers(0, 6)))
+        valid = rng.random(keys.size) < 0.6
+        kept = keys[valid]
+        expected = (kept.size, kept.min(), kept.max()) if kept.size else (0, 0, 0)
+        assert valid_span(keys, valid) == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.98, 1.0])
+def test_an_estimate_of_distinct_codes_is_that_of_the_paper(share: float) -> None:
+    """Flajolet and others, HyperLogLog, figure 3, written down once more."""
+    rng = np.random.default_rng(4)
+    registers = np.where(rng.random(4096) < share, rng.integers(1, 9, 4096), 0)
+    raw = 0.7213 / (1 + 1.079 / 4096) * 4096 * 4096 / sum(2.0 ** -int(register) for register in registers)
+    n_empty = registers.tolist().count(0)
+    by_empty = raw <= 2.5 * 4096 and n_empty > 0
+    assert estimate(registers) == pytest.approx(4096 * np.log(4096 / n_empty) if by_empty else raw, rel=1e-12)
+
+
+def rows_in_groups(rng: np.random.Generator, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows group by group, where each group starts, and the group of each row; no group is empty."""
+    group_of = np.unique(rng.integers(0, 3, n_rows), return_inverse=True)[1].astype(np.int64)
+    order = np.argsort(group_of, kind="stable")
+    return order, np.searchsorted(group_of[order], np.arange(group_of.max() + 2)), group_of
+
+
+def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
+    """Few rows with few values, so that ties, one label for all and the row 0 come often."""
+    rng = np.random.default_rng(5)
+    n_found = n_none = 0
+    for _ in range(400):
+        n_rows, n_values = int(rng.integers(1, 7)), int(rng.integers(1, 5))
+        order, starts, group_of = rows_in_groups(rng, n_rows)
+        x, y, label, w, z = rng.integers(0, n_values, (5, n_rows))
+        label = label % int(rng.integers(1, 4))
+        same = group_of[:, None] == group_of[None, :]
+        apart = same & (label[:, None] != label[None, :])
+        strict = rng.integers(0, 2, 4)
+        holds = same & (x[:, None] != x[None, :]) & (y[:, None] != y[None, :])
+        cases = [(find_two_differs(order, starts, x, y), holds)]
+        by_x = np.lexsort((x, group_of))
+        holds = apart & (x[:, None] + strict[0] <= x[None, :]) & (y[:, None] >= y[None, :] + strict[1])
+        cases.append((find_two_orders(by_x, starts, x, y, label, bool(strict[0]), bool(strict[1])), holds))
+        points = np.stack([x, y, w, z])
+        holds = apart & np.all(points[:, :, None] + strict[:, None, None] <= points[:, None, :], axis=0)
+        cases.append((find_four_orders(by_x, starts, points, label, n_values, n_values, strict), holds))
+        for found, holds in cases:
+            assert found == (-1, -1) if not holds.any() else holds[found]
+            n_found += bool(holds.any())
+            n_none += not holds.any()
+    assert min(n_found, n_none) > 200

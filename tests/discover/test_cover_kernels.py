@@ -13,6 +13,8 @@ from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
 from naysay.discovery.vertices import Group, UInt64Array, Vertices, to_int
 from naysay.kernels.cover import search_covers
+from naysay.kernels.evolve_cover import are_minimal, first_missed, grow_covers, missed_by_some, part_beside, transposed
+from naysay.kernels.inversion import covers_of, insert_cover, invert
 from naysay.rule.model import Column, Row
 
 _KINDS = (FieldKind.EQUALITY, FieldKind.ORDER, FieldKind.ORDER_OR_NULL)
@@ -171,3 +173,90 @@ def test_a_limit_on_near_covers() -> None:
     found = near_covers(edges, np.full(7, 5, np.int64), vertices, 4, brake=brake)
     assert brake.stopped
     assert 10 <= len(as_set(found)) < 128
+
+
+def trie_of(covers: list[int], vertices: Vertices, room: int) -> tuple[np.ndarray, int]:
+    nodes, n_nodes = np.zeros((room, 4), np.int64), 1
+    nodes[0] = (-1, -1, -1, 0)
+    for cover in vertices.words(covers):
+        nodes, n_nodes = insert_cover(nodes, n_nodes, cover)
+    return nodes, n_nodes
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_inversion_equals_enumeration(seed: int) -> None:
+    """Hydra's trie of covers, edge by edge, with hardly any room at first; how many there are is told all the while."""
+    rng = random.Random(seed)
+    firsts = [0, 5, 60, 64, 70] if seed % 2 else [60, 64, 124]
+    vertices = vertices_at(firsts, [rng.choice(_KINDS) for _ in firsts])
+    for most in (None, 1, 2):
+        edges = random_edges(rng, vertices, 12, (2, 3, 4))
+        nodes, n_nodes = trie_of([1 << v for v in range(128) if edges[0] >> v & 1], vertices, 2)
+        assert nodes[0, 3] == edges[0].bit_count()
+        control, limits = np.zeros(2, np.int64), np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
+        for n_edges in range(2, 13):
+            given = vertices.words(edges[n_edges - 1 : n_edges])
+            nodes, n_nodes = invert(given, nodes, n_nodes, *vertices.tables(), limits, control)
+            expected = enumerated(edges[:n_edges], vertices, most)
+            assert as_set(covers_of(nodes.copy(), vertices.n_words)) == expected
+            assert control.tolist() == [0, len(expected)]
+        assert covers_of(nodes, vertices.n_words).shape[0] == len(expected)
+        assert nodes[0, 3] == 0
+
+
+def test_inversion_stops_where_there_are_too_many_covers() -> None:
+    vertices = vertices_at([0, 8, 16, 24], [FieldKind.ORDER] * 4)
+    edges = [0b101 << 8 * place for place in range(4)]
+    for most, n_covers in ((7, 8), (8, 16), (100, 16)):
+        nodes, n_nodes = trie_of([1, 4], vertices, 64)
+        control, limits = np.zeros(2, np.int64), np.array([_UNLIMITED, most], np.int64)
+        invert(vertices.words(edges[1:]), nodes, n_nodes, *vertices.tables(), limits, control)
+        assert control.tolist() == [int(n_covers > most), n_covers]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_covers_that_grow_and_shrink(seed: int) -> None:
+    """The kernels of `evolve`, one by one: what misses, what grows, what is minimal still, what is left beside."""
+    rng = random.Random(seed)
+    firsts = [5, 60, 64, 70] if seed % 2 else [60, 64, 124]
+    vertices = vertices_at(firsts, [rng.choice(_KINDS) for _ in firsts])
+    tables, every = vertices.tables(), vertices.all()
+    order = np.array([v for v in range(128) if to_int(every) >> v & 1], np.int64)
+    for n_edges, n_fresh, most in product((0, 3, 70), (1, 4, 66), (None, 2)):
+        sizes = (1, 2, 3) if n_edges < 70 else (3, 4, 5)
+        edges, fresh = (sorted(set(random_edges(rng, vertices, n, sizes))) for n in (n_edges, n_fresh))
+        fresh = [edge for edge in fresh if edge not in edges] or [0b11 << firsts[0]]
+        limits = np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
+        words, fresh_words = vertices.words(edges), vertices.words(fresh)
+        holders = transposed(words)
+        before = sorted(enumerated(edges, vertices, most))
+        after = enumerated(edges + fresh, vertices, most)
+        covers = vertices.words(before)
+        missed = first_missed(covers, len(fresh), transposed(fresh_words)).tolist()
+        gaps = [[place for place, edge in enumerate(fresh) if not cover & edge] for cover in before]
+        assert missed == [min(places, default=-1) for places in gaps]
+        some = missed_by_some(covers, len(fresh), transposed(fresh_words))
+        assert np.flatnonzero(some).tolist() == sorted({place for places in gaps for place in places})
+        control = np.zeros(2, np.int64)
+        grown = grow_covers(words, holders, fresh_words, covers, order, every, *tables, limits, control)
+        # A cover is grown from each of the old ones that it holds as the vertices that it still needs; but once.
+        assert as_set(grown) == after
+        assert control.tolist() == [0, len(after)]
+        if len(after) > 2:
+            control, fewer = np.zeros(2, np.int64), np.array([limits[0], 2], np.int64)
+            grown = grow_covers(words, holders, fresh_words, covers, order, every, *tables, fewer, control)
+            assert as_set(grown) < after
+            assert control.tolist() == [1, 2]
+        asked = sorted(after)
+        minimal = are_minimal(words, holders, vertices.words(asked), order)
+        assert minimal.tolist() == [
+            all(any(edge & cover == 1 << v for edge in edges) for v in range(128) if cover >> v & 1) for cover in asked
+        ]
+        for gone in fresh[:3]:
+            parts, needed, allowed, possible = part_beside(
+                words, holders, vertices.words([gone])[0], every, *tables, limits
+            )
+            found = set()
+            if possible:
+                found = as_set(search_covers(parts, needed, allowed, *tables, limits, np.zeros(2, np.int64)))
+            assert found == {cover for cover in before if not cover & gone}
