@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -10,6 +14,8 @@ from naysay.kernels.encode import valid_span
 from naysay.kernels.hyperloglog import estimate
 from naysay.kernels.pair_search import find_four_orders, find_two_differs, find_two_orders
 from naysay.kernels.partners import partners_many
+from naysay.kernels.range_tree import entries, layout
+from naysay.kernels.wide import floor_of_floats
 
 
 @pytest.mark.parametrize("n_orders", [1, 2, 3, 4])
@@ -131,3 +137,30 @@ def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
             n_found += bool(holds.any())
             n_none += not holds.any()
     assert min(n_found, n_none) > 200
+
+
+def test_entries_of_a_block_are_those_of_its_layout() -> None:
+    for n_dimensions, height in itertools.product(range(1, 5), range(6)):
+        assert entries(n_dimensions, height) == layout(n_dimensions, height).sizes[n_dimensions, height]
+
+
+@pytest.mark.parametrize("power", [0, 1, 5])
+def test_the_floor_of_floats_times_a_power_of_ten(power: int) -> None:
+    """Four limbs: near the largest that they hold, near zero, negative; by whole numbers of any size."""
+    rng = np.random.default_rng(power)
+    sizes = [0, 1, 2, 40, 52, 53, *range(60, 130 - 4 * power)]
+    mantissas = [sign * int(rng.integers(1 << 52, 1 << 53)) for sign in (1, -1) for _ in sizes] + [0, 1, -1, 3, -5]
+    exponents = [size - 53 for _ in (1, -1) for size in sizes] + [9, -1, -1, -70, -3]
+    limbs, beyond = np.zeros((len(mantissas), 4), np.int64), np.zeros(len(mantissas), np.int64)
+    keys = np.arange(len(mantissas))
+    floor_of_floats(np.array(mantissas), np.array(exponents), keys, power, limbs, beyond)
+    for row, (mantissa, exponent) in enumerate(zip(mantissas, exponents, strict=True)):
+        exact = Fraction(mantissa) * Fraction(2) ** exponent * 10**power
+        found = sum(int(limb) << 32 * k for k, limb in enumerate(limbs[row]))
+        if exponent > 0 and exponent + 54 + 4 * power > 126:
+            assert abs(found) > 1 << 130
+            assert (found > 0) == (mantissa > 0)
+            assert beyond[row] == keys[row]
+        else:
+            assert found == math.floor(exact)
+            assert beyond[row] == (np.iinfo(np.int64).min if exact == found else keys[row])

@@ -107,6 +107,16 @@ def test_more_covers_than_there_was_room_for() -> None:
     assert control.tolist() == [1, 10]
 
 
+def test_an_edge_of_more_vertices_than_a_word_has() -> None:
+    firsts = [place for place in range(0, 124, 4) if place % 64 <= 60]
+    vertices = vertices_at(firsts, [FieldKind.ORDER] * len(firsts))
+    edges = [to_int(vertices.all())]
+    expected = enumerated(edges, vertices, None)
+    assert len(expected) > 70
+    assert as_set(minimal_covers(vertices.words(edges), vertices)) == expected
+    assert as_set(near_covers(vertices.words(edges), np.array([3]), vertices, 2)) == expected
+
+
 def test_many_edges_of_which_each_member_owns_few() -> None:
     """Beyond 1,024 edges, and so many to each vertex that those remembered are used up and others are looked for."""
     rng = random.Random(3)

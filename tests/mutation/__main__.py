@@ -22,7 +22,8 @@ _TESTS = Path(__file__).resolve().parents[1]
 _CHOSEN = (
     *("soak/test_doses.py", "detect/test_against_oracle.py", "detect/test_kernels.py", "detect/test_small_kernels.py"),
     *("detect/test_laws.py", "detect/test_many_differs.py", "verbs", "table", "test_local_files.py"),
-    *("discover/test_cover_kernels.py", "discover/test_refine_kernels.py", "discover/test_discover_evidence.py"),
+    *("discover/test_cover_kernels.py", "discover/test_evidence_kernels.py", "discover/test_refine_kernels.py"),
+    "discover/test_discover_evidence.py",
     *("discover/test_discover_methods.py", "discover/test_discover_small.py", "discover/test_discover_verify.py"),
     *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_incdc.py"),
     *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_tree.py", "watch/test_weever.py"),
