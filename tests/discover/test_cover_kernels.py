@@ -266,6 +266,7 @@ def test_covers_that_grow_and_shrink(seed: int) -> None:
             parts, needed, allowed, possible = part_beside(
                 words, holders, vertices.words([gone])[0], every, *tables, limits
             )
+            assert possible or len(parts) == 0
             found = set()
             if possible:
                 found = as_set(search_covers(parts, needed, allowed, *tables, limits, np.zeros(2, np.int64)))

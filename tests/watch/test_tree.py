@@ -136,3 +136,14 @@ def test_nodes_that_were_freed_are_used_again() -> None:
         tree.delete(rows[1:kept])
         box, features = np.array([[0, 0, GREATEST]]), np.array([1])
         assert tree.count(box, features, 1, False).tolist() == [1]
+
+
+def test_a_tree_built_of_any_number_of_rows() -> None:
+    for n_rows in [0, 1, 2, 23, 24, 25, 26, 48, 49, 12 * 24, 12 * 24 + 1, 13 * 24 + 1, 700]:
+        rows = np.stack([np.zeros(n_rows, np.int64), np.arange(n_rows) // 3, np.arange(n_rows)], axis=1)
+        tree = ZoneTree(1)
+        tree._rebuild(rows)
+        assert np.array_equal(tree.rows(), rows)
+        boxes = np.array([[0, low, GREATEST] for low in range(0, n_rows, 20)]).reshape(-1, 3)
+        expected = [int((rows[:, 1] >= low).sum()) for low in boxes[:, 1]]
+        assert tree.count(boxes, np.array([1]), 1, False).tolist() == expected
