@@ -15,6 +15,7 @@ from naysay.discovery.vertices import Group, UInt64Array, Vertices, to_int
 from naysay.kernels.cover import search_covers
 from naysay.kernels.evolve_cover import are_minimal, first_missed, grow_covers, missed_by_some, part_beside, transposed
 from naysay.kernels.inversion import covers_of, insert_cover, invert
+from naysay.kernels.missed import count_missed, count_near_misses
 from naysay.rule.model import Column, Row
 
 _KINDS = (FieldKind.EQUALITY, FieldKind.ORDER, FieldKind.ORDER_OR_NULL)
@@ -271,3 +272,25 @@ def test_covers_that_grow_and_shrink(seed: int) -> None:
             if possible:
                 found = as_set(search_covers(parts, needed, allowed, *tables, limits, np.zeros(2, np.int64)))
             assert found == {cover for cover in before if not cover & gone}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_edges_that_are_missed_and_nearly_missed(seed: int) -> None:
+    rng = random.Random(seed)
+    firsts = [0, 5, 60, 64, 70]
+    vertices = vertices_at(firsts, [rng.choice(_KINDS) for _ in firsts])
+    edges, covers = random_edges(rng, vertices, 40, (1, 2, 3, 5)), random_edges(rng, vertices, 30, (1, 2, 3, 5))
+    counts = [rng.randint(1, 9) for _ in edges]
+    given = vertices.words(edges), np.array(counts, np.int64), vertices.words(covers)
+    weights = [[count for edge, count in zip(edges, counts, strict=True) if not edge & cover] for cover in covers]
+    assert count_missed(*given, _UNLIMITED).tolist() == [sum(weight) for weight in weights]
+    for enough in (0, 5, 50):
+        for found, weight in zip(count_missed(*given, enough).tolist(), weights, strict=True):
+            assert found == sum(weight) if sum(weight) <= enough else enough < found <= sum(weight)
+    near = count_near_misses(*given, *vertices.tables())
+    for cover, line, weight in zip(covers, near.tolist(), weights, strict=True):
+        only = [
+            sum(c for edge, c in zip(edges, counts, strict=True) if edge & cover and not edge & cover & ~group.mask)
+            for group in vertices.groups
+        ]
+        assert line == [*only, sum(weight)]
