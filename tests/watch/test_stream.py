@@ -5,10 +5,14 @@ CI kills 10 times; scripts/soak stream-kills kills more.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import random
 import shutil
+import threading
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +118,26 @@ def test_a_stream_that_goes_on(spark: Any, tmp_path: Path) -> None:
     assert stream.wait()
     stream.close()
     assert standing(state) == brute_force(named(RULES), rows_after(made))
+
+
+def test_a_stream_stopped_inside_a_batch_keeps_nothing(spark: Any, tmp_path: Path) -> None:
+    """Spark's gateway keeps the error that ends the batch; the state must not live on in its traceback."""
+    source = tmp_path / "changes"
+    write_parquet(source, batches(6, 3))
+    streams: list[Any] = []
+    began = threading.Event()
+
+    def hold(step: Any) -> None:
+        began.set()
+        while not streams or not streams[0]._stopping:
+            time.sleep(0.01)
+
+    streams.append(naysay.watch_stream(changes_of(spark, source, 1), RULES, "id", state=tmp_path / "s", on_step=hold))
+    assert began.wait(60)
+    streams[0].close()
+    watch = weakref.ref(streams.pop().body.watch)
+    gc.collect()
+    assert watch() is None
 
 
 def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -97,6 +96,15 @@ def _close_running() -> None:
             stream.close()
 
 
+def _take(number: int, batch: DataFrame, batch_id: int) -> None:
+    """What Spark calls. Its gateway keeps this function, and an error with all that its traceback can see, as long as
+    the process lives: so neither may know the stream, which would keep its state.
+    """
+    failure = _running[number]._apply(batch, batch_id) if number in _running else "the stream is closed"
+    if failure:
+        raise RuntimeError(failure)
+
+
 class Stream:
     """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
 
@@ -108,7 +116,6 @@ class Stream:
         self._show = show
         self._lock = threading.Lock()
         self._error: BaseException | None = None
-        self._interrupted: BaseException | None = None
         self._stopping = False
         self._settled = False
         self._stale = True
@@ -121,8 +128,7 @@ class Stream:
         self._record = StreamRecord(options.state, shape, spark, pinned=source.pinned)
         number = id(self)
         _running[number] = self
-        # Spark's gateway keeps the function as long as the process lives: it must not keep the state, too.
-        writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _running[number]._apply(batch, batch_id))
+        writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _take(number, batch, batch_id))
         writer = writer.option("checkpointLocation", self._record.checkpoint.as_uri())
         trigger: dict[str, Any] = (
             {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
@@ -174,9 +180,6 @@ class Stream:
             _running.pop(id(self), None)
             self._over.set()
             self._keeper.join()
-            # Spark's gateway keeps the error of a batch, too, and with it all that its traceback can see.
-            _forget_locals(self._interrupted)
-            _forget_locals(self._error)
             self.body.close()
 
     def __enter__(self) -> Stream:
@@ -196,27 +199,29 @@ class Stream:
                 raise self._error from None
             raise
 
-    def _apply(self, batch: DataFrame, number: int) -> None:
+    def _apply(self, batch: DataFrame, number: int) -> str:
+        """Apply a batch; says why it could not be done to its end, or nothing."""
         with self._lock:
             try:
-                if self._stopping:
-                    raise InterruptedError("the stream is being stopped")
-                if not self._settled:
-                    self._record.settle()
-                    self._settled = True
-                for step in self._source.steps(self.body, batch, number):
-                    self._stale = True
-                    if self._show is not None:
-                        self._show(step)
-                    if self._stopping:
-                        raise InterruptedError("the stream is being stopped")
+                if not self._stopping:
+                    self._apply_steps(batch, number)
             except BaseException as error:
                 # Spark gives up the jobs of a stream that is stopped: that is no error of the batch.
-                if self._stopping and not isinstance(error, NaysayError):
-                    self._interrupted = error
-                else:
+                if not self._stopping or isinstance(error, NaysayError):
                     self._error = error
-                raise
+                return f"{type(error).__name__}: {error}"
+            return "the stream is being stopped" if self._stopping else ""
+
+    def _apply_steps(self, batch: DataFrame, number: int) -> None:
+        if not self._settled:
+            self._record.settle()
+            self._settled = True
+        for step in self._source.steps(self.body, batch, number):
+            self._stale = True
+            if self._show is not None:
+                self._show(step)
+            if self._stopping:
+                return
 
     def _keep_standing(self) -> None:
         """While the stream runs, write the standing violations from time to time."""
@@ -232,12 +237,6 @@ class Stream:
                     self._error = error
             if self._error is not None:
                 self._query.stop()
-
-
-def _forget_locals(error: BaseException | None) -> None:
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _refuse_connect(session: SparkSession) -> None:
