@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import multiprocessing
 import os
 import shutil
 import statistics
@@ -106,6 +107,7 @@ def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namesp
     systems: list[tuple[str, Callable[[], Any]]] = [
         (index, lambda index=index: measure_watch(table, n_rows, name, args, index=index))
         for index in args.index.split(",")
+        if index
     ]
     if args.store:
         systems.append(("auto, store", lambda: measure_watch(table, n_rows, name, args, store=True)))
@@ -114,10 +116,24 @@ def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namesp
     if args.postgres:
         systems.append(("postgres", lambda: measure_postgres(table, n_rows, name, args)))
     for system, measure in systems:
-        for row in measure():
+        for row in apart(measure):
             shown = {"rows": n_rows, "rules": name, "system": system, **row}
             print(", ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
             yield shown
+
+
+def apart(measure: Callable[[], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The figures of one system, from a process of its own: what others leave in memory would hide what it takes."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    worker = multiprocessing.get_context("fork").Process(target=lambda: sender.send(list(measure())))
+    worker.start()
+    sender.close()
+    try:
+        return receiver.recv()
+    except EOFError:
+        raise SystemExit("the process of a measure ended without figures") from None
+    finally:
+        worker.join()
 
 
 def measure_watch(
@@ -125,6 +141,10 @@ def measure_watch(
 ) -> Iterator[dict[str, Any]]:
     folder = Path(tempfile.mkdtemp(prefix="naysay-watch-"))
     try:
+        # A first small watch loads libraries and kernels, which are no part of what the rows take.
+        with naysay.Watch(RULES[name], "id", store=folder / "first.duckdb" if store else None, index=index) as watch:
+            watch.apply(inserts=table.slice(0, 1000))
+            watch.apply(deletes=table.slice(0, 1).select(["id"]))
         before = psutil.Process().memory_info().rss
         path = folder / "state.duckdb" if store else None
         with naysay.Watch([], "id", store=path, index=index) as watch:
@@ -133,12 +153,11 @@ def measure_watch(
             for rule in RULES[name]:
                 watch.add_rule(rule)
             loaded = time.perf_counter() - start
-            # The first batch loads kernels from their cache.
             watch.apply(deletes=table.slice(0, 1).select(["id"]))
             watch.apply(inserts=table.slice(0, 1))
             sizes = {"load": round(loaded, 2), "MiB": (psutil.Process().memory_info().rss - before) >> 20}
             if store:
-                sizes["file_MiB"] = sum(file.stat().st_size for file in folder.iterdir()) >> 20
+                sizes["file_MiB"] = sum(file.stat().st_size for file in folder.glob("state.*")) >> 20
             for n_batch in numbers(args.batches):
                 yield {"batch": n_batch, **time_batches(watch, table, n_rows, n_batch, args), **sizes}
     finally:
@@ -148,7 +167,7 @@ def measure_watch(
 def time_batches(
     watch: naysay.Watch, table: pa.Table, n_rows: int, n_batch: int, args: argparse.Namespace
 ) -> dict[str, float]:
-    """Milliseconds of batches of inserts, of updates and of deletes; the rows are as before afterwards."""
+    """Seconds of batches of inserts, of updates and of deletes; the rows are as before afterwards."""
     n_batches = min(args.repeat, N_SPARE // n_batch)
     places = [n_rows + n_batch * number for number in range(n_batches)]
     rng = np.random.default_rng(n_batch)
