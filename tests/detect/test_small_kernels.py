@@ -9,13 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from naysay.kernels.compare import compare_groups, list_groups
 from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
 from naysay.kernels.encode import valid_span
 from naysay.kernels.hyperloglog import estimate
 from naysay.kernels.pair_search import find_four_orders, find_two_differs, find_two_orders
 from naysay.kernels.partners import partners_many
 from naysay.kernels.range_tree import entries, layout
+from naysay.kernels.removal import match_greedily
 from naysay.kernels.wide import floor_of_floats
+from naysay.kernels.zones import build_zones
 
 
 @pytest.mark.parametrize("n_orders", [1, 2, 3, 4])
@@ -164,3 +167,79 @@ def test_the_floor_of_floats_times_a_power_of_ten(power: int) -> None:
         else:
             assert found == math.floor(exact)
             assert beyond[row] == (np.iinfo(np.int64).min if exact == found else keys[row])
+
+
+def random_side(rng: np.random.Generator, n_rows: int, n_keys: int, n_features: int) -> tuple[np.ndarray, ...]:
+    """Keys ascending, the places of the rows in their order, and features by place."""
+    key_of = rng.integers(0, n_keys, n_rows) * 2 + int(rng.integers(0, 2))
+    places = np.argsort(key_of, kind="stable")
+    return key_of[places], places, rng.integers(0, 4, (n_rows, n_features))
+
+
+@pytest.mark.parametrize("n_orders", [0, 1, 2])
+@pytest.mark.parametrize("n_differs", [0, 1, 2])
+def test_groups_compared_all_with_all(n_orders: int, n_differs: int) -> None:
+    """Groups of few rows and of many, keys on one side alone, weights, groups too large, limits on the list."""
+    rng = np.random.default_rng(10 * n_orders + n_differs)
+    shape = (n_orders, np.full(n_differs, 4))
+    going = np.zeros(1, np.int64)
+    for n_left, n_right, n_keys in ((0, 5, 1), (9, 0, 1), (12, 30, 1), (25, 130, 3), (40, 60, 9)):
+        left = random_side(rng, n_left, n_keys, n_orders + n_differs)
+        right = random_side(rng, n_right, n_keys, n_orders + n_differs)
+        key_of, other_key_of = np.empty(n_left, np.int64), np.empty(n_right, np.int64)
+        key_of[left[1]], other_key_of[right[1]] = left[0], right[0]
+        same = key_of[:, None] == other_key_of[None, :]
+        holds = same.copy()
+        for f in range(n_orders + n_differs):
+            t, s = left[2][:, f][:, None], right[2][:, f][None, :]
+            holds &= t < s if f < n_orders else t != s
+        identities = rng.integers(0, 40, n_left), rng.integers(0, 40, n_right)
+        pairs = np.argwhere(holds & (identities[0][:, None] != identities[1][None, :])).tolist()
+        for limit in (1 << 40, 3, 1):
+            found = list_groups(left, right, identities, shape, limit, going)
+            listed = [list(pair) for pair in zip(found[0].tolist(), found[1].tolist(), strict=True)]
+            assert len(listed) == min(limit, len(pairs))
+            assert sorted(listed) == pairs if limit > len(pairs) else all(pair in pairs for pair in listed)
+        weights = rng.integers(1, 5, n_right)
+        for most, sign in itertools.product((1e18, 4.0, 0.0), (1, -1)):
+            out = np.full(n_left, 7)
+            rest = compare_groups(left, right, weights, shape, most, sign, out, going)
+            for side, places in enumerate((left[1], right[1])):
+                # A group is left alone by the number of its rows on both sides.
+                keys = (key_of, other_key_of)[side]
+                alone = [
+                    place for place in places.tolist()
+                    if (c := int((key_of == keys[place]).sum())) * (d := int((other_key_of == keys[place]).sum()))
+                    > most * (c + d)
+                ]  # fmt: skip
+                assert rest[side].tolist() == alone
+            compared = ~np.isin(np.arange(n_left), rest[0])
+            assert out.tolist() == (7 + sign * compared * (holds * weights).sum(axis=1)).tolist()
+
+
+def test_a_stop_ends_comparing_at_once() -> None:
+    rng = np.random.default_rng(1)
+    left, right = random_side(rng, 30, 1, 1), random_side(rng, 30, 1, 1)
+    out, stopped = np.zeros(30, np.int64), np.ones(1, np.int64)
+    compare_groups(left, right, np.ones(30, np.int64), (1, np.empty(0, np.int64)), 1e18, 1, out, stopped)
+    assert not out.any()
+
+
+def test_matching_takes_as_many_steps_as_it_may() -> None:
+    """A row is matched once; the matching is maximal, or the steps were used up and that is said."""
+    rng = np.random.default_rng(3)
+    for n_rows in (1, 5, 17, 40, 70):
+        features = np.stack([np.sort(rng.integers(0, 2, n_rows)), rng.integers(0, 6, n_rows)])
+        rows = np.ascontiguousarray(features.T)
+        given = rows, np.arange(n_rows), features, np.arange(n_rows), build_zones(features), 1
+        n_matched, maximal = match_greedily(*given, 1 << 40)
+        assert maximal
+        holds = (features[0][:, None] == features[0][None, :]) & (features[1][:, None] < features[1][None, :])
+        # Any maximal matching has at least half the pairs of the largest one; and no more than rows allow.
+        assert n_matched <= n_rows // 2
+        assert (n_matched > 0) == holds.any()
+        assert match_greedily(*given, 0) == (0, False)
+        enough = next(steps for steps in range(1 << 20) if match_greedily(*given, steps)[1])
+        assert match_greedily(*given, enough) == (n_matched, True)
+        # At least one node for each row that was not matched before its turn.
+        assert enough >= n_rows - n_matched

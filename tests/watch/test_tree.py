@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,11 @@ from naysay.kernels.zone_tree import FAN_OUT, LEAF_ROWS, NULL
 from naysay.watch import tree as tree_module
 from naysay.watch.side import GREATEST
 from naysay.watch.tree import ZoneTree
+
+
+# How many rows come at once, and how often; fewer where kernels are not compiled.
+IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
+N_NEW, N_STEPS = ([1, 5, 100, 3000], 14) if IS_COMPILED else ([1, 5, 60, 600], 5)
 
 
 def random_rows(rng: np.random.Generator, n_rows: int, n_features: int, first_owner: int) -> np.ndarray:
@@ -74,8 +81,8 @@ def test_rows_come_and_go(seed: int, one_by_one: bool, monkeypatch: pytest.Monke
     tree = ZoneTree(n_features)
     rows = np.empty((0, n_features + 2), np.int64)
     n_made = 0
-    for _ in range(14):
-        new = random_rows(rng, int(rng.choice([1, 5, 100, 3000])), n_features, n_made)
+    for _ in range(N_STEPS):
+        new = random_rows(rng, int(rng.choice(N_NEW)), n_features, n_made)
         n_made += len(new)
         tree.insert(new)
         rows = np.concatenate((rows, new))
