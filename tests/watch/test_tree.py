@@ -12,7 +12,6 @@ from naysay.watch import tree as tree_module
 from naysay.watch.side import GREATEST
 from naysay.watch.tree import ZoneTree
 
-
 # How many rows come at once, and how often; fewer where kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
 N_NEW, N_STEPS = ([1, 5, 100, 3000], 14) if IS_COMPILED else ([1, 5, 60, 600], 5)
