@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from naysay.kernels.compare import compare_groups, list_groups
+from naysay.kernels.csv import FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
 from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
 from naysay.kernels.encode import valid_span
 from naysay.kernels.hyperloglog import estimate
@@ -243,3 +244,45 @@ def test_matching_takes_as_many_steps_as_it_may() -> None:
         assert match_greedily(*given, enough) == (n_matched, True)
         # At least one node for each row that was not matched before its turn.
         assert enough >= n_rows - n_matched
+
+
+@pytest.mark.parametrize(
+    ("field", "looks"),
+    [
+        *(
+            ("7", 0),
+            ("0", 0),
+            ("-0", 0),
+            ("0.5", 0),
+            ("07", LEADING_ZERO),
+            ("-07", LEADING_ZERO),
+            ("  00", LEADING_ZERO),
+        ),
+        *(("0x1f", LEADING_ZERO), ("0b1", 0), ("", 0), ("  ", 0), ("+", 0), ("123456789012345", 0)),
+        *(
+            ("1234567890123456", LONG_INTEGER),
+            (" +1234567890123456", LONG_INTEGER),
+            ("1234567890123456  ", LONG_INTEGER),
+        ),
+        *(
+            ("1234567890123.56", 0),
+            ("1234567890123456e", 0),
+            ("12345678901234 6", 0),
+            ("0123456789012345", LEADING_ZERO),
+        ),
+    ],
+)
+def test_what_a_number_would_lose(field: str, looks: int) -> None:
+    """Alone, before and behind other fields, and at the end of the data."""
+    for text, column in (
+        (field + ",x\n", 0),
+        ("x," + field + "\n", 1),
+        ("x,x\r\nx," + field, 1),
+        (f"{field}, 1 2\n", 0),
+    ):
+        data = np.frombuffer(text.encode(), np.uint8).copy()
+        found, fault = np.zeros(2, np.int64), np.zeros(4, np.int64)
+        scan_csv(data, ord(","), 2, found, fault)
+        assert fault[0] == FINE
+        assert found[column] == looks
+        assert found[1 - column] == 0

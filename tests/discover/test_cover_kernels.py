@@ -16,6 +16,7 @@ from naysay.kernels.cover import search_covers
 from naysay.kernels.evolve_cover import are_minimal, first_missed, grow_covers, missed_by_some, part_beside, transposed
 from naysay.kernels.inversion import covers_of, insert_cover, invert
 from naysay.kernels.missed import count_missed, count_near_misses
+from naysay.kernels.near_cover import search_near_covers
 from naysay.rule.model import Column, Row
 
 _KINDS = (FieldKind.EQUALITY, FieldKind.ORDER, FieldKind.ORDER_OR_NULL)
@@ -173,7 +174,42 @@ def test_near_covers_equal_trying_all(seed: int) -> None:
             found = near_covers(
                 vertices.words(edges), np.array(counts, np.int64), vertices, most, max_groups=max_groups
             )
-            assert as_set(found) == near_by_trying(edges, counts, vertices, most, max_groups)
+            expected = near_by_trying(edges, counts, vertices, most, max_groups)
+            assert as_set(found) == expected
+            # Small problems are opened level by level to their end; here the search itself, from the beginning.
+            heavy_first = sorted(range(len(edges)), key=lambda place: -counts[place])
+            control = np.zeros(2, np.int64)
+            found = search_near_covers(
+                vertices.words([edges[place] for place in heavy_first]),
+                np.array([counts[place] for place in heavy_first], np.int64),
+                np.zeros(vertices.n_words, np.uint64),
+                vertices.all(),
+                *vertices.tables(),
+                np.array([max_groups or _UNLIMITED, _UNLIMITED, 64, most], np.int64),
+                control,
+            )
+            assert as_set(found) == expected
+            assert control.tolist() == [0, len(expected)]
+
+
+def test_near_covers_deeper_than_there_was_room_for() -> None:
+    """Twelve edges of which two may be missed: covers of ten vertices, more of them than there is room for at first."""
+    vertices = vertices_at([8 * place + 2 * k for place in range(4) for k in range(3)], [FieldKind.EQUALITY] * 12)
+    edges = vertices.words([1 << group.first for group in vertices.groups])
+    limits = np.array([_UNLIMITED, _UNLIMITED, 64, 2], np.int64)
+    given = np.zeros(1, np.uint64), vertices.all(), *vertices.tables(), limits
+    found = search_near_covers(edges, np.ones(12, np.int64), *given, np.zeros(2, np.int64))
+    assert len(as_set(found)) == 66
+    assert {cover.bit_count() for cover in as_set(found)} == {10}
+    edges = np.repeat(edges, 6, axis=0)
+    found = search_near_covers(edges, np.ones(72, np.int64), *given, np.zeros(2, np.int64))
+    assert as_set(found) == {to_int(np.bitwise_or.reduce(edges))}
+    vertices = vertices_at(list(range(0, 60, 4)), [FieldKind.EQUALITY] * 15)
+    edges = vertices.words([1 << group.first for group in vertices.groups])
+    limits = np.array([_UNLIMITED, _UNLIMITED, 64, 3], np.int64)
+    given = np.zeros(1, np.uint64), vertices.all(), *vertices.tables(), limits
+    found = search_near_covers(edges, np.ones(15, np.int64), *given, np.zeros(2, np.int64))
+    assert len(as_set(found)) == 455
 
 
 def test_a_limit_on_near_covers() -> None:

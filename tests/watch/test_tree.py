@@ -7,7 +7,17 @@ import os
 import numpy as np
 import pytest
 
-from naysay.kernels.zone_tree import FAN_OUT, LEAF_ROWS, NULL
+from naysay.kernels.zone_tree import (
+    FAN_OUT,
+    FREE_LEAF,
+    FREE_NODE,
+    HEIGHT,
+    LEAF_ROWS,
+    N_LEAVES,
+    N_NODES,
+    NULL,
+    ROOT,
+)
 from naysay.watch import tree as tree_module
 from naysay.watch.side import GREATEST
 from naysay.watch.tree import ZoneTree
@@ -47,8 +57,33 @@ def partners(rows: np.ndarray, box: np.ndarray, n_orders: int, nulls_differ: boo
     return set(rows[holds, -1].tolist())
 
 
+def check_nodes(tree: ZoneTree) -> None:
+    """Every leaf and every node is in use or free, none is both or lost."""
+    _, sizes, children, fan_outs, _, zones, state = tree._tree
+    level = [int(state[ROOT])]
+    n_nodes = 0
+    for _ in range(state[HEIGHT]):
+        n_nodes += len(level)
+        for node in level:
+            for place in range(fan_outs[node]):
+                assert zones[node, place, -1] > 0
+        level = [int(child) for node in level for child in children[node, : fan_outs[node]]]
+    assert sum(int(sizes[leaf]) for leaf in level) == tree.n_rows
+    for used, n_made, first, nexts in (
+        (len(level), state[N_LEAVES], state[FREE_LEAF], sizes),
+        (n_nodes, state[N_NODES], state[FREE_NODE], fan_outs),
+    ):
+        free = []
+        while first >= 0:
+            assert first not in free
+            free.append(int(first))
+            first = -2 - nexts[first]
+        assert used + len(free) == n_made
+
+
 def check(tree: ZoneTree, rows: np.ndarray, rng: np.random.Generator, n_orders: int, nulls_differ: bool) -> None:
     assert tree.n_rows == len(rows)
+    check_nodes(tree)
     if len(rows) == 0:
         assert len(tree.rows()) == 0
         return
@@ -128,7 +163,7 @@ def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
 
 def test_nodes_that_were_freed_are_used_again() -> None:
     """A tree of three levels loses nearly all of its rows and becomes one of one level; then it grows again, twice."""
-    n_rows = LEAF_ROWS * FAN_OUT * 2
+    n_rows = LEAF_ROWS * FAN_OUT * 4
     rows = np.stack([np.zeros(n_rows, np.int64), np.arange(n_rows), np.arange(n_rows)], axis=1)
     tree = ZoneTree(1)
     tree.insert(rows[:1])
@@ -136,10 +171,13 @@ def test_nodes_that_were_freed_are_used_again() -> None:
         for start in range(1, n_rows, 200):
             tree.insert(rows[start : start + 200])
         assert np.array_equal(tree.rows(), rows)
+        check_nodes(tree)
         for start in range(n_rows - 256, kept - 256, -256):
             tree.delete(rows[max(start, kept) : start + 256])
         assert np.array_equal(tree.rows(), rows[:kept])
+        check_nodes(tree)
         tree.delete(rows[1:kept])
+        check_nodes(tree)
         box, features = np.array([[0, 0, GREATEST]]), np.array([1])
         assert tree.count(box, features, 1, False).tolist() == [1]
 
