@@ -161,7 +161,7 @@ def test_the_floor_of_floats_times_a_power_of_ten(power: int) -> None:
     for row, (mantissa, exponent) in enumerate(zip(mantissas, exponents, strict=True)):
         exact = Fraction(mantissa) * Fraction(2) ** exponent * 10**power
         found = sum(int(limb) << 32 * k for k, limb in enumerate(limbs[row]))
-        if exponent > 0 and exponent + 54 + 4 * power > 126:
+        if mantissa and exponent > 0 and exponent + 54 + 4 * power > 126:
             assert abs(found) > 1 << 130
             assert (found > 0) == (mantissa > 0)
             assert beyond[row] == keys[row]
