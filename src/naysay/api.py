@@ -197,12 +197,14 @@ def clusters(
 ) -> pa.Table:
     """List violations in short, for floods: each row of the answer is a set of left and a set of right row numbers.
 
-    Every left row breaks the rule with every right row but itself.
+    Every left row breaks the rule with every right row but itself. The rows that break a one-row rule are one set.
 
     >>> import pyarrow as pa
     >>> clusters(pa.table({"a": [1, 1, 1]}), "key(a)").to_pylist()
     [{'left': [0, 1, 2], 'right': [0, 1, 2]}]
     """
+    if limit is not None and limit < 0:
+        raise UsageError(f"a limit is 0 or more, not {limit}")
     from naysay.engines import local
     from naysay.table import from_frame
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import naysay
@@ -78,6 +79,34 @@ def test_clusters_stand_for_the_very_pairs() -> None:
         spelled = [(i, j) for cluster in short for i in cluster["left"] for j in cluster["right"] if i != j]
         assert len(spelled) == len(set(spelled))
         assert set(spelled) == listed
+
+
+def test_a_limit_of_clusters_takes_the_first_that_are_violations() -> None:
+    for case in cases(6_000):
+        every = naysay.clusters(case.table, case.rule, limit=None, nulls=case.nulls).to_pylist()
+        for limit in (0, 1, 3):
+            few = naysay.clusters(case.table, case.rule, limit=limit, nulls=case.nulls).to_pylist()
+            assert few == every[:limit]
+
+
+def test_clusters_are_found_behind_many_rows_that_meet_only_themselves() -> None:
+    table = pa.table({"a": [*range(200), 199]})
+    assert naysay.clusters(table, "key(a)", limit=5).to_pylist() == [{"left": [199, 200], "right": [199, 200]}]
+
+
+def test_a_one_row_rule_that_holds_has_no_cluster() -> None:
+    table = pa.table({"a": [3, 1, 2]})
+    assert naysay.clusters(table, "not(t.a < 0)").num_rows == 0
+    assert naysay.clusters(table, "not(t.a < 3)").to_pylist() == [{"left": [1, 2], "right": []}]
+
+
+@pytest.mark.parametrize("rule", ["no_overlap(a, b)", "not(t.a <= s.b and s.a <= t.b)", "not(t.b > 3 and s.b > 3)"])
+def test_the_busiest_rows_of_a_symmetric_rule_count_each_other_row_once(rule: str) -> None:
+    table = pa.table({"a": [1, 2, 10], "b": [5, 6, 11]})
+    found = naysay.violations(table, rule, limit=None).table
+    others = [set(found.filter(pc.equal(found["left"], row))["right"].to_pylist()) for row in range(3)]
+    busiest = {row.identity["row"]: row.conflicts for row in naysay.check(table, rule).busiest}
+    assert busiest == {row: len(found) for row, found in enumerate(others) if found}
 
 
 def test_split_parts_the_rows_by_conflict() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from naysay.errors import RuleError
 from naysay.rule import Constant, Row, Value, parse, render
+from naysay.rule.literal import write_constant
 
 FD = "not(t.A == s.A and t.B != s.B)"
 
@@ -150,6 +151,7 @@ def test_one_name_is_one_row(name: str) -> None:
         ("-1e3", -1000.0),
         ("1E-3", 0.001),
         ("0e400", 0.0),
+        ("0e99999999999999999999", 0.0),
         ("nan", math.nan),
         ("NaN", math.nan),
         ("inf", math.inf),
@@ -189,6 +191,31 @@ def test_constants(text: str, value: Value) -> None:
     assert type(right.value) is type(value)
     assert right == Constant(value)
     assert str(right.value) == str(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12345678901234567.89", Decimal("12345678901234567.89")),
+        ("0.12345678901234567890123", Decimal("0.12345678901234567890123")),
+        ("9007199254740993.0", Decimal("9007199254740993")),
+        ("1e23", Decimal("1e23")),
+        ("9007199254740992.0", 2.0**53),
+        ("1e22", 1e22),
+        ("0.10", 0.1),
+    ],
+)
+def test_a_number_that_no_float_tells_apart_is_a_decimal(text: str, value: Value) -> None:
+    read = parse(f"not(t.A == {text})").predicates[0].right
+    assert isinstance(read, Constant)
+    assert (type(read.value), read.value) == (type(value), value)
+
+
+@pytest.mark.parametrize("value", [1e23, 2.0**80, 1.7976931348623157e308, -1e300, 1e22, 0.1, 5e-324])
+def test_a_float_is_written_so_that_it_is_read_as_a_float(value: float) -> None:
+    read = parse(f"not(t.A == {write_constant(value)})").predicates[0].right
+    assert isinstance(read, Constant)
+    assert (type(read.value), read.value) == (float, value)
 
 
 def test_equal_constants() -> None:

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
 from naysay.table import Codes, Kind, Table
+from naysay.verbs.overview import facts
 
 HUGE = Decimal(10) ** 60
 SECOND = datetime.timedelta(seconds=1)
@@ -168,6 +170,32 @@ def test_constants_of_wide_decimals() -> None:
 def test_a_written_fraction_is_read_in_the_type_of_the_column(value: Any, array: pa.Array) -> None:
     table = Table(pa.table({"a": array}))
     assert table.holds(Predicate(Column(Row.LEFT, "a"), Op.EQ, Constant(value)), Nulls.SQL).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "text", "expected"),
+    [
+        (["12345678901234567.88", "12345678901234567.90"], pa.decimal128(20, 2), "12345678901234567.89", [False, True]),
+        (["99999999999999991611392", "100000000000000000000000"], pa.decimal128(38, 0), "1e22", [True, True]),
+        (["99999999999999991611392", "100000000000000000000001"], pa.decimal128(38, 0), "1e23", [False, True]),
+        (["9007199254740993", "9007199254740994"], pa.int64(), "9007199254740993.0", [False, True]),
+        (["1e23", "1.1e23"], pa.float64(), "1e23", [False, True]),
+    ],
+)
+def test_a_long_constant_is_the_number_that_was_written(
+    values: list[str], type_: pa.DataType, text: str, expected: list[bool]
+) -> None:
+    read = {pa.int64(): int, pa.float64(): float}.get(type_, Decimal)
+    table = Table(pa.table({"a": pa.array([read(value) for value in values], type_)}))
+    predicate = parse(f"not(t.a > {text})").predicates[0]
+    assert table.holds(predicate, Nulls.SQL).tolist() == expected
+
+
+def test_nulls_inside_of_runs_and_dictionaries_are_counted() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 1]))
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None, 0]), pa.array(["a", None]))
+    columns = facts(Table(pa.table({"runs": runs, "words": words})))
+    assert [column.n_nulls for column in columns] == [1, 2]
 
 
 def test_a_constant_that_is_no_text() -> None:

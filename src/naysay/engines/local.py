@@ -140,7 +140,8 @@ def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Opt
     join = join_of(rule)
     _way(table, [join], options)
     if join.one_row:
-        return [Cluster(singles(table, join, options.nulls), np.empty(0, np.int64))]
+        rows = singles(table, join, options.nulls)
+        return [Cluster(rows, np.empty(0, np.int64))] if rows.size and limit != 0 else []
     return clusters(bind(table, join, options.nulls), limit)
 
 

@@ -45,7 +45,8 @@ def read_constant(scanner: Scanner) -> Constant | None:
     return Constant(_READERS[typed.group(1).lower()](scanner, text.strip(), inner))
 
 
-def _number(scanner: Scanner, text: str, position: int) -> int | float:
+def _number(scanner: Scanner, text: str, position: int) -> int | float | Decimal:
+    """A whole number as int, another as float; as Decimal where a float would not say which number was written."""
     if len(text) > _MAX_DIGITS:
         scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are read")
     if not any(character in text for character in ".eE"):
@@ -56,7 +57,11 @@ def _number(scanner: Scanner, text: str, position: int) -> int | float:
         size = "large" if math.isinf(value) else "small"
         hint = f"Exactly this number is decimal '{shortened(text)}'."
         scanner.fail(position, f"{shortened(text)} is too {size} for a float", hint)
-    return value
+    if value == 0:
+        return value
+    # Beside decimals and integers a constant is what was written: see `table.filter.exact_number`.
+    read_as = Decimal(value) if value.is_integer() else Decimal(repr(value))
+    return value if read_as == Decimal(text) else Decimal(text)
 
 
 def _special(scanner: Scanner, text: str, position: int) -> bool | float:
@@ -168,7 +173,7 @@ def write_constant(value: Value) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        return float.__repr__(value)
+        return _write_float(value)
     if isinstance(value, str):
         return write_quoted(value)
     if isinstance(value, datetime.datetime):
@@ -180,6 +185,12 @@ def write_constant(value: Value) -> str:
     if isinstance(value, Decimal) and value.is_finite():
         return f"decimal '{value}'"
     raise RuleError(f"the constant {value!r} of type {type(value).__name__} cannot be written in a rule")
+
+
+def _write_float(value: float) -> str:
+    """The shortest text of a float; all digits of a large one whose shortest text is another whole number."""
+    text = float.__repr__(value)
+    return f"{float(value):.1f}" if value.is_integer() and Decimal(text) != Decimal(value) else text
 
 
 def write_quoted(text: str) -> str:

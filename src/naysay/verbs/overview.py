@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from naysay.rule.model import Rule
@@ -80,6 +82,15 @@ def busiest_rows(
 def facts(table: Table) -> tuple[ColumnFacts, ...]:
     """Name, type and number of nulls of each column."""
     return tuple(
-        ColumnFacts(field.name, str(field.type), int(column.null_count))
+        ColumnFacts(field.name, str(field.type), _n_nulls(column))
         for field, column in zip(table.arrow.schema, table.arrow.columns, strict=True)
     )
+
+
+def _n_nulls(column: pa.ChunkedArray) -> int:
+    """How many values are null, where a dictionary or a run may hold the null."""
+    if pa.types.is_run_end_encoded(column.type) or (
+        pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks)
+    ):
+        return int(pc.sum(pc.is_null(column)).as_py() or 0)
+    return int(column.null_count)

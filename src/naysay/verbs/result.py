@@ -73,8 +73,9 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class RowConflicts:
-    """A row by its identity, as in a SamplePair; with how many others it conflicts, summed over the rules; and the
-    places in `Report.results` of the rules that it breaks."""
+    """A row by its identity, as in a SamplePair; with how many others it conflicts, summed over the rules (twice for a
+    pair that breaks a rule both ways round, unless the rule is symmetric); and the places in `Report.results` of the
+    rules that it breaks."""
 
     identity: Mapping[str, Any]
     conflicts: int

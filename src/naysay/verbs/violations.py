@@ -53,7 +53,12 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
 
 def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
     """The partners of the right rows, where `counts` are those of the left rows."""
-    return counts if bound.symmetric and bound.mirror else partners(bound.swapped())
+    return counts if _both_ways(bound) else partners(bound.swapped())
+
+
+def _both_ways(bound: BoundJoin) -> bool:
+    """Every violation is there both ways round: the rule is symmetric, and the same rows stand on both sides."""
+    return bound.symmetric and (bound.mirror or np.array_equal(bound.left.rows, bound.right.rows))
 
 
 def conflict_counts(
@@ -61,6 +66,7 @@ def conflict_counts(
 ) -> tuple[Int64Array, Int64Array]:
     """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round.
 
+    Two rows that break a symmetric rule do so once; any other rule that they break both ways round, twice.
     `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
     """
     left, right = bound.left, bound.right
@@ -68,7 +74,7 @@ def conflict_counts(
     n_rows = 1 + max(left.rows.max(initial=-1), right.rows.max(initial=-1))
     sums = np.zeros(n_rows, np.int64)
     sums[left.rows] = counts
-    if not (bound.symmetric and bound.mirror):
+    if not _both_ways(bound):
         sums[right.rows] += partners(bound.swapped()) if right_counts is None else right_counts
     rows = np.flatnonzero(sums)
     return rows, sums[rows]
