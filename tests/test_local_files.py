@@ -54,7 +54,9 @@ def column(text: str) -> tuple[str, list[Any]]:
         ("9223372036854775807\n1", "int64", [2**63 - 1, 1]),
         ("12345678901234567890\n1", "decimal128(38, 0)", [Decimal(12345678901234567890), Decimal(1)]),
         ("1e400\n12345678901234567890", "double", [float("inf"), 12345678901234567890.0]),
-        ("1" * 50 + "\n1", "double", [float("1" * 50), 1.0]),
+        ("1" * 50 + "\n-1", "string", ["1" * 50, "-1"]),
+        ("1" * 50 + "\n0.5", "double", [float("1" * 50), 0.5]),
+        ("\t007\n5", "string", ["\t007", "5"]),
         ("x\n\n", "string", ["x", None, None]),
         ('x\n""', "string", ["x", ""]),
         ("\n", "null", [None, None]),
@@ -273,6 +275,30 @@ def test_a_folder_is_one_table(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("")
     table = read_table(str(tmp_path))
     assert table.to_pydict() == {"a": ["1", "x"], "b": [1.0, 2.5], "c": [None, 3]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "type_"),
+    [
+        ("9", "12345678901234567890", "decimal128(38, 0)"),
+        ("0.5", "12345678901234567890", "double"),
+        ("9", "0.5", "double"),
+        ("2024-01-31", "2024-01-31 00:00:00", "timestamp[s]"),
+        ("2024-01-31T00:00", "2024-01-31 00:00:00.5", "timestamp[ns]"),
+        ("2024-01-31T00:00Z", "2024-01-31 00:00:00.5+01:00", "timestamp[ns, tz=UTC]"),
+        ("2024-01-31", "2024-01-31 00:00Z", "string"),
+        ("9", "2024-01-31", "string"),
+        ("9", "1" * 50, "string"),
+    ],
+)
+def test_a_column_over_files_has_the_type_that_it_has_in_one_file(
+    tmp_path: Path, first: str, second: str, type_: str
+) -> None:
+    (tmp_path / "1.csv").write_text(f"a,b\n{first},1\n")
+    (tmp_path / "2.csv").write_text(f"a,b\n{second},1\n")
+    folder = read_table(str(tmp_path))
+    together = csv_table(f"a,b\n{first},1\n{second},1\n")
+    assert (str(folder.schema.field("a").type), folder.column("a")) == (type_, together.column("a"))
 
 
 def test_folders_that_cannot_be_read(tmp_path: Path) -> None:

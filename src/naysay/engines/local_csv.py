@@ -2,7 +2,8 @@
 
 Types are inferred over the whole file, a column at a time: integer, boolean, date, time, timestamp, float, else text.
 A column stays text where any of its values has leading zeros (00123 is not 123), and becomes decimal where whole
-numbers are too long for 64 bits. An empty cell is null, a quoted empty cell is an empty text.
+numbers are too long for 64 bits, text again beyond 38 digits. An empty cell is null, a quoted empty cell is an empty
+text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 from pyarrow import types
@@ -24,7 +26,8 @@ from naysay.errors import TableError
 _DELIMITERS = ",;\t|"
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_LONGEST_DECIMAL = pa.decimal128(38, 0)
+LONGEST_DECIMAL = pa.decimal128(38, 0)
+_WHOLE = r"^[ \t]*-?[0-9]+[ \t]*$"
 _NO_BYTES = np.frombuffer(b"", dtype=np.uint8)
 
 
@@ -74,7 +77,7 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
         if looks[i] & LEADING_ZERO:
             again[f"{i}"] = pa.string()
         elif looks[i] & LONG_INTEGER and types.is_floating(type_):
-            again[f"{i}"] = _LONGEST_DECIMAL
+            again[f"{i}"] = LONGEST_DECIMAL
     for name, type_ in again.items():
         table = table.set_column(int(name), name, _convert_one(file, name, type_, table.column(name)))
     return table.rename_columns(file.names)
@@ -213,11 +216,15 @@ def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None 
 
 
 def _convert_one(file: CsvFile, name: str, type_: pa.DataType, inferred: pa.ChunkedArray) -> pa.ChunkedArray:
-    """One column again, as another type; as inferred where the text does not allow it, as numbers with exponents."""
+    """One column again, as another type; as inferred where the text does not allow it, as numbers with exponents.
+
+    Whole numbers too long for a decimal stay text: as floats, different ones would be equal.
+    """
     try:
         return _convert(file, {name: type_}, only=name).column(0)
     except TableError:
-        return inferred
+        text = _convert(file, {name: pa.string()}, only=name).column(0)
+        return text if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py() else inferred
 
 
 def _not_utf8(path: str, data: bytes) -> TableError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from naysay.engines.local_csv import CsvFile, open_csv, read_csv
+from naysay.engines.local_csv import LONGEST_DECIMAL, CsvFile, open_csv, read_csv
 from naysay.errors import TableError
 from naysay.rule.nearest import nearest_name
 
@@ -236,10 +236,22 @@ def _read_csv_folder(files: list[CsvFile]) -> pa.Table:
     for i, name in enumerate(files[0].names):
         found = {table.schema.types[i] for table in tables if i < table.num_columns} - {pa.null()}
         if len(found) > 1:
-            given[name] = pa.float64() if found == {pa.int64(), pa.float64()} else pa.string()
+            given[name] = _common_type(found)
     if given:
         tables = [read_csv(file, given) for file in files]
     return _together([file.path for file in files], tables)
+
+
+def _common_type(found: set[pa.DataType]) -> pa.DataType:
+    """The type that one file with the values of all files would have."""
+    numbers = {pa.int64(), pa.float64(), LONGEST_DECIMAL}
+    if found <= numbers:
+        return pa.float64() if pa.float64() in found else LONGEST_DECIMAL
+    moments = {type_ for type_ in found if pa.types.is_timestamp(type_)}
+    zones = {type_.tz for type_ in moments}
+    if len(zones) == 1 and all(pa.types.is_date(type_) and zones == {None} for type_ in found - moments):
+        return pa.timestamp("ns" if any(type_.unit == "ns" for type_ in moments) else "s", zones.pop())
+    return pa.string()
 
 
 def _listed(names: list[str]) -> str:

@@ -15,7 +15,7 @@ LEADING_ZERO = 1
 LONG_INTEGER = 2
 
 _QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
-_MINUS, _PLUS, _SPACE, _LOWER_X, _UPPER_X = 45, 43, 32, 120, 88
+_MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X = 45, 43, 32, 9, 120, 88
 _EXACT_DIGITS = 15
 
 
@@ -109,7 +109,7 @@ def _skip_quoted(data: NDArray[np.uint8], opening: int, fault: NDArray[np.int64]
 @kernel
 def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
     """What would be lost if the field became a number: zeros before its digits, or digits beyond a float's."""
-    while start < stop and data[start] == _SPACE:
+    while start < stop and (data[start] == _SPACE or data[start] == _TAB):
         start += 1
     if start < stop and (data[start] == _MINUS or data[start] == _PLUS):
         start += 1
@@ -120,7 +120,7 @@ def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
         return LEADING_ZERO
     if stop - start <= _EXACT_DIGITS:
         return 0
-    while stop > start and data[stop - 1] == _SPACE:
+    while stop > start and (data[stop - 1] == _SPACE or data[stop - 1] == _TAB):
         stop -= 1
     for position in range(start, stop):
         if not _ZERO <= data[position] <= _NINE:
