@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.parquet
 import pytest
 from outputs import asides, events
 
+from naysay.engines.local_changes import read_changes
 from naysay.engines.local_follow import Follower
 from naysay.errors import StateError, UsageError
 from naysay.watch import Watch
@@ -129,6 +131,20 @@ def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
         assert rows is not None
         assert rows["id"].to_pylist() == [1, 6]
         assert rows["city"].to_pylist() == ["2024-01-31", None]
+
+
+def test_decimals_beside_a_bad_line_keep_their_digits() -> None:
+    known = pa.schema([("id", pa.int64()), ("amount", pa.decimal128(20, 2)), ("share", pa.float64())])
+    lines = [
+        '{"op": "insert", "id": 1, "amount": 12345678901234567.89, "share": 1e5}',
+        '{"op": "insert", "id": 2, "amount": [0.5], "share": 1}',
+        "no JSON",
+    ]
+    changes = read_changes("1.jsonl", "\n".join(lines).encode(), known)
+    assert changes.table.to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567.89"), "share": 1e5}]
+    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.aside) == [
+        (2, "[0.5] in column 'amount' is no decimal128(20, 2)"), (3, "no JSON"),
+    ]  # fmt: skip
 
 
 def test_changes_of_one_key_in_one_file_come_to_their_sum(source: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
 
@@ -129,7 +130,8 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
         if not line.strip():
             continue
         try:
-            item = json.loads(line)
+            # A fraction keeps its digits until the type of its column is known.
+            item = json.loads(line, parse_float=Decimal if given else None)
         except ValueError as error:
             aside.append(Aside(number, f"no JSON: {_first_line(error)}", line[:1000], name))
             continue
@@ -149,7 +151,8 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
         values = [item.get(column) for item in objects]
         for place, value in enumerate(values):
             if not _speaks(value, wanted):
-                strange.setdefault(place, f"{value!r} in column {column!r} is no {wanted}")
+                said = repr(value) if isinstance(value, str | bool) else _as_text(value)
+                strange.setdefault(place, f"{said} in column {column!r} is no {wanted}")
         columns[column] = pa.array([_as_text(value) for value in values], pa.string())
     return _convert_rows(name, pa.table(columns), numbers, aside, given, strange)
 
@@ -168,16 +171,16 @@ def _speaks(value: Any, wanted: pa.DataType) -> bool:
     if types.is_boolean(wanted) or isinstance(value, bool):
         return types.is_boolean(wanted) and isinstance(value, bool)
     if types.is_decimal(wanted):
-        return isinstance(value, int | float | str)
+        return isinstance(value, int | float | Decimal | str)
     if _is_number(wanted):
-        return isinstance(value, int | float)
+        return isinstance(value, int | float | Decimal)
     return isinstance(value, str)
 
 
 def _as_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
 
 
 def _convert_rows(
