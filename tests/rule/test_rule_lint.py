@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 from naysay.cli.lint import lint as command
 from naysay.rule import Nulls, parse, parse_rules, render
 from naysay.rule.lint import FindingKind, fixed, lint
+from naysay.rule.model import Severity
 
 
 def findings(*texts: str) -> list[tuple[FindingKind, int, str]]:
@@ -66,6 +68,12 @@ def test_a_tolerance_makes_another_rule() -> None:
     text = "- {name: strict, rule: A -> B}\n- {name: lax, rule: A -> B, max_violations: 9}\n"
     assert FindingKind.DUPLICATE not in {found.kind for found in lint(parse_rules(text))}
     assert len(fixed(parse_rules(text))) == 2
+
+
+def test_a_severity_makes_another_rule() -> None:
+    rules = [replace(parse("A -> B"), severity=Severity.WARNING), parse("A -> B")]
+    assert not any(finding.kind is FindingKind.DUPLICATE for finding in lint(rules))
+    assert fixed(rules) == rules
 
 
 def test_nulls_matter() -> None:

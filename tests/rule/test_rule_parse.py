@@ -198,7 +198,7 @@ def test_constants(text: str, value: Value) -> None:
     [
         ("12345678901234567.89", Decimal("12345678901234567.89")),
         ("0.12345678901234567890123", Decimal("0.12345678901234567890123")),
-        ("9007199254740993.0", Decimal("9007199254740993")),
+        ("9007199254740993.0", Decimal("9007199254740993.0")),
         ("1e23", Decimal("1e23")),
         ("9007199254740992.0", 2.0**53),
         ("1e22", 1e22),
@@ -209,6 +209,12 @@ def test_a_number_that_no_float_tells_apart_is_a_decimal(text: str, value: Value
     read = parse(f"not(t.A == {text})").predicates[0].right
     assert isinstance(read, Constant)
     assert (type(read.value), read.value) == (type(value), value)
+    assert write_constant(read.value) == str(value)
+
+
+@pytest.mark.parametrize("value", ["0.1", "1e22", "1E+400", "1E-400", "7", "0E+7", "9007199254740993"])
+def test_other_decimals_are_written_with_the_word(value: str) -> None:
+    assert write_constant(Decimal(value)) == f"decimal '{Decimal(value)}'"
 
 
 @pytest.mark.parametrize("value", [1e23, 2.0**80, 1.7976931348623157e308, -1e300, 1e22, 0.1, 5e-324])

@@ -36,6 +36,16 @@ DESCRIBED = [
         "the spans from Ship to Receipt never overlap or touch",
     ),
     (
+        "not(t.A > 1 and s.A > 1)",
+        RuleKind.OTHER,
+        "it never happens that A of the one is greater than 1 and A of the other is greater than 1",
+    ),
+    (
+        "not(t.A < t.B and s.A < s.B)",
+        RuleKind.OTHER,
+        "it never happens that A of the one is less than B of the one and A of the other is less than B of the other",
+    ),
+    (
         "not(t.A == s.A and t.B != s.B and t.C != s.C)",
         RuleKind.OTHER,
         "for two rows with the same A, B and C never both differ",

@@ -94,7 +94,7 @@ def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified]) -> list[F
         other = first.setdefault(form, index)
         if other == index or rules[other].max_violations != rules[index].max_violations:
             continue
-        if rules[other].max_fraction != rules[index].max_fraction:
+        if rules[other].max_fraction != rules[index].max_fraction or rules[other].severity != rules[index].severity:
             continue
         if turned(found.rule) == turned(simplified[other].rule):
             kind, says = FindingKind.DUPLICATE, "says the same as"

@@ -57,11 +57,14 @@ def _number(scanner: Scanner, text: str, position: int) -> int | float | Decimal
         size = "large" if math.isinf(value) else "small"
         hint = f"Exactly this number is decimal '{shortened(text)}'."
         scanner.fail(position, f"{shortened(text)} is too {size} for a float", hint)
+    return value if _tells(value, text) else Decimal(text)
+
+
+def _tells(value: float, text: str) -> bool:
+    """Whether a float says which number was written, as it is read beside integers and decimals: see `table.filter`."""
     if value == 0:
-        return value
-    # Beside decimals and integers a constant is what was written: see `table.filter.exact_number`.
-    read_as = Decimal(value) if value.is_integer() else Decimal(repr(value))
-    return value if read_as == Decimal(text) else Decimal(text)
+        return True
+    return (Decimal(value) if value.is_integer() else Decimal(repr(value))) == Decimal(text)
 
 
 def _special(scanner: Scanner, text: str, position: int) -> bool | float:
@@ -183,14 +186,22 @@ def write_constant(value: Value) -> str:
     if isinstance(value, datetime.time) and value.tzinfo is None:
         return f"time '{value.isoformat()}'"
     if isinstance(value, Decimal) and value.is_finite():
-        return f"decimal '{value}'"
+        return _write_decimal(value)
     raise RuleError(f"the constant {value!r} of type {type(value).__name__} cannot be written in a rule")
 
 
 def _write_float(value: float) -> str:
     """The shortest text of a float; all digits of a large one whose shortest text is another whole number."""
     text = float.__repr__(value)
-    return f"{float(value):.1f}" if value.is_integer() and Decimal(text) != Decimal(value) else text
+    return text if not math.isfinite(value) or _tells(value, text) else f"{float(value):.1f}"
+
+
+def _write_decimal(value: Decimal) -> str:
+    """Without the word where the digits alone are read as a decimal."""
+    text = str(value)
+    nearest = float(value)
+    is_number = any(character in text for character in ".E") and math.isfinite(nearest)
+    return text if is_number and not _tells(nearest, text) else f"decimal '{text}'"
 
 
 def write_quoted(text: str) -> str:

@@ -68,7 +68,9 @@ def is_pair(predicate: Predicate) -> bool:
 
 def spans(rest: Sequence[Predicate]) -> tuple[str, str, bool] | None:
     """Start, end and whether touching counts, for `t.Start < s.End and t.End > s.Start`; None of anything else."""
-    if len(rest) != 2 or rest[1] != facing(rest[0].swapped()) or not rest[0].op.is_order or is_pair(rest[0]):
+    if len(rest) != 2 or rest[1] != facing(rest[0].swapped()) or not rest[0].op.is_order:
+        return None
+    if is_pair(rest[0]) or len(rest[0].rows) == 1:
         return None
     low, high = rest if rest[0].op in (Op.LT, Op.LE) else (rest[1], rest[0])
     return low.left.name, high.left.name, low.op is Op.LE
