@@ -134,6 +134,20 @@ def test_dialects(text: str, dialect: Dialect, query: Query, expected: str) -> N
     assert to_sql(parse(text), dialect, query) == expected
 
 
+@pytest.mark.parametrize(
+    ("constant", "expected"),
+    [
+        ("1e300", "1e+300"),
+        ("1e23", "100000000000000000000000"),
+        ("12345678901234567.89", "12345678901234567.89"),
+        ("0.1", "0.1"),
+    ],
+)
+def test_long_numbers_are_what_sql_can_hold(constant: str, expected: str) -> None:
+    text = to_sql(parse(f"not(t.a > {constant})"), Dialect.DUCKDB, Query())
+    assert text.endswith(f'where t."a" > {expected};')
+
+
 def test_a_name_cannot_leave_its_comment() -> None:
     rule = Rule(parse("key(a)").predicates, name="x\ndrop table data; --\r\u2028y")
     first, *rest = to_sql(rule, Dialect.DUCKDB, Query()).split("\n")

@@ -180,7 +180,9 @@ def _text(value: str, dialect: Dialect) -> str:
 def _decimal(value: Decimal) -> str:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS:
         raise UsageError(f"SQL has no exact decimal {value}")
-    return format(value, "f")
+    # Beyond the decimals of SQL only doubles go so far.
+    plain, nearest = format(value, "f"), float(value)
+    return plain if _n_digits(plain) <= _MOST_DIGITS or not math.isfinite(nearest) else repr(nearest)
 
 
 def _float(value: float, dialect: Dialect) -> str:
@@ -189,7 +191,11 @@ def _float(value: float, dialect: Dialect) -> str:
         return f"cast('{name}' as {'double precision' if dialect is Dialect.POSTGRES else 'double'})"
     # Written out, a fraction is a decimal to SQL, which reads it in the type of the column beside it, as naysay does.
     plain = format(Decimal(repr(value)), "f")
-    return plain if len(plain.replace("-", "").replace(".", "")) <= _MOST_DIGITS else repr(value)
+    return plain if _n_digits(plain) <= _MOST_DIGITS else repr(value)
+
+
+def _n_digits(plain: str) -> int:
+    return sum(character.isdigit() for character in plain)
 
 
 def _time(value: datetime.date | datetime.time, dialect: Dialect) -> str:
