@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from evolve_machine import Setting, rules_from_scratch
+from evolve_machine import Setting, breaks, rules_from_scratch
 
 import naysay
 from naysay.discovery.evolve import selective
@@ -69,6 +69,11 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
         assert rules_of(other) == expected
         for change in changes.values():
             assert all(removed.pair or removed.by for removed in change.removed)
+            assert all(
+                breaks(removed.rule, dict(removed.left_values), dict(removed.right_values or {}), nulls)
+                for removed in change.removed if removed.left_values is not None
+            )
+            assert all(removed.left_values is not None for removed in change.removed if removed.by is None)
 
 
 def test_incdc_takes_inserts_alone() -> None:

@@ -109,6 +109,16 @@ class Open:
         found: BoolArray = (self.left != NOBODY).any(axis=1)
         return found
 
+    def pairs(self) -> tuple[UInt64Array, Int64Array, Int64Array]:
+        """Edges that pairs vouch for, both ways, and for each the serial numbers of one such pair."""
+        known = self.take(self.witnessed)
+        n_words = known.lines.shape[1] // 2
+        edges = np.concatenate([known.lines[:, :n_words], known.lines[:, n_words:]])
+        every = np.arange(len(known))
+        first = np.argmax(known.left != NOBODY, axis=1)
+        left, right = known.left[every, first], known.right[every, first]
+        return np.ascontiguousarray(edges), np.concatenate([left, right]), np.concatenate([right, left])
+
     def take(self, which: BoolArray) -> Open:
         return Open(np.ascontiguousarray(self.lines[which]), self.left[which], self.right[which])
 

@@ -15,11 +15,12 @@ from functools import partial
 import numpy as np
 
 from naysay.discovery.device import Device
-from naysay.discovery.evidence import Evidence
+from naysay.discovery.evidence import Evidence, codes_of_pairs
 from naysay.discovery.evolve.counted import Arrays, summed
 from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
 from naysay.discovery.evolve.cuda import device_for
 from naysay.discovery.evolve.delta import NOBODY, Seen, evidence_of
+from naysay.discovery.evolve.edges import edge_of_each
 from naysay.discovery.evolve.fields import converted
 from naysay.discovery.evolve.known import Known, Open, agreeing, both_ways
 from naysay.discovery.evolve.method import Broken, Step, pairs_breaking
@@ -122,12 +123,32 @@ class Selective:
         return device_for(self._device, n_pairs, layout, self._n_threads) is not Device.CUDA
 
     def _find(self, known: Known, rows: Sides, covers: UInt64Array) -> Broken:
-        """For each cover a pair of rows that breaks its rule, by way of the verifier."""
-        verifier = RankedVerifier(self._problem(rows, known.shape).outcomes, known.vertices)
-        found = [verifier.find(to_int(cover), _LONG) for cover in covers]
-        left = [NOBODY if pair is None else rows.serials[pair[0]] for pair in found]
-        right = [NOBODY if pair is None else rows.serials[pair[1]] for pair in found]
-        return Broken(np.array(left, np.int64), np.array(right, np.int64))
+        """For each cover a pair of rows that breaks its rule: one that is known, else by way of the verifier.
+
+        A cover that contains one that stands is broken by none. A pair that is found settles all others that it breaks.
+        """
+        search = self._search(known)
+        edges, left_of, right_of = known.open.pairs()
+        missed = missing(covers, edges, search)
+        left, right = np.full(len(covers), NOBODY, np.int64), np.full(len(covers), NOBODY, np.int64)
+        left[missed >= 0], right[missed >= 0] = left_of[missed[missed >= 0]], right_of[missed[missed >= 0]]
+        todo = np.flatnonzero(missed < 0)
+        todo = np.array([place for place in todo if not _contains_one(covers[place], known.covers)], np.int64)
+        outcomes = self._problem(rows, known.shape).outcomes
+        verifier = RankedVerifier(outcomes, known.vertices)
+        while todo.size:
+            pair = verifier.find(to_int(covers[todo[0]]), _LONG)
+            if pair is None:
+                todo = todo[1:]
+                continue
+            ways = np.array([pair, pair[::-1]])
+            codes = codes_of_pairs(outcomes, ways[:, 0], ways[:, 1])
+            missed = missing(covers[todo], edge_of_each(codes, known.shape, known.vertices), search)
+            hit = missed >= 0
+            assert hit[0], "the pair that was found breaks the rule"
+            left[todo[hit]], right[todo[hit]] = rows.serials[ways[missed[hit]]].T
+            todo = todo[~hit]
+        return Broken(left, right)
 
     def adopt(self, step: Step) -> None:
         assert isinstance(step, SelectiveStep)
@@ -252,6 +273,10 @@ def _grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: 
         return covers
     missed = missing(covers, fresh, search)
     return sorted_unique(np.concatenate([covers[missed < 0], grown(covers[missed >= 0], edges, fresh, search)]))
+
+
+def _contains_one(cover: UInt64Array, others: UInt64Array) -> bool:
+    return bool((others & ~cover == 0).all(axis=1).any())
 
 
 def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArray:
