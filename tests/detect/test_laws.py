@@ -116,6 +116,18 @@ def test_split_parts_the_rows_by_conflict() -> None:
         assert count_of(replace(case, table=good)) == 0
 
 
+def test_a_quick_check_knows_what_is_tolerated() -> None:
+    table = pa.table({"a": [1, 1, 2, 3], "b": [1, 2, 3, 4]})
+    rules = [
+        replace(naysay.parse(text), **tolerance)
+        for text in ("a -> b", "not(t.b > 3)")
+        for tolerance in ({}, {"max_violations": 0}, {"max_violations": 2}, {"max_fraction": 0.25})
+    ]
+    slow, quick = (naysay.check(table, rules, quick=is_quick) for is_quick in (False, True))
+    assert [result.passes for result in quick] == [result.passes for result in slow]
+    assert quick.rows_in_conflict is None and not quick.busiest
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_many_rules_at_once_are_as_one_by_one(threads: int) -> None:
     for seed in range(40):

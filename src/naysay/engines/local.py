@@ -178,7 +178,7 @@ def check(
     def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
         started = time.perf_counter()
         if quick:
-            result, conflicts = _quick(table, rule, options)
+            result, conflicts = _quick(table, rule, join, memo, options), _NO_CONFLICTS
         else:
             result, conflicts = _full(table, rule, join, memo, n_sample, options)
         tally.add(rule, conflicts)
@@ -210,11 +210,14 @@ _Found = tuple[Rule, bool, bool, "int | None", "int | None", "Removal | None", t
 _NO_CONFLICTS = Conflicts(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _quick(table: Table, rule: Rule, options: Options) -> tuple[_Found, Conflicts]:
+def _quick(table: Table, rule: Rule, join: Join, memo: Memo, options: Options) -> _Found:
+    if rule.max_violations is not None or rule.max_fraction is not None:
+        # One violation does not say whether there are more of them than the rule tolerates.
+        return _full(table, rule, join, memo, 1, options)[0]
     verdict = verify(table, rule, options)
     if verdict.witness is None:
-        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
-    return (rule, False, False, None, None, None, (verdict.witness,)), _NO_CONFLICTS
+        return rule, True, True, 0, 0, Removal(0, 0), ()
+    return rule, False, False, None, None, None, (verdict.witness,)
 
 
 def _full(

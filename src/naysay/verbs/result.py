@@ -49,7 +49,7 @@ class RuleResult:
     """What a check found out about one rule.
 
     `violations` counts ordered pairs (rows, for a one-row rule). After a quick check it, `rows_in_conflict` and
-    `rows_to_remove` are None where the rule is broken: the check stopped at the first violation.
+    `rows_to_remove` are None where the rule is broken and tolerates nothing: the check stopped at the first violation.
     """
 
     rule: Rule
