@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow.csv
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from click.testing import Result
@@ -235,3 +236,19 @@ def test_sql(work: Path, naysay: Run) -> None:
 def test_the_width_of_a_terminal_is_respected(work: Path, naysay: Run) -> None:
     done = naysay(*CHECK, env={"COLUMNS": "60"})
     assert max(len(line) for line in done.stdout.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("out_format", ["parquet", "csv", "json"])
+def test_columns_that_no_rule_looks_at_are_written_whatever_they_hold(
+    work: Path, naysay: Run, out_format: str
+) -> None:
+    runs = pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([1, 2], pyarrow.int32()), pyarrow.array([7, None]))
+    odd = {"runs": runs, "lists": [[1, 2], None], "words": [["x"], ["y", "z"]], "bytes": [b"a", None]}
+    table = pyarrow.table({"a": [1, 1], **odd})
+    with pyarrow.OSFile("odd.arrow", "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    arguments = ("check", "odd.arrow", "--engine", "local", "--rule", "key(a)", "--out", "results")
+    done = naysay(*arguments, "--out-format", out_format)
+    assert done.exit_code == 1, done.output
+    if out_format == "csv":
+        assert "[1, 2]" in (work / "results" / "conflict_rows.csv").read_text(encoding="utf-8")

@@ -191,6 +191,12 @@ def test_a_long_constant_is_the_number_that_was_written(
     assert table.holds(predicate, Nulls.SQL).tolist() == expected
 
 
+def test_rows_of_runs_are_plain_values() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array(["x", None, "y"]))
+    taken = Table(pa.table({"runs": runs}).slice(1)).take(np.array([3, 1, 0]))
+    assert (taken.schema.field("runs").type, taken["runs"].to_pylist()) == (pa.string(), ["y", None, "x"])
+
+
 def test_nulls_inside_of_runs_and_dictionaries_are_counted() -> None:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 1]))
     words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None, 0]), pa.array(["a", None]))

@@ -40,7 +40,7 @@ def _flat(table: pa.Table) -> pa.Table:
         table = table.flatten()
     for place, field in enumerate(table.schema):
         column = table.column(place)
-        if pa.types.is_list(field.type):
+        if pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
             table = table.set_column(place, field.name, pc.binary_join(column, "; "))
         elif pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, _plain_text(column.cast(field.type.value_type)))

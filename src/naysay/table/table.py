@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from naysay.rule.model import Column, Nulls, Predicate, Rule
@@ -139,8 +140,10 @@ class Table:
 def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column that Arrow can take rows from: it cannot bring together dictionaries that hold a null, nor take views.
 
-    Such a column goes without its dictionary, or as plain text.
+    Such a column goes without its dictionary, or as plain text; runs, which no file can hold, value by value.
     """
+    if pa.types.is_run_end_encoded(column.type):
+        column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type)
     if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
         column = column.cast(column.type.value_type)
     if pa.types.is_string_view(column.type):
