@@ -59,9 +59,12 @@ def test_what_does_not_fit_ends_with_its_code_and_changes_nothing(state: Path, t
         "already": ("--insert", "id,zip,city\n1,9,Bonn\n"),
         "no row with the key 7": ("--delete", "id\n7\n"),
         "no row with the key 8": ("--update", "id,zip,city\n8,9,Bonn\n"),
+        "leading zeros, and is no int64": ("--insert", "id,zip,city\n007,9,Bonn\n"),
+        "column 'zip' has type int64": ("--insert", '{"id": 4, "zip": 9, "city": "Bonn"}\n'),
+        "column 'id' has type string": ("--insert", '{"id": "4", "zip": "9", "city": "Bonn"}\n'),
     }
     for number, (words, (option, text)) in enumerate(bad.items()):
-        done = run(state, option, written(tmp_path, f"{number}.csv", text))
+        done = run(state, option, written(tmp_path, f"{number}.{'jsonl' if text[0] == '{' else 'csv'}", text))
         assert (done.exit_code, words in done.stderr) == (2, True), done.output
     assert answer(state)["rows"] == 3
     assert run(tmp_path / "nowhere").exit_code == 3
@@ -71,3 +74,12 @@ def test_what_does_not_fit_ends_with_its_code_and_changes_nothing(state: Path, t
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     path.write_bytes(bytes(data))
     assert run(state).exit_code == 3
+
+
+def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    written(tmp_path / "new", "1.csv", "id,zip,city\n4,1.10,Ulm\n")
+    written(tmp_path / "new", "2.csv", "id,zip,city\n5,1.1,Kiel\n")
+    assert answer(state, "--insert", str(tmp_path / "new"))["rows"] == 5
+    with Evolver.open(state) as evolver:
+        assert sorted(evolver.rows()["zip"].to_pylist()) == ["1.1", "1.10", "8", "8", "9"]

@@ -105,17 +105,15 @@ def read_like(path: str, schema: pa.Schema, request: Request) -> pa.Table:
     """Read a file with the types that the columns of a table have: a CSV file of a few rows says little of its own."""
     import pyarrow as pa
 
-    from naysay.engines.local_files import format_of, read_table
+    from naysay.engines.local_files import read_table
 
     types = {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
-    if Path(path).is_file() and (request.input_format or format_of(path)) == "csv":
-        return _read_csv(path, types, request)
     table = read_table(
-        path, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
+        path, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter, given=types
     )
     for place, field in enumerate(table.schema):
         wanted = types.get(field.name)
-        if wanted is not None and not field.type.equals(wanted):
+        if wanted is not None and not field.type.equals(wanted) and _may_become(field.type, wanted):
             try:
                 table = table.set_column(place, field.name, table.column(place).cast(wanted))
             except pa.ArrowException:
@@ -123,16 +121,14 @@ def read_like(path: str, schema: pa.Schema, request: Request) -> pa.Table:
     return table
 
 
-def _read_csv(path: str, types: dict[str, pa.DataType], request: Request) -> pa.Table:
-    import pyarrow as pa
+def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values keep their meaning: a number is no text, nor a text a number; dates and times may be in text."""
+    from naysay.table.kind import Kind, kind_of
 
-    from naysay.engines.local_csv import open_csv, read_csv
-    from naysay.engines.local_files import compression_of, csv_delimiter
-
-    with pa.input_stream(path, compression=compression_of(path)) as stream:
-        data = bytes(stream.read())
-    delimiter = csv_delimiter(path, request.delimiter)
-    return read_csv(open_csv(path, data, encoding=request.encoding, delimiter=delimiter), types)
+    one, other = kind_of(given), kind_of(wanted)
+    if one is Kind.TEXT:
+        return other in (Kind.TEXT, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT)
+    return one is other or (one.is_number and other.is_number)
 
 
 def _print(request: Request, evolver: Evolver, change: Change | None) -> None:

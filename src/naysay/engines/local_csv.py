@@ -65,6 +65,9 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
     from naysay.kernels.csv import LEADING_ZERO, LONG_INTEGER
 
     looks, n_rows = _scan(file)
+    for name, look in zip(file.names, looks, strict=True):
+        if given and name in given and look & LEADING_ZERO and _is_number(given[name]):
+            raise TableError(f"{file.path}: a value in column {name!r} has leading zeros, and is no {given[name]}")
     if n_rows == 0:
         fields = [pa.field(name, (given or {}).get(name, pa.null())) for name in file.names]
         return pa.schema(fields).empty_table()
@@ -81,6 +84,10 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
     for name, type_ in again.items():
         table = table.set_column(int(name), name, _convert_one(file, name, type_, table.column(name)))
     return table.rename_columns(file.names)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,21 +36,29 @@ FORMATS = ("csv", "parquet", "json", "arrow", "orc")
 
 
 def read_table(
-    path: str, *, format: str | None = None, encoding: str | None = None, delimiter: str | None = None
+    path: str,
+    *,
+    format: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    given: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
     """Read a file, or all files of a folder as one table.
 
     The format (one of FORMATS) is known by the file's name unless given; CSV and JSON lines may be compressed (.gz,
-    .bz2, .zst, .lz4). `encoding` and `delimiter` are of CSV files. Raises TableError with file, line and remedy.
+    .bz2, .zst, .lz4). `encoding` and `delimiter` are of CSV files, and so is `given`, the types of columns that are not
+    to be inferred. Raises TableError with file, line and remedy.
     """
     if format is not None and format not in FORMATS:
         raise TableError(f"there is no format {format!r}; the formats are {', '.join(FORMATS)}")
     if os.path.isdir(path):
-        table = _read_folder(path, format, encoding, delimiter)
+        table = _read_folder(path, format, encoding, delimiter, given or {})
     else:
         _require_file(path)
-        found = format or format_of(path)
-        table = read_csv(_open_csv(path, encoding, delimiter)) if found == "csv" else _whole(path, _READERS[found])
+        if (found := format or format_of(path)) == "csv":
+            table = read_csv(_open_csv(path, encoding, delimiter), given)
+        else:
+            table = _whole(path, _READERS[found])
     # What Arrow needed to read is several times the table, and Arrow keeps it for itself.
     pa.default_memory_pool().release_unused()
     return table
@@ -195,13 +203,15 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0]
 
 
-def _read_folder(path: str, format: str | None, encoding: str | None, delimiter: str | None) -> pa.Table:
+def _read_folder(
+    path: str, format: str | None, encoding: str | None, delimiter: str | None, given: Mapping[str, pa.DataType]
+) -> pa.Table:
     files = files_in(path)
     formats = {format or format_of(file) for file in files}
     if len(formats) > 1:
         raise TableError(f"{path}: the folder mixes {' and '.join(sorted(formats))} files; keep one format in it")
     if formats == {"csv"}:
-        return _read_csv_folder([_open_csv(file, encoding, delimiter) for file in files])
+        return _read_csv_folder([_open_csv(file, encoding, delimiter) for file in files], given)
     reader = _READERS[formats.pop()]
     return _together(files, [_whole(file, reader) for file in files])
 
@@ -229,15 +239,15 @@ def _together(files: list[str], tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _read_csv_folder(files: list[CsvFile]) -> pa.Table:
+def _read_csv_folder(files: list[CsvFile], types: Mapping[str, pa.DataType]) -> pa.Table:
     """One type a column over all files, as if they were one."""
-    tables = [read_csv(file) for file in files]
-    given = {}
+    tables = [read_csv(file, types) for file in files]
+    given = dict(types)
     for i, name in enumerate(files[0].names):
         found = {table.schema.types[i] for table in tables if i < table.num_columns} - {pa.null()}
         if len(found) > 1:
             given[name] = _common_type(found)
-    if given:
+    if len(given) > len(types):
         tables = [read_csv(file, given) for file in files]
     return _together([file.path for file in files], tables)
 
