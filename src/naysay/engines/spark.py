@@ -233,7 +233,7 @@ def _count_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
     if plan.route is Route.FILTER:
         return filter_branch(meaning, plan, 0)
     if plan.route is Route.GROUPS:
-        return groups_branch(meaning, plan, 0)
+        return groups_branch(meaning, plan, 0, count_only=True)
     return products_branch(meaning, plan)
 
 

@@ -26,23 +26,22 @@ from naysay.engines.spark_sums import N_LIMBS, from_limbs, product_limbs
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 
-_WHOLE = [f"whole{limb}" for limb in range(N_LIMBS)]
-_SAME = [f"same{limb}" for limb in range(N_LIMBS)]
+_LIMBS = [f"limb{number}" for number in range(N_LIMBS)]
+_SAME = [f"same{number}" for number in range(N_LIMBS)]
 HASH_OF_NOTHING = 0
-_NUMBERS = [*_WHOLE, *_SAME, "itself", "rows", "removed"]
+_NUMBERS = [*_LIMBS, "itself", "rows", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """What a branch adds up to.
 
-    `whole` and `same` are sums of products of group sizes; `itself` counts pairs of a row with itself among them.
-    `rows` are in conflict and `removed` is the fewest to remove, where the branch knows; `sample` holds hashes of a
-    few groups (or rows) in conflict, the same in every run.
+    `pairs` is a sum of products of group sizes, some of them taken off; `itself` counts pairs of a row with itself
+    among them. `rows` are in conflict and `removed` is the fewest to remove, where the branch knows; `sample` holds
+    hashes of a few groups (or rows) in conflict, the same in every run.
     """
 
-    whole: int
-    same: int
+    pairs: int
     itself: int
     rows: int
     removed: int
@@ -52,10 +51,8 @@ class Sums:
         if plan.route is Route.FILTER:
             return self.rows
         if plan.route is Route.GROUPS and isinstance(plan.part, Order):
-            if plan.part.strict:
-                return (self.whole - self.same) // 2
-            return (self.whole + self.same) // 2 - self.itself
-        return self.whole - self.same - self.itself
+            return self.pairs // 2 - self.itself
+        return self.pairs - self.itself
 
 
 def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:
@@ -74,57 +71,54 @@ def filter_branch(meaning: Meaning, plan: RulePlan, n_sample: int) -> DataFrame:
     """A one-row rule: count the rows for which all predicates hold."""
     rows = meaning.frame.data.filter(meaning.side(plan.join, Row.LEFT))
     hashed = rows.select(hash_of([meaning.comparable(name, name) for name in plan.columns]).alias("hash"))
-    return sums_branch(
-        plan.number,
-        hashed.agg(
-            F.count(F.lit(1)).alias("rows"), F.count(F.lit(1)).alias("removed"), _sample(F.col("hash"), n_sample)
-        ),
-    )
+    n_rows = F.count(F.lit(1))
+    sample = [_sample(F.col("hash"), n_sample)] if n_sample else []
+    return sums_branch(plan.number, hashed.agg(n_rows.alias("rows"), n_rows.alias("removed"), *sample))
 
 
 def conflict_groups(meaning: Meaning, plan: RulePlan) -> DataFrame:
     """The keys in conflict of a rule that runs by grouping.
 
-    Columns k0, k1, ... (comparable), n (rows), same0 ... (limbs of the sum of squares of the sizes of distinct
-    values), most (rows of the commonest value).
+    Columns k0, k1, ... (comparable), n (rows); except for a key, also same0 ... (limbs of the sum of squares of the
+    sizes of distinct values) and most (rows of the commonest value).
     """
     rows = meaning.frame.data.filter(meaning.side(plan.join, Row.LEFT))
     names = [f"k{i}" for i in range(len(plan.join.key))]
     keys = [meaning.comparable(match.left, match.right).alias(k) for k, match in zip(names, plan.join.key, strict=True)]
     n_rows = F.count(F.lit(1))
     if plan.part is None:
-        groups = rows.select(*keys).groupBy(*names).agg(n_rows.alias("n"))
-        groups = groups.select("*", *(F.lit(0).alias(same) for same in _SAME), F.lit(1).alias("most"))
-        return groups.filter(F.col("n") > 1)
+        return rows.select(*keys).groupBy(*names).agg(n_rows.alias("n")).filter(F.col("n") > 1)
     value = meaning.comparable(plan.part.left, plan.part.right).alias("value")
     values = rows.select(*keys, value).groupBy(*names, "value").agg(n_rows.alias("c"))
-    squares = product_limbs(F.col("c"), F.col("c"))
+    size = F.col("c")
+    squares = product_limbs(size, size)
     groups = values.groupBy(*names).agg(
-        F.sum("c").alias("n"),
+        F.sum(size).alias("n"),
         *(F.sum(limb).alias(same) for limb, same in zip(squares, _SAME, strict=True)),
-        F.max("c").alias("most"),
+        F.max(size).alias("most"),
     )
     # A group without rows in conflict adds nothing to any sum.
     return groups.filter(F.col("n") > (F.lit(1) if plan.any_two_conflict else F.col("most")))
 
 
-def groups_branch(meaning: Meaning, plan: RulePlan, n_sample: int) -> DataFrame:
+def groups_branch(meaning: Meaning, plan: RulePlan, n_sample: int, *, count_only: bool = False) -> DataFrame:
     """A key, a dependency or one order of a column with itself."""
     groups = conflict_groups(meaning, plan)
-    kept = F.lit(1) if plan.any_two_conflict else F.col("most")
-    key_hash = hash_of([F.col(f"k{i}") for i in range(len(plan.join.key))])
     size = F.col("n")
-    return sums_branch(
-        plan.number,
-        groups.agg(
-            *(F.sum(limb).alias(whole) for limb, whole in zip(product_limbs(size, size), _WHOLE, strict=True)),
-            *(F.sum(same).alias(same) for same in _SAME),
-            F.sum(size if plan.any_two_conflict else F.lit(0)).alias("itself"),
-            F.sum(size).alias("rows"),
-            F.sum(size - kept).alias("removed"),
-            _sample(key_hash, n_sample),
-        ),
-    )
+    limbs = product_limbs(size, size)
+    if plan.part is not None:
+        of_values = [F.col(same) for same in _SAME]
+        at_most = plan.any_two_conflict
+        limbs = [limb + same if at_most else limb - same for limb, same in zip(limbs, of_values, strict=True)]
+    sums = [F.sum(limb).alias(name) for limb, name in zip(limbs, _LIMBS, strict=True)]
+    if plan.any_two_conflict:
+        sums.append(F.sum(size).alias("itself"))
+    if not count_only:
+        kept = 1 if plan.any_two_conflict else F.col("most")
+        sums += [F.sum(size).alias("rows"), F.sum(size - kept).alias("removed")]
+    if n_sample:
+        sums.append(_sample(hash_of([F.col(f"k{i}") for i in range(len(plan.join.key))]), n_sample))
+    return sums_branch(plan.number, groups.agg(*sums))
 
 
 def products_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
@@ -143,8 +137,8 @@ def products_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
     )
     if not differs:
         limbs = product_limbs(F.col("left"), F.col("right"))
-        whole = (F.sum(limb).alias(name) for limb, name in zip(limbs, _WHOLE, strict=True))
-        return sums_branch(plan.number, points.agg(*whole, F.sum("itself").alias("itself")))
+        sums = [F.sum(limb).alias(name) for limb, name in zip(limbs, _LIMBS, strict=True)]
+        return sums_branch(plan.number, points.agg(*sums, F.sum("itself").alias("itself")))
     # Each point once for each set of disequalities that fail, with the values of that set alone.
     subsets = [subset for size in range(len(differs) + 1) for subset in combinations(differs, size)]
     copies = F.array(
@@ -165,8 +159,8 @@ def products_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
         .agg(F.sum("left").alias("left"), F.sum("right").alias("right"), F.sum("itself").alias("itself"))
     )
     limbs = product_limbs(F.col("left"), F.col("right"))
-    sums = [F.sum(F.when(~F.col("odd"), limb)).alias(name) for limb, name in zip(limbs, _WHOLE, strict=True)]
-    sums += [F.sum(F.when(F.col("odd"), limb)).alias(name) for limb, name in zip(limbs, _SAME, strict=True)]
+    odd = F.col("odd")
+    sums = [F.sum(F.when(odd, -limb).otherwise(limb)).alias(name) for limb, name in zip(limbs, _LIMBS, strict=True)]
     return sums_branch(plan.number, groups.agg(*sums, F.sum("itself").alias("itself")))
 
 
@@ -210,16 +204,13 @@ def sums_branch(number: int, sums: DataFrame) -> DataFrame:
     """One row of all the sums, 0 for those that the branch does not have."""
     have = set(sums.columns)
     zero = F.lit(0).cast(T.LongType())
-    columns = [(F.col(name) if name in have else zero).cast(T.LongType()).alias(name) for name in _NUMBERS]
-    none = F.array().cast(T.ArrayType(T.LongType()))
-    sample = F.col("sample") if "sample" in have else none
-    return sums.select(F.lit(number).alias("rule"), *columns, sample.alias("sample"))
+    columns = [name if name in have else zero.alias(name) for name in _NUMBERS]
+    sample = "sample" if "sample" in have else F.array().cast(T.ArrayType(T.LongType())).alias("sample")
+    return sums.select(F.lit(number).alias("rule"), *columns, sample)
 
 
 def _sample(hashed: Expression, n_sample: int) -> Expression:
     """A few of the hashes, the same in every run: the least of each residue."""
-    if n_sample == 0:
-        return F.array().cast(T.ArrayType(T.LongType())).alias("sample")
     residue = F.pmod(hashed, F.lit(n_sample))
     return F.array(*(F.min(F.when(residue == i, hashed)) for i in range(n_sample))).alias("sample")
 
@@ -227,8 +218,7 @@ def _sample(hashed: Expression, n_sample: int) -> Expression:
 def _sums(row: dict[str, Any]) -> Sums:
     sample: Iterable[int | None] = row["sample"] or ()
     return Sums(
-        from_limbs([row[name] for name in _WHOLE]),
-        from_limbs([row[name] for name in _SAME]),
+        from_limbs([row[name] for name in _LIMBS]),
         row["itself"] or 0,
         row["rows"] or 0,
         row["removed"] or 0,

@@ -184,6 +184,8 @@ _MEANINGS = (
      "{source}: a file is damaged or not what its name says{detail}"),
     (r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
      "{source}: Spark knows no way to read this kind of place{detail}"),
+    (r"Cannot run program",
+     "Spark cannot start Python in its workers{detail}; set PYSPARK_PYTHON to one that has naysay"),
     (r"AccessControlException|Permission denied", "{source}: permission denied"),
     (r"OutOfMemoryError|Java heap space|exceeds spark.driver.maxResultSize",
      "{source}: Spark ran out of memory; give it more with --memory, or more executors"),
@@ -199,7 +201,8 @@ def _condition(error: Exception) -> str:
 
 def _detail(text: str) -> str:
     """The file or record that Spark names, if it names one."""
-    found = re.search(r"file:/+([^\s,;'\"]+)", text) or re.search(r"Malformed record: ([^\n]{1,80})", text)
+    patterns = (r"file:/+([^\s,;'\"]+)", r"Malformed record: ([^\n]{1,80})", r"(Cannot run program [^\n:]{1,200})")
+    found = next((found for found in (re.search(pattern, text) for pattern in patterns) if found), None)
     return f" ({found.group(1)})" if found else ""
 
 
