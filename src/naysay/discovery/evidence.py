@@ -158,16 +158,18 @@ def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
 
 
 def agreeing_pairs(
-    outcomes: Outcomes, order: Int64Array, starts: Int64Array, *, n_threads: int = 1, clock: Clock | None = None
+    outcomes: Outcomes, order: Int64Array, starts: Int64Array, *,
+    n_threads: int = 1, clock: Clock | None = None, share: slice = slice(None),
 ) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 
-    None where the clock stopped before the end. Equal rows behind one row are not among the pairs.
+    None where the clock stopped before the end. Equal rows behind one row are not among the pairs. Shares that
+    together are all of a list see each pair once, for the same outcomes, order and starts.
     """
     sizes = np.diff(starts)
     inside = np.repeat(sizes > 1, sizes)
     some = outcomes.take(order[inside])
-    half = count_blocks(some, some, _group_blocks(sizes[sizes > 1]), n_threads=n_threads, clock=clock)
+    half = count_blocks(some, some, _group_blocks(sizes[sizes > 1])[share], n_threads=n_threads, clock=clock)
     if half is None:
         return None
     return merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts)], outcomes.layout)

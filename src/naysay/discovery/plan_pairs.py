@@ -5,6 +5,8 @@ A set is a mask: bit k stands for group k of the vertices, a column compared wit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,6 +62,9 @@ class Costs:
         order = sorted_places(ids, np.zeros(ids.size, np.int64))
         starts = group_starts(ids[order])
         return (order if rows is None else rows[order]), starts
+
+    def look_up(self, masks: Iterable[int]) -> None:
+        """Say which sets will be asked about next. Here there is nothing to do; far from the rows, all go at once."""
 
     def n_pairs(self, mask: int) -> int:
         """The unordered pairs of rows that agree on a set."""
@@ -121,8 +126,9 @@ def choose_sets(masks: NDArray[np.uint64], costs: Costs) -> tuple[list[int], flo
     within = (distinct[None, :] & distinct[:, None]) == distinct[:, None]
     check, least = costs.check_seconds(), costs.least_seconds()
     prices = np.full(len(distinct), np.inf)
-    worth = (within @ left) * check > least
-    for place in np.flatnonzero(worth & (distinct != 0)):
+    worth = np.flatnonzero(((within @ left) * check > least) & (distinct != 0))
+    costs.look_up(int(mask) for mask in distinct[worth])
+    for place in worth:
         prices[place] = costs.seconds_of(int(distinct[place]))
     chosen: list[int] = []
     seconds = 0.0

@@ -35,13 +35,14 @@ class TooManyChecks(Exception):
     """All pairs would cost less than what is left to verify."""
 
 
-def find(problem: Problem, *, may_leave: bool = False) -> Answer:
+def find(problem: Problem, *, may_leave: bool = False, search: _Selective | None = None) -> Answer:
     """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
 
-    Where more rules hold than wanted, those with the fewest predicates are found.
+    Where more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
+    the rows.
     """
     limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
-    search = _Selective(problem)
+    search = search or _Selective(problem)
     search.begin()
     most_groups = problem.max_predicates or len(problem.vertices.groups)
     complete = search.run(most_groups, limit, may_leave=may_leave)
@@ -77,23 +78,32 @@ class _Selective:
 
     def begin(self) -> None:
         """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
-        outcomes, clock = self.problem.outcomes, self.problem.clock
+        clock = self.problem.clock
         with clock.phase("sample"):
-            n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
-            places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
-            sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=clock)
-            if sample is None:
-                return
-            self.n_sampled = n_rows
-            self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
-            self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
-            self.figures["pairs"] += n_rows * (n_rows - 1) / 2
-        left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * outcomes.n_rows)
-        for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in self.costs.single_masks()):
+            self.sample()
+        if clock.stopped():
+            return
+        left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * self.costs.n_rows)
+        masks = self.costs.single_masks()
+        self.costs.look_up(masks)
+        for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in masks):
             if n_pairs > left or clock.stopped():
                 break
             left -= n_pairs
             self.enumerate(mask)
+
+    def sample(self) -> None:
+        """See all pairs of some rows drawn at random, and the equal rows."""
+        outcomes = self.problem.outcomes
+        n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
+        places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
+        sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=self.problem.clock)
+        if sample is None:
+            return
+        self.n_sampled = n_rows
+        self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
+        self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
+        self.figures["pairs"] += n_rows * (n_rows - 1) / 2
 
     def add(self, evidence: Evidence) -> None:
         edges, _ = edges_of(evidence, self.problem.outcomes.layout, self.problem.vertices)

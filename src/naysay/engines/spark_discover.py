@@ -3,7 +3,8 @@
 Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
 blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
 block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
-n * (n - 1) ordered pairs, which is asserted. Methods that look at few pairs run in one task (`spark_discover_whole`).
+n * (n - 1) ordered pairs, which is asserted. Where there are too many pairs for that, exact rules are proven by tasks
+that have all rows each (`spark_discover_spread`); Hydra's method runs in one (`spark_discover_whole`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from naysay.discovery.space import Scope, Space, scope_of
 from naysay.discovery.vertices import edges_of
 from naysay.discovery.work import Clock, Progress, run_all
 from naysay.engines.spark_aggregate import hash_of
+from naysay.engines.spark_discover_spread import prove
 from naysay.engines.spark_discover_tasks import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.engines.spark_discover_whole import SCHEMA, Whole, answer_of_table, read_answer
 from naysay.engines.spark_errors import errors_of_tasks
@@ -53,9 +55,11 @@ class Blocks:
 
     rows: int = 32_768
     tasks: int = 16
-    # All pairs of so few distinct rows are compared at once; so many fit into one task.
+    # All pairs of so few distinct rows are compared at once; so many fit into one task, and so many into all provers.
     quick_rows: int = 50_000
     whole_rows: int = 4_000_000
+    proven_rows: int = 8_000_000
+    provers: int = 8
 
     def count(self, n_rows: int) -> int:
         """How many blocks for so many distinct rows."""
@@ -63,6 +67,10 @@ class Blocks:
             return 1
         for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
         return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
+
+    def n_provers(self, n_rows: int) -> int:
+        """How many tasks prove rules; each holds all of so many distinct rows."""
+        return max(1, min(self.provers, self.proven_rows // max(1, n_rows)))
 
 
 BLOCKS = Blocks()
@@ -86,8 +94,8 @@ def discover(
 ) -> Discovery:
     """As `naysay.discovery.run.discover`, on a Spark DataFrame.
 
-    All pairs are compared by many tasks. What looks at fewer pairs needs all rows in one task: `auto` takes that for
-    exact rules where the distinct rows are many, and few enough for one task.
+    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` takes that for exact
+    rules where the distinct rows are many, and few enough for one task.
     """
     limits = Limits(error, max_predicates, max_rules, timeout)
     check_method(method, error)
@@ -158,29 +166,26 @@ def _solve(
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
-    if method in ("selective", "hydra") or (method == "auto" and not problem.most and many):
-        chosen = "selective" if method == "auto" else method
-        answer = _in_one_task(problem, rows, chosen, may_leave=method == "auto")
+    if method == "hydra":
+        return method, _in_one_task(problem, rows)
+    if method == "selective" or (method == "auto" and not problem.most and many):
+        n_provers = blocks.n_provers(profile.n_distinct)
+        answer = prove(problem, rows, profile.n_distinct, n_provers, _collected, may_leave=method == "auto")
         if answer is not None:
-            return chosen, answer
+            return "selective", answer
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
 
 
-def _in_one_task(problem: Problem, rows: DataFrame, method: str, *, may_leave: bool) -> Answer | None:
-    """The answer of a method that needs all rows at once; None where all pairs look cheaper."""
+def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
+    """The answer of Hydra's method."""
     clock = problem.clock
     seconds = None if clock.left == float("inf") else max(0.001, clock.left)
-    wanted = Whole(
-        problem.space, problem.nulls, method, problem.max_predicates, problem.max_rules, seconds, may_leave
-    )
-    with clock.phase(method):
+    wanted = Whole(problem.space, problem.nulls, problem.max_predicates, problem.max_rules, seconds)
+    with clock.phase("hydra"):
         found = _collected(rows.repartition(1).mapInArrow(answer_of_table(wanted), SCHEMA), clock)
     if found is None:
         return empty_answer(problem, partial=True)
-    read = read_answer(found, problem.vertices.n_words)
-    if read is None:
-        return None
-    answer, reason = read
+    answer, reason = read_answer(found, problem.vertices.n_words)
     if reason:
         clock.stop(reason)
     return answer

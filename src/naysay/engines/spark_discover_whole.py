@@ -1,4 +1,4 @@
-"""A discovery inside one task: the methods that look at few pairs need all rows at once.
+"""A discovery inside one task: Hydra's own method needs all rows at once.
 
 The task gets the distinct rows of the table with their weights, and gives back an answer in parts: covers and evidence
 as bytes, the rest as JSON. Functions here take and give Arrow batches and know nothing of Spark.
@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from naysay.discovery import hydra, selective
+from naysay.discovery import hydra
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.space import Space
@@ -31,15 +31,13 @@ Batches = Iterable[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What the task is asked. `may_leave`: it may answer that all pairs would cost less."""
+    """What the task is asked."""
 
     space: Space
     nulls: Nulls
-    method: str
     max_predicates: int | None
     max_rules: int | None
     seconds: float | None
-    may_leave: bool
 
 
 def answer_of_table(wanted: Whole) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -59,12 +57,7 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
         wanted.space, wanted.nulls, outcomes,
         max_predicates=wanted.max_predicates, max_rules=wanted.max_rules, clock=Clock(wanted.seconds),
     )
-    try:
-        answer = hydra.find(problem) if wanted.method == "hydra" else selective.find(
-            problem, may_leave=wanted.may_leave
-        )
-    except selective.TooManyChecks:
-        return
+    answer = hydra.find(problem)
     parts = {
         "covers": answer.covers.tobytes(),
         "edges": answer.edges.tobytes(),
@@ -78,11 +71,9 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
     )
 
 
-def read_answer(found: pa.Table, n_words: int) -> tuple[Answer, str] | None:
-    """The answer of a task, and what stopped it; None where it would rather have all pairs compared."""
+def read_answer(found: pa.Table, n_words: int) -> tuple[Answer, str]:
+    """The answer of the task, and what stopped it."""
     parts = dict(zip(found.column("part").to_pylist(), found.column("content").to_pylist(), strict=True))
-    if not parts:
-        return None
     rest = json.loads(parts["rest"])
     covers, edges = (
         np.frombuffer(parts[name], np.uint64).reshape(-1, n_words).copy() for name in ("covers", "edges")
