@@ -108,7 +108,7 @@ def _read_csv(session: SparkSession, source: str, encoding: str | None, delimite
     names = [name.removeprefix("\ufeff") for name in header.columns]
     if not names:
         raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
-    _refuse_open_quotes(session, source, charset)
+    _refuse_open_quotes(session, source, charset, options["sep"])
     positions = [f"c{place}" for place in range(len(names))]
     schema = T.StructType([T.StructField(name, T.StringType()) for name in (*positions, _CORRUPT)])
     reader = session.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
@@ -162,11 +162,20 @@ def _charset(source: str, encoding: str | None) -> str:
     return _ENCODINGS[name]
 
 
-def _refuse_open_quotes(session: SparkSession, source: str, charset: str) -> None:
-    """Spark reads line by line, and takes the rest of a line after an open quote for a value: refuse such lines."""
+def _refuse_open_quotes(session: SparkSession, source: str, charset: str, delimiter: str) -> None:
+    """Spark reads line by line, and takes the rest of a line after an open quote for a value: refuse such lines.
+
+    A quote inside a value that does not begin with one is a character as any other.
+    """
     lines = session.read.option("encoding", charset).text(source)
     n_quotes = F.length("value") - F.length(F.replace(F.col("value"), F.lit('"')))
-    row = lines.filter(n_quotes % 2 == 1).head()
+    is_suspect = n_quotes % 2 == 1
+    if len(delimiter) == 1:
+        # Quantifiers are possessive: one pass over the line, however long it is.
+        between = rf"\x{{{ord(delimiter):x}}}"
+        field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^{between}]*+)'
+        is_suspect &= ~F.col("value").rlike(rf"\A{field}(?:{between}{field})*+\z")
+    row = lines.filter(is_suspect).head()
     if row is not None:
         raise TableError(
             f"{source}: a line has a quote that is not closed in it: {row[0][:60]!r}; close it, or double it inside a "
