@@ -268,6 +268,15 @@ def test_json_keeps_text_and_long_numbers(tmp_path: Path) -> None:
     assert table.column("id").to_pylist() == [12345678901234567890, 1]
 
 
+def test_large_floats_in_json_are_floats_and_longer_integers_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1e300}\n{"a": 2}\n')
+    assert read_table(str(path)).column("a").to_pylist() == [1e300, 2.0]
+    path.write_text('{"a": 1}\n{"a": ' + "1" * 42 + "}\n")
+    with pytest.raises(TableError, match=r"a.jsonl:2: 'a' is a whole number of 42 digits"):
+        read_table(str(path))
+
+
 def test_a_folder_is_one_table(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("a,b,c\n1,1,\n")
     (tmp_path / "2.csv").write_text("a,b,c\nx,2.5,3\n")

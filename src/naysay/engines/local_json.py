@@ -32,7 +32,10 @@ def read_json_lines(path: str, data: bytes) -> pa.Table:
         if types.is_timestamp(column.type):
             exact[name] = pa.string()
         elif types.is_floating(column.type) and _only_whole(column):
-            exact[name] = pa.decimal128(38, 0)
+            if _within_decimals(column):
+                exact[name] = pa.decimal128(38, 0)
+            else:
+                _refuse_long_integers(path, data, name)
     return _parse(path, data, exact) if exact else table
 
 
@@ -53,6 +56,24 @@ def _only_whole(column: pa.ChunkedArray) -> bool:
     """Whether all numbers are whole, and some beyond what a float holds exactly."""
     beyond = pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py()
     return bool(beyond) and bool(pc.all(pc.equal(pc.floor(column), column)).as_py())
+
+
+def _within_decimals(column: pa.ChunkedArray) -> bool:
+    return bool(pc.all(pc.less(pc.abs(column), 1e38)).as_py())
+
+
+def _refuse_long_integers(path: str, data: bytes, name: str) -> None:
+    """Numbers beyond decimals are floats where they are written so, with an exponent; others would lose digits."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            value = json.loads(line).get(name) if line.strip() else None
+        except ValueError as error:
+            raise TableError(f"{path}:{number}: {error}; JSON lines hold one object a line") from error
+        if isinstance(value, int) and abs(value) > _EXACT:
+            raise TableError(
+                f"{path}:{number}: {name!r} is a whole number of {len(str(abs(value)))} digits, in a column with "
+                "numbers of more than 38, which are not read exactly; write them as text"
+            )
 
 
 def _parse(path: str, data: bytes, exact: dict[str, pa.DataType]) -> pa.Table:
