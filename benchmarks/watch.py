@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ INDEXES = {
     "hash": ("AreaCode", "Phone", "ZipCode", "City", "State", "HasChild", "ChildExemp"),
     "btree": ("Salary", "Rate"),
 }
+SYSTEMS = ("auto", "auto, store", "from scratch", "lt-tree", "postgres")
 N_SPARE = 200_000
 
 
@@ -99,8 +100,15 @@ def keep(path: Path, name: str, found: list[dict[str, Any]], identity: Sequence[
     document |= {"cores": os.cpu_count(), "date": datetime.date.today().isoformat()}
     kept = {tuple(str(row.get(part)) for part in identity): row for row in document.get(name, ())}
     kept |= {tuple(str(row.get(part)) for part in identity): row for row in found}
-    document[name] = list(kept.values())
+    document[name] = [row for _, row in sorted(kept.items(), key=lambda item: place_of(item[1]))]
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def place_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Batches stand by rules, rows, system and size, whatever the order they were measured in; others as they came."""
+    if "system" not in row:
+        return ()
+    return list(RULES).index(row["rules"]), row["rows"], SYSTEMS.index(row["system"]), row["batch"]
 
 
 def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
