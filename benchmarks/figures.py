@@ -77,9 +77,9 @@ SECTIONS = {
         "Tax under rules c1 (a key), c4 (two orders) and all four: the time of a batch of inserts, of updates (of "
         "salaries) and of deletes, violations kept; other batches and rules are in the file. `from scratch` counts all "
         "violations again. `lt-tree` is Weever's own index, `postgres` the paper's baseline: a trigger a row that "
-        "counts what it breaks. Then streams on Spark: a folder's files are batches, many a trigger; a frame's batches are "
-        "triggers. `collect` and `nothing` are Spark alone: triggers that bring their events to the driver, and empty "
-        "ones. [How to](how-to/watch.md).",
+        "counts what it breaks. Then streams on Spark: a folder's files are batches, many a trigger; a frame's batches "
+        "are triggers. `collect` and `nothing` are Spark alone: triggers that bring their events to the driver, and "
+        "empty ones. [How to](how-to/watch.md).",
         {
             "batches": ("rows", "rules", "system", "batch", "insert", "update", "delete", "load", "MiB", "file_MiB"),
             "stream": ("workload", "source", "rows", "batch", "batches", "seconds", "events_a_second"),
