@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from tables import to_spark
 
 import naysay
 from naysay.discovery.space import Scope
+from naysay.engines import spark_discover_spread
 from naysay.engines.spark_discover import Blocks, discover
+from naysay.engines.spark_discover_proof import HASH, Ask, Told, same_order
+from naysay.engines.spark_discover_spread import Provers
 from naysay.engines.spark_discover_tasks import task_of
 from naysay.errors import TableError, UsageError
 from naysay.rule import canonical
@@ -64,7 +68,7 @@ def test_same_rules_as_in_process(spark: Any, seed: int, nulls: Nulls, error: fl
 
 
 @pytest.mark.parametrize("method", ["auto", "selective", "hydra"])
-def test_in_one_task(spark: Any, method: str) -> None:
+def test_methods_that_look_at_few_pairs(spark: Any, method: str) -> None:
     table = random_table(random.Random(7), 60)
     table = pa.concat_tables([table, table.slice(0, 6)])
     expected = naysay.discover(table, nulls="equal", max_predicates=4)
@@ -74,6 +78,78 @@ def test_in_one_task(spark: Any, method: str) -> None:
     assert found.method == method or method == "auto"
     assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
     assert not found.partial
+
+
+def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Provers] = []
+    proved: list[set[int]] = []
+
+    class Listened(Provers):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+        def ask(self, ask: Ask, **given: Any) -> Any:
+            answers = super().ask(ask, **given)
+            proved.append({part for part, told in answers.items() if told.get(Told.HOLD)})
+            return answers
+
+    monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
+    # Columns that rise and fall together: rules of orders alone, which no pairs that agree could settle.
+    places = [place for place in range(70) if place != 13]
+    table = pa.table({
+        "x": places,
+        "y": [3 * place + place % 2 for place in places],
+        "z": [-(place**2) for place in places],
+        "w": [place // 4 for place in places],
+        "v": [None if place % 5 == 0 else -place for place in places],
+        "group": [place % 3 for place in places],
+    })
+    for nulls in (Nulls.SQL, Nulls.EQUAL):
+        expected = naysay.discover(table, nulls=nulls.value, cross=False)
+        found = discover(
+            to_spark(spark, table), nulls=nulls, cross=False, method="selective", blocks=Blocks(provers=3)
+        )
+        assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+        assert len(found.all) > 10
+        assert not found.partial
+        # Every question is a job of three tasks, and each of them proved rules.
+        provers = made.pop()
+        assert provers.n_parts == 3
+        assert provers.answers == [len(proved)] * 3
+        assert set().union(*proved) == {0, 1, 2}
+        proved.clear()
+
+
+def test_workers_that_lost_the_rows_are_sent_them_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = random_table(random.Random(8), 60)
+    expected = naysay.discover(table, max_predicates=3)
+    asked = Provers.ask
+
+    def ask(self: Provers, ask: Ask, **given: Any) -> Any:
+        self._are_sent = True
+        self._run = uuid.uuid4().hex
+        return asked(self, ask, **given)
+
+    monkeypatch.setattr(Provers, "ask", ask)
+    found = discover(to_spark(spark, table), max_predicates=3, method="selective", blocks=Blocks(provers=2))
+    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+
+
+def test_provers_are_as_many_as_memory_allows() -> None:
+    assert [Blocks().n_provers(n_rows) for n_rows in (0, 60_000, 1_000_000, 2_000_000, 4_000_000, 9_000_000)] == [
+        8, 8, 8, 4, 2, 1,
+    ]
+
+
+def test_order_of_rows_does_not_depend_on_how_they_came() -> None:
+    rows = [{HASH: hashed, "a": a} for hashed, a in ((3, "x"), (1, "y"), (3, "w"), (2, None), (3, None))]
+    orders = []
+    for shuffled in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3], [2, 4, 3, 1, 0]):
+        table = pa.Table.from_pylist([rows[place] for place in shuffled])
+        orders.append(table.take(same_order(table)).to_pylist())
+    assert orders[0] == orders[1] == orders[2]
+    assert [row[HASH] for row in orders[0]] == [1, 2, 3, 3, 3]
 
 
 def test_by_name_and_with_limits(spark: Any) -> None:
