@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,36 @@ def test_a_folder_of_somebody_else_is_not_used(base: Path) -> None:
 def test_no_folder_where_none_is_wanted(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAYSAY_NO_CACHE", "1")
     assert compiling._private_folder() is None
+
+
+_MANY_THREADS = """
+import sys, threading
+import numba
+from naysay.kernels import compile
+
+sys.setswitchinterval(1e-6)
+before, made = numba.config.CACHE_DIR, []
+
+def work():
+    for number in range(150):
+        made.append(compile.kernel(lambda value: value + number))
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(made) == 600
+assert all(kernel.stats.cache_path.startswith(str(compile._FOLDER)) for kernel in made)
+assert numba.config.CACHE_DIR == before
+"""
+
+
+def test_compiled_code_stays_in_its_folder_when_threads_load_kernels_at_once(tmp_path: Path) -> None:
+    """Cache files are pickles: one that lay in the current folder would be loaded from there."""
+    environment = {**os.environ, "NAYSAY_CACHE_DIR": str(tmp_path)}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+    script = tmp_path / "many_threads.py"
+    script.write_text(_MANY_THREADS, encoding="utf-8")
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

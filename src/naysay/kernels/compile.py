@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -59,6 +60,7 @@ def _is_private(folder: Path) -> bool:
 
 
 _FOLDER = _private_folder()
+_DECORATING = threading.Lock()
 
 
 def nothing_kept() -> bool:
@@ -72,11 +74,26 @@ def kernel(function: Function) -> Function:
     Compiled code is kept in a private folder where there is one; where there is none it is compiled again in
     each process. Importing a kernel never fails for want of a folder.
     """
+    if _FOLDER is None:
+        return _compiled(function, keep=False)
     # numba takes the folder when it decorates; the process's own setting is put back for everybody else's functions.
-    setting = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER or setting)
-    try:
-        compiled: Function = numba.njit(nogil=True, cache=_FOLDER is not None, error_model="numpy")(function)
-    finally:
-        numba.config.CACHE_DIR = setting
-    return compiled
+    # One thread at a time, or one would put it back while another decorates.
+    with _DECORATING:
+        setting = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(_FOLDER)
+        try:
+            compiled = _compiled(function, keep=True)
+        finally:
+            numba.config.CACHE_DIR = setting
+    return compiled if _is_kept_in(compiled, _FOLDER) else _compiled(function, keep=False)
+
+
+def _compiled(function: Function, *, keep: bool) -> Function:
+    made: Function = numba.njit(nogil=True, cache=keep, error_model="numpy")(function)
+    return made
+
+
+def _is_kept_in(compiled: Callable[..., Any], folder: Path) -> bool:
+    """Whether the code is kept in our folder; somebody else may have changed the setting meanwhile."""
+    stats = getattr(compiled, "stats", None)
+    return stats is None or Path(stats.cache_path).parent == folder
