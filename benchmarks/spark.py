@@ -58,7 +58,7 @@ TAX_RULES = ("c1", "c2", "c3", "c4")
 # What takes so many seconds is not run more than once again; what is quick, for about so many seconds: the JVM goes on
 # compiling for some runs, and that is much of a short one.
 SLOW = 30.0
-LONG_ENOUGH = 20.0
+LONG_ENOUGH = 10.0
 
 
 def main() -> None:

@@ -149,6 +149,27 @@ def test_bad_csv_that_spark_reads(
     assert "Exception" not in done.output
 
 
+@pytest.mark.parametrize("delimiter", [",", "|", ";", "\t"])
+def test_quotes_inside_of_values_are_characters(
+    spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch, delimiter: str
+) -> None:
+    lines = ['a,b', '5" pipe,1', '"6"" pipe, long",2', 'x"",3', ',4', 'y,7"']
+    text = "".join(line.replace(", long", "~").replace(",", delimiter).replace("~", ", long") + "\n" for line in lines)
+    (work / "pipes.csv").write_text(text, encoding="utf-8")
+    (work / "open.csv").write_text(text + f'"7 pipe{delimiter}8\n', encoding="utf-8")
+    expected = None
+    for n_bytes in (-1, 1 << 20):
+        monkeypatch.setattr(spark_read, "_WHOLE_BYTES", n_bytes)
+        found = spark_read.read(spark, str(work / "pipes.csv"), delimiter=delimiter).collect()
+        rows = sorted((tuple(row) for row in found), key=repr)
+        assert expected in (None, rows)
+        expected = rows
+    assert ('5" pipe', "1") in rows
+    monkeypatch.setattr(spark_read, "_WHOLE_BYTES", -1)
+    done = run("check", "open.csv", "--rule", "key(a)", "--delimiter", delimiter)
+    assert "a line has a quote that is not closed in it" in done.stderr
+
+
 @pytest.mark.parametrize("n_bytes", [-1, 1 << 20])
 def test_columns_are_what_all_their_values_are(
     spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch, n_bytes: int
