@@ -210,6 +210,21 @@ def test_a_damaged_output_is_named(source: Path, tmp_path: Path) -> None:
     assert len(events(state)) == 2
 
 
+@pytest.mark.parametrize("wrong", [{"key": ["ident"]}, {"rule": "zip -> town"}])
+def test_a_wrong_key_or_rule_takes_no_file(source: Path, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """The first file shows it: nothing is applied or set aside, and a right rule may follow."""
+    pa.parquet.write_table(ROWS, source / "1.parquet")
+    state = tmp_path / "state"
+    feed, _ = open_feed(state, named(wrong.get("rule", "zip -> city")), wrong.get("key", ["id"]), FeedOptions())
+    with feed, pytest.raises(UsageError, match=r"is not in the table|there is no column 'town'"):
+        list(Follower(source, feed, state).drain())
+    assert asides(state) == []
+    if "rule" in wrong:
+        feed, _ = open_feed(state, named("zip -> city"), ["id"], FeedOptions())
+        with feed:
+            assert [step.n_changes for step in Follower(source, feed, state).drain()] == [3]
+
+
 def test_the_source_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         follow(tmp_path / "missing", tmp_path / "state")

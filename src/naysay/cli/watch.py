@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from naysay.cli import options
 from naysay.cli.failure import Exit, say
 from naysay.cli.rules import load
-from naysay.errors import UsageError
+from naysay.errors import NaysayError, UsageError
 from naysay.rule.model import Rule
 from naysay.watch.naming import named
 
@@ -109,25 +110,35 @@ def watch(**given: Any) -> int:
         return watch_evolving(request)
     if request.error:
         raise UsageError("--error is for --evolve; rules have max_violations and max_fraction")
+    # Before Spark is started and a folder is made.
+    rules = _rules(request)
+    if urlsplit(request.source).scheme in ("", "file") and not Path(request.source.removeprefix("file://")).exists():
+        raise UsageError(f"there is no folder {request.source} to follow")
     if request.engine == "spark":
-        return _watch_on_spark(request)
+        return _watch_on_spark(request, rules)
     if request.partitions:
         raise UsageError("--partitions is for the Spark engine; --engine local keeps the state in this process")
-    return _watch_locally(request)
+    return _watch_locally(request, rules)
 
 
-def _watch_locally(request: Request) -> int:
+def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
     from naysay.cli.watch_view import View
     from naysay.engines.local_follow import Follower
 
-    with _open_feed(request) as feed:
+    with _open_feed(request, rules) as feed:
         follower = Follower(Path(request.source), feed, request.state)
         with View(feed, color=request.color, quiet=request.quiet) as view:
-            _follow(follower, view, request)
+            try:
+                _follow(follower, view, request)
+            except KeyboardInterrupt:
+                # What is closed in the middle of a change stays as it is on disk.
+                with suppress(NaysayError):
+                    feed.write_standing()
+                raise
         return _verdict(feed.rules, feed)
 
 
-def _watch_on_spark(request: Request) -> int:
+def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
     from naysay.cli.watch_view import View
     from naysay.engines.spark_session import STREAM_SETTINGS, session_for
 
@@ -136,7 +147,7 @@ def _watch_on_spark(request: Request) -> int:
         from naysay.engines.stream_watch import follow_folder, open_body
 
         stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
-        body, said = open_body(session, _rules(request), request.key, stream_options, _options(request))
+        body, said = open_body(session, rules, request.key, stream_options, _options(request))
         for line in said:
             say(line)
         with closing(body), View(body, color=request.color, quiet=request.quiet) as view:
@@ -153,10 +164,10 @@ def _rules(request: Request) -> dict[str, Rule] | None:
     return named(load(request.rules_files, request.rule_texts))
 
 
-def _open_feed(request: Request) -> Feed:
+def _open_feed(request: Request, rules: dict[str, Rule] | None) -> Feed:
     from naysay.watch.feed import open_feed
 
-    feed, said = open_feed(request.state, _rules(request), request.key, _options(request))
+    feed, said = open_feed(request.state, rules, request.key, _options(request))
     for line in said:
         say(line)
     return feed

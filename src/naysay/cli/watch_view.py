@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -15,6 +16,7 @@ from rich.text import Text
 from naysay.watch.feed import Body, Step
 
 _N_NEWEST = 6
+_N_ASIDE = 3
 _RATE_SECONDS = 30.0
 
 
@@ -26,9 +28,11 @@ class View:
         self._noun = noun
         self._quiet = quiet
         self._newest: deque[str] = deque(maxlen=_N_NEWEST)
+        self._aside: deque[str] = deque(maxlen=_N_ASIDE)
         self._recent: deque[tuple[float, int]] = deque()
         self._last: Step | None = None
         self._n_aside = 0
+        self._ended = False
         self._begun = time.monotonic()
         self._live: Live | None = None
         if not quiet and sys.stdout.isatty():
@@ -43,8 +47,11 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True
         if self._live is not None:
             self._live.stop()
+        elif self._last is None and error is None and not self._quiet:
+            sys.stdout.write(f"nothing new: {self._body.n_rows:,} rows, {self._n_standing:,} {self._noun} stand\n")
 
     def show(self, step: Step) -> None:
         """One file was applied."""
@@ -54,6 +61,11 @@ class View:
         if self._quiet:
             return
         self._newest.extend(step.sentences)
+        # What is said of a whole file names it already.
+        self._aside.extend(
+            bad.reason if bad.row is None else f"{step.source}: {_place(bad.row)}{bad.reason}"
+            for bad in step.aside[-_N_ASIDE:]
+        )
         if self._live is None:
             self._print(step)
 
@@ -87,14 +99,24 @@ class View:
         table.columns[1].justify = "right"
         for name, count in self._body.counts.items():
             table.add_row(Text(name), f"{count:,}")
-        newest = [Text(f"  {sentence}") for sentence in self._newest]
-        return Group(head, table, *([Text("newest"), *newest] if newest else []))
+        lines = [*_titled("newest", self._newest), *_titled("set aside", self._aside)]
+        if not self._ended:
+            lines.append(Text("Ctrl-C ends it; the next start goes on from here"))
+        return Group(head, table, *lines)
 
+    @property
+    def _n_standing(self) -> int:
+        return sum(self._body.counts.values())
 
     def _lag(self) -> str:
         """How old the last changes were when they were applied."""
         lag = self._last.lag if self._last else None
         return "" if lag is None else f", {lag:,.1f} s behind"
+
+
+def _titled(title: str, lines: Iterable[str]) -> list[Text]:
+    shown = [Text(f"  {line}") for line in lines]
+    return [Text(title), *shown] if shown else []
 
 
 def _place(row: int | None) -> str:

@@ -33,12 +33,12 @@ from naysay.engines.stream_tasks import (
     WriteStanding,
     changes_bytes,
 )
-from naysay.errors import NaysayError, ResourceError, StateError, UsageError
+from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
 from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
 from naysay.watch.changes import Aside, ChangeOp, ChangeRows, no_changes
 from naysay.watch.crash import passing
-from naysay.watch.feed import FeedOptions, Step
+from naysay.watch.feed import FeedOptions, Step, Unfit, unfit
 from naysay.watch.fold import NO_ROW, conform
 from naysay.watch.layout import Layout, layout_of
 from naysay.watch.manifest import Described, Manifest, write_bytes
@@ -88,7 +88,15 @@ class Parts:
         return batch_id in self._known
 
     def admit(self, changes: ChangeRows) -> ChangeRows:
-        """Bring changes to the table's columns; TableError where they do not fit."""
+        """Bring changes to the table's columns; TableError where they do not fit, Unfit where the first ones do not."""
+        try:
+            return self._fitted(changes)
+        except (UsageError, RuleError) as error:
+            if self._layout is None:
+                raise unfit(changes.sources[0], error) from error
+            raise
+
+    def _fitted(self, changes: ChangeRows) -> ChangeRows:
         if self._layout is None and not (changes.ops == ChangeOp.INSERT).any():
             return _unknown(changes, self._plan.key)
         layout = conform(changes, self._layout, self._plan.key)
@@ -136,7 +144,7 @@ class Parts:
     def _admitted(self, changes: ChangeRows) -> ChangeRows:
         try:
             return self.admit(changes)
-        except (ResourceError, StateError):
+        except (ResourceError, StateError, Unfit):
             raise
         except NaysayError as error:
             source = changes.sources[0]

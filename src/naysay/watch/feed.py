@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from naysay.errors import NaysayError, ResourceError, StateError, UsageError
+from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
 from naysay.rule.model import Rule
 from naysay.watch.change import Change
 from naysay.watch.changes import Aside, ChangeRows, no_changes
@@ -68,6 +68,17 @@ class Body(Protocol):
     def close(self) -> None: ...
 
 
+class Unfit(UsageError):
+    """The first rows do not fit the key or the rules that were asked for: that is no fault of the rows."""
+
+
+def unfit(source: str, error: NaysayError) -> Unfit:
+    return Unfit(
+        f"{source}: {error}\n"
+        "Nothing was applied. Correct the key or the rules; a state that was begun with another key must be removed."
+    )
+
+
 class Feed:
     """A durable watch and the folder of its output, as a body. `n_sentences` violations a batch are put into words."""
 
@@ -109,6 +120,8 @@ class Feed:
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
+            if self.watch.layout is None and isinstance(error, (UsageError, RuleError)):
+                raise unfit(batch_id, error) from error
             # None of it can be made: remember it as done, and say why.
             self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
             n_changes = 0
@@ -181,6 +194,8 @@ def open_feed(
         raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
     if is_new and rules is None:
         raise UsageError(f"{folder}: there is no state here yet; give the rules to watch")
+    if is_new and not key:
+        raise UsageError("a watch needs a key: the column or columns that identify a row")
     folder.mkdir(parents=True, exist_ok=True)
     watch = Watch(
         list(rules.values()) if is_new and rules is not None else None, key, store=store, nulls=options.nulls,
@@ -198,7 +213,7 @@ def read_or_aside(source: str, read: Callable[[], ChangeRows]) -> ChangeRows:
     """The changes of a source; where it cannot be read at all, that alone, set aside."""
     try:
         return read()
-    except (ResourceError, StateError):
+    except (ResourceError, StateError, Unfit):
         raise
     except NaysayError as error:
         return no_changes(source, [Aside(None, str(error), source=source)])

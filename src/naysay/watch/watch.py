@@ -349,7 +349,10 @@ def _settled(
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(f"{store.path}: the store is damaged: its settings cannot be read") from error
     if key and key != stored_key:
-        raise UsageError(f"{store.path}: the store has the key {', '.join(stored_key)}, not {', '.join(key)}")
+        raise UsageError(
+            f"{store.path}: the store has the key {', '.join(stored_key)}, not {', '.join(key)}; leave the key out, or "
+            "name another store"
+        )
     if given_nulls and options.nulls is not stored_nulls:
         raise UsageError(f"{store.path}: the store was made with nulls={stored_nulls.value!r}")
     return stored_key, replace(options, nulls=stored_nulls)
