@@ -5,7 +5,7 @@
 Tables are Parquet in benchmarks/data. `first` is the first naysay call for a rule in a session that has worked before;
 the others are medians after it, taken in turns. `sort` is a plain Spark sort of the rows by the rule's key and first
 order, all rows consumed: the yardstick for rules that no aggregation answers. `ratio` is naysay by the best SQL, by the
-sort, for all rules together by the sum of each alone, and for a skewed key by the even one; `of SQL` is what the best
+sort, for all rules together by the sum of each alone, and for a skewed key by the even one; `SQL ratio` is what the best
 SQL of c1 to c3 gains in the same way, as one union. What exceeds --limit seconds is cancelled. A run replaces its own
 lines in the file of --json and leaves others, so that it may be done in pieces.
 """
@@ -154,7 +154,7 @@ def measure(
         first, together = medians(runs, args.runs)
         ratio = together["naysay"] / sum(row["naysay"] for row in rows)
         of_sql = together["best SQL"] / sum(row.get("best SQL", 0.0) for row in rows)
-        row = {"table": name, "rule": "all together", "first": first, **together, "ratio": ratio, "of SQL": of_sql}
+        row = {"table": name, "rule": "all together", "first": first, **together, "ratio": ratio, "SQL ratio": of_sql}
         rows.append(row)
         print(rows[-1], flush=True)
     return rows
