@@ -54,8 +54,8 @@ SECTIONS = {
         "python benchmarks/spark.py",
         "`best SQL` is the best query that we could write by hand, `sort` a plain sort of the columns that the rule "
         "compares: what shuffling alone costs. `ratio` is naysay by the one or the other; for all rules together by "
-        "the sum of each alone (`SQL ratio`: what the best SQL of c1 to c3 gains so), for half of all rows in one group "
-        "by the even case.",
+        "the sum of each alone (`SQL ratio`: what the best SQL of c1 to c3 gains so), for half of all rows in one "
+        "group by the even case.",
     ),
     "discover": Section(
         "Discovering rules",

@@ -5,9 +5,9 @@
 Tables are Parquet in benchmarks/data. `first` is the first naysay call for a rule in a session that has worked before;
 the others are medians after it, taken in turns. `sort` is a plain Spark sort of the rows by the rule's key and first
 order, all rows consumed: the yardstick for rules that no aggregation answers. `ratio` is naysay by the best SQL, by the
-sort, for all rules together by the sum of each alone, and for a skewed key by the even one; `SQL ratio` is what the best
-SQL of c1 to c3 gains in the same way, as one union. What exceeds --limit seconds is cancelled. A run replaces its own
-lines in the file of --json and leaves others, so that it may be done in pieces.
+sort, for all rules together by the sum of each alone, and for a skewed key by the even one; `SQL ratio` is what the
+best SQL of c1 to c3 gains in the same way, as one union. What exceeds --limit seconds is cancelled. A run replaces its
+own lines in the file of --json and leaves others, so that it may be done in pieces.
 """
 
 from __future__ import annotations
