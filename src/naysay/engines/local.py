@@ -211,7 +211,7 @@ _NO_CONFLICTS = Conflicts(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _quick(table: Table, rule: Rule, join: Join, memo: Memo, options: Options) -> _Found:
-    if rule.max_violations is not None or rule.max_fraction is not None:
+    if rule.has_tolerance:
         # One violation does not say whether there are more of them than the rule tolerates.
         return _full(table, rule, join, memo, 1, options)[0]
     verdict = verify(table, rule, options)

@@ -187,7 +187,9 @@ def _check_large(
     quick: bool,
 ) -> Whole:
     """Each rule by its own route. Where rows lie and which of them are in most conflicts is not found out."""
-    early = first_violations(meaning, identity, plans, rules) if quick else {}
+    # One violation does not say whether there are more of them than a rule tolerates.
+    strict = [each for each in plans if not rules[each.number].has_tolerance]
+    early = first_violations(meaning, identity, strict, rules) if quick and strict else {}
     rest = [each for each in plans if each.number not in early]
     found = find_all(meaning, rest, n_sample, sizes) if rest else {}
     shown = samples(meaning, identity, wanted(rest, found), rules, n_sample)
@@ -240,7 +242,7 @@ def _count_branch(meaning: Meaning, plan: RulePlan) -> DataFrame:
 def _result(rule: Rule, plan: RulePlan, found: OfRule, n_rows: int, seconds: float, *, quick: bool) -> RuleResult:
     n_violations = _within_64_bits(found.violations, rule)
     holds = n_violations == 0
-    if quick and not holds:
+    if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, found.sample, _strategy(plan), seconds)
     removal = Removal(0, 0) if holds else found.removal
     passes = within_tolerance(rule, n_violations, n_rows)

@@ -8,6 +8,7 @@ stay exact, and one word in the last row makes a column text instead of nulls.
 from __future__ import annotations
 
 import codecs
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -100,19 +101,22 @@ def _uncompressed(name: str) -> str:
 
 def _read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
     charset = _charset(source, encoding)
+    header = _first_line(session, source, charset)
+    delimiter = delimiter or _delimiter(source, header)
+    # Spark takes what equals `nullValue` for null, quoted or not: so that a quoted empty cell stays an empty text.
     options: dict[str, Any] = {
         "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset,
-        "multiLine": False, "enforceSchema": True, "sep": delimiter or _delimiter(session, source, charset),
+        "multiLine": False, "sep": delimiter, "nullValue": "\0",
     }  # fmt: skip
-    header = session.read.options(**options).csv(source)
-    names = [name.removeprefix("\ufeff") for name in header.columns]
-    if not names:
-        raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
-    _refuse_open_quotes(session, source, charset, options["sep"])
+    _refuse_open_quotes(session, source, charset, delimiter)
+    names = next(csv.reader([header], delimiter=delimiter))
     positions = [f"c{place}" for place in range(len(names))]
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in (*positions, _CORRUPT)])
+    # Where names tell columns apart, Spark compares the header of every file with them.
+    distinct = all(names) and len({name.lower() for name in names}) == len(names)
+    fields = [*(names if distinct else positions), _CORRUPT]
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in fields])
     reader = session.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
-    rows = reader.schema(schema).csv(source)
+    rows = reader.option("enforceSchema", not distinct).schema(schema).csv(source).toDF(*positions, _CORRUPT)
     looks = rows.agg(*_looks(positions), F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd"))
     found = looks.collect()[0]
     _refuse_malformed(source, found["malformed"], len(names))
@@ -203,13 +207,18 @@ def _is_all_text(source: str, encoding: str) -> bool:
     return True
 
 
-def _delimiter(session: SparkSession, source: str, charset: str) -> str:
-    """The most frequent of comma, semicolon, tab and bar in the first line; tab for .tsv."""
+def _first_line(session: SparkSession, source: str, charset: str) -> str:
+    first = session.read.option("encoding", charset).text(source).filter("length(value) > 0").head()
+    if first is None:
+        raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
+    return str(first[0]).removeprefix("\ufeff")
+
+
+def _delimiter(source: str, header: str) -> str:
+    """The most frequent of comma, semicolon, tab and bar in the header; tab for .tsv."""
     if _uncompressed(source).endswith(".tsv"):
         return "\t"
-    first = session.read.option("encoding", charset).text(source).filter("length(value) > 0").head()
-    header = "".join(str(first[0]).split('"')[::2]) if first is not None else ""
-    return max(_DELIMITERS, key=header.count)
+    return max(_DELIMITERS, key="".join(header.split('"')[::2]).count)
 
 
 def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
@@ -225,14 +234,18 @@ def _undecoded(positions: list[str]) -> Column:
     return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
 
 
-# What values look like; a column has the first type that all its values look like.
-_INTEGER = r"^-?[0-9]+$"
-_LEADING_ZERO = r"^[+-]?0[0-9xX]"
+# What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
+# date or a time mean nothing, here as to our own reader.
+_INTEGER = r"^[ \t]*-?[0-9]+[ \t]*$"
+_WIDE = r"^[ \t]*-?[0-9]{1,38}[ \t]*$"
+_LEADING_ZERO = r"^[ \t]*[+-]?0[0-9xX]"
 _BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
-_TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?$"
-_FLOAT = r"^(-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|-?inf|nan|NaN)$"
+_DATE = r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$"
+_TIME = r"^[ \t]*([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?[ \t]*$"
+_CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?"
+_TIMESTAMP = rf"^{_CLOCK}$"
+_INSTANT = rf"^{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)$"
+_FLOAT = r"^[ \t]*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))[ \t]*$"
 
 
 def _looks(positions: list[str]) -> list[Column]:
@@ -244,15 +257,23 @@ def _looks(positions: list[str]) -> list[Column]:
             "zero": ~value.rlike(_LEADING_ZERO),
             "integer": value.rlike(_INTEGER),
             "long": value.try_cast("bigint").isNotNull(),
-            "wide": F.length(value) <= 38,
+            "wide": value.rlike(_WIDE),
             "boolean": value.rlike(_BOOLEAN),
             "date": value.rlike(_DATE) & value.try_cast("date").isNotNull(),
             "time": value.rlike(_TIME),
             "timestamp": (value.rlike(_TIMESTAMP) | value.rlike(_DATE)) & value.try_cast("timestamp_ntz").isNotNull(),
+            "instant": value.rlike(_INSTANT) & _in_full(value).try_cast("timestamp").isNotNull(),
             "float": value.rlike(_FLOAT),
         }
         looks += [F.min(F.when(value.isNotNull(), test)).alias(f"{position} {name}") for name, test in tests.items()]
     return looks
+
+
+def _in_full(instant: Column) -> Column:
+    """An instant with its minutes and seconds, and a colon in its offset: Spark reads no zone without them."""
+    text = F.regexp_replace(instant, r"([ T][0-9]{2})(Z|[+-])", "$1:00$2")
+    text = F.regexp_replace(text, r"([ T][0-9]{2}:[0-9]{2})(Z|[+-])", "$1:00$2")
+    return F.regexp_replace(text, r"([+-][0-9]{2})([0-9]{2})$", "$1:$2")
 
 
 def _typed(value: Column, looks: dict[str, Any], position: str) -> Column:
@@ -268,10 +289,13 @@ def _typed(value: Column, looks: dict[str, Any], position: str) -> Column:
             return value.cast(type_)
     if all_look("time"):
         # Spark's type for the time of day is off by default; written out in full, text has its order and equality.
-        return F.when(F.length(value) == 5, F.concat(value, F.lit(":00"))).otherwise(value)
+        bare = F.regexp_replace(value, r"[ \t]", "")
+        return F.when(F.length(bare) == 5, F.concat(bare, F.lit(":00"))).otherwise(bare)
     if all_look("timestamp"):
         return value.cast("timestamp_ntz")
+    if all_look("instant"):
+        return _in_full(value).cast("timestamp")
     if all_look("float", "zero"):
-        # Java writes infinity in full.
-        return F.regexp_replace(F.regexp_replace(value, "inf$", "Infinity"), "^nan$", "NaN").cast("double")
+        # Spark knows no NaN with a sign.
+        return F.regexp_replace(value, "[+-](?i:nan)", "NaN").cast("double")
     return value

@@ -179,6 +179,8 @@ _MEANINGS = (
     (r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
      "{source}: a file is no Parquet file, or is damaged{detail}"),
     (r"MALFORMED_RECORD_IN_PARSING|MalformedRecordException", "{source}: a row cannot be read{detail}"),
+    (r"CSV header does not conform|[Nn]umber of column in CSV header",
+     "{source}: the files have different columns, or have them in another order{detail}; give all one header"),
     (r"MALFORMED_CSV_RECORD", "{source}: a row has more or fewer fields than the header{detail}"),
     (r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
      "{source}: a file is damaged or not what its name says{detail}"),

@@ -171,6 +171,10 @@ class Rule:
         return all(column.row is Row.LEFT for column in self.columns)
 
     @property
+    def has_tolerance(self) -> bool:
+        return self.max_violations is not None or self.max_fraction is not None
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(column for predicate in self.predicates for column in predicate.columns)
 
