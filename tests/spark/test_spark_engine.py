@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,17 @@ def test_quick_checks_and_verdicts(spark: Any) -> None:
         assert verdict.witness is not None
         assert verdict.witness.left["id"] % 7 == verdict.witness.right["id"] % 7
         assert engine.verify(data, parse("key(c)"), sizes=sizes)
+
+
+def test_a_quick_check_heeds_tolerances(spark: Any) -> None:
+    data = spark.range(50).selectExpr("id", "id % 7 as a", "id % 5 as b")
+    rule = parse("a -> b")
+    n_violations = engine.check(data, [rule], key=["id"])[0].violations
+    assert n_violations is not None
+    rules = [replace(rule, max_violations=n_violations), replace(rule, max_violations=n_violations - 1), rule]
+    for sizes in (Sizes(), Sizes(rows_a_task=10)):
+        report = engine.check(data, rules, key=["id"], quick=True, sizes=sizes)
+        assert [result.passes for result in report] == [True, False, False]
 
 
 def test_sums_beyond_64_bits(spark: Any) -> None:

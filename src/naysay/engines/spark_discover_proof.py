@@ -191,4 +191,5 @@ def _verify(search: _Selective, question: Question, part: int) -> dict[Told, byt
 
 def covers_of(content: bytes, n_words: int) -> UInt64Array:
     """Covers or edges from their bytes."""
-    return np.frombuffer(content, np.uint64).reshape(-1, n_words).copy()
+    covers: UInt64Array = np.frombuffer(content, np.uint64).reshape(-1, n_words).copy()
+    return covers
