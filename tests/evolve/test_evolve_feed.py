@@ -103,3 +103,11 @@ def test_other_states_are_refused(tmp_path: Path) -> None:
     Evolver(pyarrow.table({"a": [1]}), state=tmp_path / "numbered").close()
     with pytest.raises(UsageError, match="no key"):
         EvolveFeed(tmp_path / "numbered", ["id"])
+
+
+def test_a_wrong_key_takes_no_file(source: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with EvolveFeed(state, ["ident"]) as feed, pytest.raises(UsageError, match="is not in the table"):
+        list(Follower(source, feed, state).drain())
+    with EvolveFeed(state, ["id"]) as feed:
+        assert [step.n_rows for step in Follower(source, feed, state).drain()] == [2, 3, 3]

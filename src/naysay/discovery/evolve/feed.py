@@ -24,7 +24,7 @@ from naysay.rule import render
 from naysay.table import from_frame
 from naysay.table.codes import BoolArray
 from naysay.watch.changes import Aside, ChangeRows
-from naysay.watch.feed import Step
+from naysay.watch.feed import Step, unfit
 from naysay.watch.fold import fold
 from naysay.watch.layout import Layout
 from naysay.watch.output import Output
@@ -107,6 +107,8 @@ class EvolveFeed:
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
+            if self._evolver is None and isinstance(error, UsageError):
+                raise unfit(batch_id, error) from error
             # None of it can be made: remember it as done, and say why.
             self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
             n_changes = 0
