@@ -22,6 +22,8 @@ NETWORK = {"socket", "http", "urllib", "requests", "ssl", "asyncio", "ftplib", "
 # Whether the cluster that was named answers at all; an address taken apart.
 NETWORK_PLACES = {"socket": ("engines/spark_session.py",), "urllib.parse": ("engines/stream_folder.py", "cli/watch.py")}
 LOGS = {"logging", "syslog", "loguru"}
+# What py4j would log is kept from the terminal.
+LOG_PLACES = ("engines/spark_session.py",)
 CALLS = {
     *("os.popen", "os.execv", "os.execve", "os.spawnv", "pty.spawn", "tempfile.mktemp", "warnings.warn", "print"),
     *("yaml.full_load", "yaml.load_all", "yaml.unsafe_load_all", "pandas.read_pickle", "numpy.fromfile", "compile"),
@@ -52,7 +54,7 @@ def faults(file: str, source: str) -> list[str]:
 
 def _is_kept_out(file: str, module: str) -> bool:
     if module.split(".")[0] in LOGS:
-        return True
+        return file not in LOG_PLACES
     if module.split(".")[0] not in NETWORK:
         return False
     return not any(module.startswith(name) and file in files for name, files in NETWORK_PLACES.items())

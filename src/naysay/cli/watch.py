@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -143,8 +142,6 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
     from naysay.cli.watch_view import View
     from naysay.engines.spark_session import STREAM_SETTINGS, session_for
 
-    # Ctrl-C comes while py4j waits for Spark: without a handler of its own it would log a traceback to the terminal.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
     with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
         from naysay.engines.stream import StreamOptions
         from naysay.engines.stream_watch import follow_folder, open_body
