@@ -252,7 +252,7 @@ def _values() -> Iterator[Case]:
         ("a space before a number", (" 7", "7"), None),
         ("2^63 - 1", ("9223372036854775807", "1"), "int64"),
         ("2^63", ("9223372036854775808", "1"), "decimal128(38, 0)"),
-        ("40 digits", ("1" * 40, "1"), "double"),
+        ("40 digits", ("1" * 40, "1"), "string"),
         ("booleans", ("true", "FALSE"), "bool"),
         ("booleans and numbers", ("true", "1"), "string"),
         ("a day that does not exist", ("2024-02-30", "2024-02-28"), "string"),

@@ -89,7 +89,8 @@ class ZoneTree:
     def _rebuild(self, rows: Int64Array) -> None:
         ordered = in_tree_order(rows)
         self._tree = self._empty(len(ordered))
-        build_tree(self._tree, ordered)
+        if len(ordered):
+            build_tree(self._tree, ordered)
 
     def _empty(self, n_rows: int) -> Tree:
         n_leaves = n_rows // 20 + 16
