@@ -72,8 +72,8 @@ def session_for(
         for name, value in wanted.items():
             builder = builder.config(name, value)
     if not debug:
-        # Ctrl-C comes while py4j waits for Spark: without a handler it would log a traceback to the terminal.
-        logging.getLogger("py4j").addHandler(logging.NullHandler())
+        # Ctrl-C comes while py4j waits for Spark: without a handler it would log tracebacks to the terminal.
+        logging.getLogger().addHandler(logging.NullHandler())
     # Workers run the Python that runs us, whatever is first on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _quiet_start(debug):
