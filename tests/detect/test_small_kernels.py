@@ -11,7 +11,7 @@ import pytest
 
 from naysay.kernels.compare import compare_groups, list_groups
 from naysay.kernels.csv import FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
-from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
+from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, _prospect, build_tree, find_pair
 from naysay.kernels.encode import valid_span
 from naysay.kernels.hyperloglog import estimate
 from naysay.kernels.pair_search import find_four_orders, find_two_differs, find_two_orders
@@ -289,3 +289,21 @@ def test_what_a_number_would_lose(field: str, looks: int) -> None:
         assert fault[0] == FINE
         assert found[column] == looks
         assert found[1 - column] == 0
+
+
+def test_what_two_boxes_say_of_their_points() -> None:
+    """Beside all pairs of whole points in the boxes: none, some or all hold."""
+    rng = np.random.default_rng(7)
+    holds = {LESS: np.less, AT_MOST: np.less_equal, DIFFERS: np.not_equal}
+    for _ in range(400):
+        n_features = int(rng.integers(1, 4))
+        kinds = rng.integers(0, 3, n_features)
+        low, other_low = rng.integers(0, 4, (2, 1, n_features))
+        high, other_high = low + rng.integers(0, 3, n_features), other_low + rng.integers(0, 3, n_features)
+        some = every = True
+        for place, kind in enumerate(kinds.tolist()):
+            left = np.arange(low[0, place], high[0, place] + 1)[:, None]
+            right = np.arange(other_low[0, place], other_high[0, place] + 1)[None, :]
+            found = holds[kind](left, right)
+            some, every = some and bool(found.any()), every and bool(found.all())
+        assert _prospect(low, high, 0, other_low, other_high, 0, kinds) == (2 if every else 1 if some else 0)
