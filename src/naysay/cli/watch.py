@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -110,10 +109,11 @@ def watch(**given: Any) -> int:
         return watch_evolving(request)
     if request.error:
         raise UsageError("--error is for --evolve; rules have max_violations and max_fraction")
+    from naysay.engines.local_follow import folder_at
+
     # Before Spark is started and a folder is made.
     rules = _rules(request)
-    if urlsplit(request.source).scheme in ("", "file") and not Path(request.source.removeprefix("file://")).exists():
-        raise UsageError(f"there is no folder {request.source} to follow")
+    folder_at(request.source)
     if request.engine == "spark":
         return _watch_on_spark(request, rules)
     if request.partitions:

@@ -28,21 +28,21 @@ SAMPLE_ROWS = 3000
 # Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
-_ENUMERATE: Pair = (-2, -2)
+ENUMERATE: Pair = (-2, -2)
 
 
 class TooManyChecks(Exception):
     """All pairs would cost less than what is left to verify."""
 
 
-def find(problem: Problem, *, may_leave: bool = False, search: _Selective | None = None) -> Answer:
+def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch | None = None) -> Answer:
     """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
 
     Where more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
     the rows.
     """
     limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
-    search = search or _Selective(problem)
+    search = search or SelectiveSearch(problem)
     search.begin()
     most_groups = problem.max_predicates or len(problem.vertices.groups)
     complete = search.run(most_groups, limit, may_leave=may_leave)
@@ -59,7 +59,7 @@ def find(problem: Problem, *, may_leave: bool = False, search: _Selective | None
     )
 
 
-class _Selective:
+class SelectiveSearch:
     """Evidence, covers of it, and what is known of them."""
 
     def __init__(self, problem: Problem) -> None:
@@ -121,7 +121,11 @@ class _Selective:
                 return
             self.add(evidence)
             self.figures["pairs"] += self.costs.n_pairs(mask)
-            self.settled = [other for other in self.settled if other & mask != mask] + [mask]
+            self.settle(mask)
+
+    def settle(self, mask: int) -> None:
+        """Every pair that agrees on a set of columns is known, and so on any that contains it."""
+        self.settled = [other for other in self.settled if other & mask != mask] + [mask]
 
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
         """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
@@ -150,7 +154,7 @@ class _Selective:
                     self.enumerate(mask)
             todo = todo[~settled_by(masks, self.settled)]
             with clock.phase("verify"):
-                self.verify(todo[~_missing(todo, self.fresh())])
+                self.verify(todo[~missing_some(todo, self.fresh())])
         return False
 
     def _known(self) -> tuple[int, int, tuple[int, ...]]:
@@ -194,15 +198,15 @@ class _Selective:
             self.figures["verified"] += len(pairs)
             n_done += len(pairs)
             for cover, pair in zip(batch, pairs, strict=False):
-                if pair == _ENUMERATE:
+                if pair == ENUMERATE:
                     self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
-            broken = [pair for pair in pairs if pair is not None and pair != _ENUMERATE]
+            broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
             if broken:
-                todo = todo[~_missing(todo, self._learn(broken))]
+                todo = todo[~missing_some(todo, self._learn(broken))]
             problem.clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
     def _verify_one(self, cover: int) -> Pair | None:
-        """A pair that breaks the rule, _ENUMERATE where that is cheaper than going on; else it is noted as verified."""
+        """A pair that breaks the rule, ENUMERATE where that is cheaper than going on; else it is noted as verified."""
         mask = int(equality_masks(self.problem.vertices.words([cover]), self.problem.vertices)[0])
         budget = BUDGET
         while True:
@@ -211,7 +215,7 @@ class _Selective:
             except TooLong:
                 budget *= 8
                 if self.costs.seconds_of(mask) < self.costs.search_seconds(budget):
-                    return _ENUMERATE
+                    return ENUMERATE
                 continue
             if pair is None:
                 self.verified.add(cover)
@@ -231,13 +235,13 @@ class _Selective:
         """The covers that are known to hold: settled or verified, and no evidence against them."""
         vertices, problem = self.problem.vertices, self.problem
         found = self.covers[:MOST_PARTIAL] if problem.clock.stopped() else self.covers
-        covers = vertices.once(found[~_missing(found, self.fresh())])
+        covers = vertices.once(found[~missing_some(found, self.fresh())])
         fine = settled_by(equality_masks(covers, vertices), self.settled)
         fine |= np.array([to_int(cover) in self.verified for cover in covers], np.bool_)
         return finished(problem, covers[fine], self.edges, np.ones(len(self.edges), np.int64))
 
 
-def _missing(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
+def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
     """For each cover whether it misses an edge."""
     from naysay.kernels.missed import count_missed
 

@@ -6,10 +6,25 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from naysay.engines.local_changes import format_of, read_changes
 from naysay.errors import UsageError
 from naysay.watch.feed import Body, Step, read_or_aside
+
+
+def folder_at(source: str) -> Path | None:
+    """The folder of this machine that a source names; None of a source elsewhere. UsageError where it is not there."""
+    if urlsplit(source).scheme not in ("", "file"):
+        return None
+    folder = Path(source.removeprefix("file://")).absolute()
+    if not folder.exists():
+        raise _not_there(source)
+    return folder
+
+
+def _not_there(source: str | Path) -> UsageError:
+    return UsageError(f"there is no folder {source} to follow")
 
 
 class Follower:
@@ -17,7 +32,7 @@ class Follower:
 
     def __init__(self, source: Path, body: Body, folder: Path) -> None:
         if not source.exists():
-            raise UsageError(f"there is no folder {source} to follow")
+            raise _not_there(source)
         self.source = source
         self.body = body
         self._folder = folder.resolve()

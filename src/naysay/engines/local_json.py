@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyarrow import types
 
-from naysay.engines.local_csv import as_utf8
+from naysay.engines.local_csv import LONGEST_DECIMAL, as_utf8
 from naysay.errors import TableError
 
 _EXACT = float(1 << 53)
@@ -33,7 +33,7 @@ def read_json_lines(path: str, data: bytes) -> pa.Table:
             exact[name] = pa.string()
         elif types.is_floating(column.type) and _only_whole(column):
             if _within_decimals(column):
-                exact[name] = pa.decimal128(38, 0)
+                exact[name] = LONGEST_DECIMAL
             else:
                 _refuse_long_integers(path, data, name)
     return _parse(path, data, exact) if exact else table

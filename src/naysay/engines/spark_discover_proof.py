@@ -19,7 +19,7 @@ from naysay.discovery.evidence import agreeing_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.plan_pairs import equality_masks
 from naysay.discovery.problem import Problem
-from naysay.discovery.selective import _ENUMERATE, _missing, _Selective
+from naysay.discovery.selective import ENUMERATE, SelectiveSearch, missing_some
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import UInt64Array, to_int
 from naysay.discovery.work import Clock
@@ -74,7 +74,7 @@ class Question:
 
 
 # The table that this worker holds, and the name of the run that it belongs to.
-_held: dict[str, _Selective] = {}
+_held: dict[str, SelectiveSearch] = {}
 
 
 def answer(question: Question) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -103,12 +103,12 @@ def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _search_in(table: pa.Table, question: Question) -> _Selective:
+def _search_in(table: pa.Table, question: Question) -> SelectiveSearch:
     table = table.take(same_order(table)).drop_columns([PART, HASH])
     weights = table.column(WEIGHT).to_numpy().astype(np.int64)
     values = Table(table.drop_columns([WEIGHT]).rename_columns(list(question.space.names)))
     outcomes = replace(outcomes_of(values, question.space, question.nulls, collapse=False), weights=weights)
-    return _Selective(Problem.of(question.space, question.nulls, outcomes))
+    return SelectiveSearch(Problem.of(question.space, question.nulls, outcomes))
 
 
 def same_order(table: pa.Table) -> Int64Array:
@@ -127,7 +127,7 @@ def same_order(table: pa.Table) -> Int64Array:
     return order
 
 
-def _share(search: _Selective, question: Question, part: int) -> dict[Told, bytes]:
+def _share(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
     search.problem = replace(search.problem, clock=Clock(question.seconds))
     # What one question brings to light is the asker's to keep.
     search.edges, search.verified = search.edges[:0], set()
@@ -135,7 +135,7 @@ def _share(search: _Selective, question: Question, part: int) -> dict[Told, byte
     return work(search, question, part)
 
 
-def _sample(search: _Selective, question: Question, part: int) -> dict[Told, bytes]:
+def _sample(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
     if part == 0:
         search.sample()
         if search.problem.clock.stopped():
@@ -148,12 +148,12 @@ def _sample(search: _Selective, question: Question, part: int) -> dict[Told, byt
     }
 
 
-def _sizes(search: _Selective, question: Question, part: int) -> dict[Told, bytes]:
+def _sizes(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
     sizes = [(mask, search.costs.n_pairs(mask)) for mask in question.masks[part :: question.n_parts]]
     return {Told.DONE: b"", Told.SIZES: np.array(sizes, np.int64).tobytes()}
 
 
-def _agreeing(search: _Selective, question: Question, part: int) -> dict[Told, bytes]:
+def _agreeing(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
     outcomes, clock = search.problem.outcomes, search.problem.clock
     for mask in question.masks:
         order, starts = search.costs.grouped(mask)
@@ -164,7 +164,7 @@ def _agreeing(search: _Selective, question: Question, part: int) -> dict[Told, b
     return {Told.DONE: b"", Told.EDGES: search.edges.tobytes()}
 
 
-def _verify(search: _Selective, question: Question, part: int) -> dict[Told, bytes]:
+def _verify(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
     vertices, clock = search.problem.vertices, search.problem.clock
     covers = covers_of(question.covers, vertices.n_words)[part :: question.n_parts]
     too_long: list[int] = []
@@ -173,12 +173,12 @@ def _verify(search: _Selective, question: Question, part: int) -> dict[Told, byt
         cover = covers[done]
         done += 1
         pair = search._verify_one(to_int(cover))
-        if pair == _ENUMERATE:
+        if pair == ENUMERATE:
             too_long.append(int(equality_masks(cover[None, :], vertices)[0]))
         elif pair is not None:
             # Covers that the same pair breaks need no look of their own.
             rest = covers[done:]
-            covers = np.concatenate([covers[:done], rest[~_missing(rest, search._learn([pair]))]])
+            covers = np.concatenate([covers[:done], rest[~missing_some(rest, search._learn([pair]))]])
     if clock.stopped():
         return {Told.STOPPED: b""}
     return {

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import Answer, Problem
-from naysay.discovery.selective import SAMPLE_ROWS, TooManyChecks, _missing, _Selective, find
+from naysay.discovery.selective import SAMPLE_ROWS, SelectiveSearch, TooManyChecks, find, missing_some
 from naysay.discovery.vertices import UInt64Array, sorted_unique, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark_aggregate import hash_of
@@ -121,7 +121,7 @@ class _FarCosts(Costs):
         return self._n_pairs.get(mask, self._n_rows * self._n_rows)
 
 
-class Spread(_Selective):
+class Spread(SelectiveSearch):
     """The search, far from the rows."""
 
     def __init__(self, problem: Problem, provers: Provers, n_rows: int) -> None:
@@ -146,7 +146,7 @@ class Spread(_Selective):
                 return
             self._learn_edges(answers)
             self.figures["pairs"] += self.costs.n_pairs(mask)
-            self.settled = [other for other in self.settled if other & mask != mask] + [mask]
+            self.settle(mask)
 
     def verify(self, todo: UInt64Array) -> None:
         """As there, by more at once: a job has its price."""
@@ -169,7 +169,7 @@ class Spread(_Selective):
             too_long = np.concatenate([np.frombuffer(told[Told.TOO_LONG], np.int64) for told in answers.values()])
             for mask in np.unique(too_long).tolist():
                 self.enumerate(mask)
-            todo = todo[~_missing(todo, edges)]
+            todo = todo[~missing_some(todo, edges)]
             clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
     def _learn_edges(self, answers: Answers) -> UInt64Array:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.engines.local_changes import format_of, read_changes
-from naysay.errors import TableError, UsageError
+from naysay.engines.local_follow import folder_at
+from naysay.errors import TableError
 from naysay.watch.changes import ChangeRows, merged
 from naysay.watch.feed import Body, Step, read_or_aside
 from naysay.watch.serial import digest_of
@@ -47,10 +47,7 @@ class FolderSource:
         self._admit = admit
         self.pinned = admit is not None
         self._state = state.resolve()
-        scheme = urlsplit(source).scheme
-        self._local = Path(source.removeprefix("file://")).absolute() if scheme in ("", "file") else None
-        if self._local is not None and not self._local.exists():
-            raise UsageError(f"there is no folder {source} to follow")
+        self._local = folder_at(source)
         self._base = source.rstrip("/") if self._local is None else self._local.as_posix()
 
     def frame(self) -> DataFrame:

@@ -16,7 +16,7 @@ from naysay.discovery.problem import MOST_RULES
 from naysay.discovery.vertices import UInt64Array, Vertices, sorted_unique
 from naysay.discovery.work import Clock
 from naysay.errors import ResourceError
-from naysay.table.codes import Int64Array
+from naysay.table.codes import BoolArray, Int64Array
 
 Made = TypeVar("Made")
 _UNLIMITED = 1 << 62
@@ -127,6 +127,12 @@ def _beside(
         if possible:
             found.append(search_covers(parts, needed, allowed, *tables, limits, brake.control))
     return np.concatenate(found)
+
+
+def inside(cover: UInt64Array, others: UInt64Array) -> BoolArray:
+    """Which of some covers the cover contains."""
+    found: BoolArray = (others & ~cover == 0).all(axis=1)
+    return found
 
 
 def missing(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:

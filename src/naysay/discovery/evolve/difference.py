@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.discovery.evolve.change import NO_REMOVALS, Change, Removals, Witnesses, distinct_places
-from naysay.discovery.evolve.covers import members
+from naysay.discovery.evolve.covers import inside, members
 from naysay.discovery.evolve.edges import cover_of
 from naysay.discovery.evolve.method import Step
 from naysay.discovery.result import Rules
@@ -41,8 +41,8 @@ def _removals(removed: Rules, covers: UInt64Array, step: Step, find: Find) -> Re
     standing, vertices = step.covers, step.rules.vertices
 
     def by(place: int) -> Rule | None:
-        inside = ~(standing & ~covers[place]).any(axis=1) & (standing != covers[place]).any(axis=1)
-        for smaller in np.flatnonzero(inside & standing.any(axis=1)):
+        smaller_ones = inside(covers[place], standing) & (standing != covers[place]).any(axis=1)
+        for smaller in np.flatnonzero(smaller_ones & standing.any(axis=1)):
             return vertices.rule(to_int(standing[smaller]))
         return None
 

@@ -16,7 +16,7 @@ from naysay.discovery.evolve.threads import check
 from naysay.discovery.outcomes import Layout, mirrored
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import MOST_RULES, Problem
-from naysay.discovery.selective import SAMPLE_ROWS, _Selective
+from naysay.discovery.selective import SAMPLE_ROWS, SelectiveSearch
 from naysay.discovery.verify import Pair, Verifier
 from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int
 from naysay.table.codes import Int64Array
@@ -45,7 +45,7 @@ class RankedVerifier(Verifier):
         return both[:n_rows] if left else both[n_rows:]
 
 
-class Prover(_Selective):
+class Prover(SelectiveSearch):
     """Proves the covers of a table, given what is known of it.
 
     The rows are all that stand; `problem.outcomes` are the same rows.
@@ -107,7 +107,7 @@ class Prover(_Selective):
         known = agreeing(seen.codes, self._shape, tuple(self.settled))
         fresh = seen.take(np.flatnonzero(~known))
         self._evidence = summed(self._evidence, [fresh.evidence])
-        self.settled = [other for other in self.settled if other & mask != mask] + [mask]
+        self.settle(mask)
         edges, _ = edges_of(fresh.evidence, self._shape, self.problem.vertices)
         self.edges = sorted_unique(np.concatenate([self.edges, edges]))
 

@@ -17,7 +17,7 @@ import numpy as np
 from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence, codes_of_pairs
 from naysay.discovery.evolve.counted import Arrays, summed
-from naysay.discovery.evolve.covers import Search, grown, members, missing, places, shrunk
+from naysay.discovery.evolve.covers import Search, grown, inside, members, missing, places, shrunk
 from naysay.discovery.evolve.cuda import device_for
 from naysay.discovery.evolve.delta import NOBODY, Seen, evidence_of
 from naysay.discovery.evolve.edges import edge_of_each
@@ -133,7 +133,7 @@ class Selective:
         left, right = np.full(len(covers), NOBODY, np.int64), np.full(len(covers), NOBODY, np.int64)
         left[missed >= 0], right[missed >= 0] = left_of[missed[missed >= 0]], right_of[missed[missed >= 0]]
         todo = np.flatnonzero(missed < 0)
-        todo = np.array([place for place in todo if not _contains_one(covers[place], known.covers)], np.int64)
+        todo = np.array([place for place in todo if not inside(covers[place], known.covers).any()], np.int64)
         outcomes = self._problem(rows, known.shape).outcomes
         verifier = RankedVerifier(outcomes, known.vertices)
         while todo.size:
@@ -273,10 +273,6 @@ def _grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: 
         return covers
     missed = missing(covers, fresh, search)
     return sorted_unique(np.concatenate([covers[missed < 0], grown(covers[missed >= 0], edges, fresh, search)]))
-
-
-def _contains_one(cover: UInt64Array, others: UInt64Array) -> bool:
-    return bool((others & ~cover == 0).all(axis=1).any())
 
 
 def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArray:
