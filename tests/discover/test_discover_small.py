@@ -22,3 +22,10 @@ def test_same_rules_as_trying_all(part: int) -> None:
 def test_every_method_finds_the_rules_of_trying_all(method: str) -> None:
     for seed in range(0, N_TABLES, 25):
         assert check_method(seed, method) == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_larger_tables(method: str) -> None:
+    for seed in range(METHODS.index(method), N_TABLES // 50, len(METHODS)):
+        assert check(seed, large=True) == ""
+        assert check_method(seed, method, large=True) == ""

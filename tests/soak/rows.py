@@ -105,8 +105,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "discovery",
-        "random tables of up to 7 rows and 4 columns, comparisons between columns, both meanings of null, beside "
-        "trying every rule; exact and with two errors; each method in turn",
+        "random tables of up to 40 rows and 6 columns, comparisons between columns in small ones, both meanings of "
+        "null, beside trying every rule; exact and with two errors; each method in turn",
         50_000,
         "the same set of minimal rules; multiplicities that add up to n(n-1)",
         "soak.discovery",

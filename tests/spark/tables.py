@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from naysay.engines.spark_frame import spark_type
+from naysay.engines.spark_frame import from_arrow, spark_type
 
 
 def to_spark(spark: Any, table: pa.Table) -> DataFrame:
     """The table as a DataFrame. Left to itself Spark reads a timestamp without zone as one with."""
     schema = T.StructType([T.StructField(field.name, spark_type(field.type)) for field in table.schema])
-    return spark.createDataFrame(table, schema=schema)
+    return from_arrow(spark, table, schema)

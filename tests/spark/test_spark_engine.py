@@ -17,6 +17,7 @@ from naysay.engines import spark as engine
 from naysay.engines.spark_cells import Cells
 from naysay.engines.spark_cuts import cut
 from naysay.engines.spark_errors import errors_of_tasks
+from naysay.engines.spark_frame import from_arrow
 from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_kernels import Sizes
 from naysay.engines.spark_sums import from_limbs, product_limbs
@@ -246,3 +247,10 @@ def test_records_that_travel_as_one_are_many_again() -> None:
             rule = parse(f"not(t.{name} {op} s.{name})")
             assert naysay.count(found.arrow, rule) == naysay.count(many, rule), rule
             assert naysay.count(found.arrow, rule, nulls="equal") == naysay.count(many, rule, nulls="equal"), rule
+
+
+def test_rows_behind_an_empty_batch_are_not_lost(spark: Any) -> None:
+    # Spark stops at an empty batch of a partition.
+    chunks = pa.chunked_array([[1, 1], pa.array([], pa.int64()), [2, 2, 3], pa.array([], pa.int64())], pa.int64())
+    assert from_arrow(spark, pa.table({"a": chunks})).count() == 5
+    assert from_arrow(spark, pa.table({"a": chunks.slice(2, 0)})).count() == 0

@@ -283,7 +283,9 @@ def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> N
 
 def _way(table: Table, joins: Sequence[Join], options: Options) -> Way:
     """How to work so that it fits into the memory allowed; refuses before the work what would not fit."""
-    kinds = {name: table.kind(name) for join in joins for names, _ in encodings(join) for name in names}
+    wanted = {encoding for join in joins for encoding in encodings(join)}
+    to_encode = [(names, ordered) for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
+    kinds = [table.kind(name) for names, _ in to_encode for name in names]
     held = process_bytes() if options.memory is not None else 0
     return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows, held)
 

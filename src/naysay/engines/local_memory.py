@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from naysay.errors import ResourceError
-from naysay.plan.bind import encodings
 from naysay.plan.join import Join, Match, Order
 from naysay.table.kind import Kind
 
@@ -51,15 +50,18 @@ def process_bytes() -> int:
 
 
 def fitting_way(
-    allowed: int | None, n_threads: int, joins: Sequence[Join], kinds: dict[str, Kind], n_rows: int, held: int
+    allowed: int | None, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int, held: int
 ) -> Way:
-    """The fastest way that fits into the memory allowed, where the process holds so much already; or a refusal."""
+    """The fastest way that fits into the memory allowed, where the process holds so much already; or a refusal.
+
+    `to_encode`: the kinds of the columns that still are to be encoded.
+    """
     fast = Way(n_threads, True)
     if allowed is None:
         return fast
     needed = 0
     for way in (fast, Way(1, True), Way(1, False)):
-        needed = held + still_to_load() + n_rows * bytes_a_row(joins, kinds, way)
+        needed = held + still_to_load() + n_rows * bytes_a_row(joins, to_encode, way)
         if needed <= allowed:
             return way
     raise too_much(needed, allowed, f"the process holds {held >> 20:,} MiB already, the table among it")
@@ -77,10 +79,9 @@ def too_much(needed: int, allowed: int, because: str) -> ResourceError:
     )
 
 
-def bytes_a_row(joins: Sequence[Join], kinds: dict[str, Kind], way: Way) -> int:
+def bytes_a_row(joins: Sequence[Join], to_encode: Sequence[Kind], way: Way) -> int:
     """The memory by row for checking rules: encoded columns, what is shared, and the rules at work at the same time."""
-    groups = {encoding for join in joins for encoding in encodings(join)}
-    encoded = sum(_column_bytes(kinds.get(name)) for names, _ in groups for name in names)
+    encoded = sum(_TEXT_COLUMN if kind is Kind.TEXT else _COLUMN for kind in to_encode)
     at_work = sorted((rule_bytes_a_row(join) for join in joins), reverse=True)[: way.n_threads]
     shared = _SHARED * len(joins) if way.shares and len(joins) > 1 else 0
     return encoded + shared + max(sum(at_work), _ENCODING_TEXT)
@@ -100,6 +101,3 @@ def rule_bytes_a_row(join: Join) -> int:
     a_row = _A_ROW.get(name, _A_HARD_ROW) * (_TWO_SIDES if two_sides and not join.one_row else 1)
     return int(a_row) + _A_FEATURE * (1 + n_orders + n_differs)
 
-
-def _column_bytes(kind: Kind | None) -> int:
-    return _TEXT_COLUMN if kind is Kind.TEXT else _COLUMN

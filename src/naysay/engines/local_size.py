@@ -12,6 +12,7 @@ from naysay.engines.local_csv import open_csv, read_csv
 from naysay.engines.local_files import compression_of, csv_delimiter, files_in, format_of
 from naysay.engines.local_memory import Way, bytes_a_row, process_bytes, still_to_load, too_much
 from naysay.errors import TableError
+from naysay.plan.bind import encodings
 from naysay.plan.join import Join
 from naysay.table.kind import Kind, kind_of
 
@@ -22,8 +23,8 @@ _READING_TEXT, _READING_TABLE = {"csv": 3.0, "json": 2.8}, {"parquet": 2.4, "orc
 # For text whose beginning cannot be read, and for ORC, of which nothing is read: bytes of the table for each of the
 # file, and bytes of text for a row.
 _TABLE_OF_TEXT, _TABLE_OF_ORC, _TEXT_ROW = 1.5, 3.0, 40
-# Rows are written from a copy, with the numbers of the rules that they break.
-_WRITING_TABLE, _WRITING_ROW = 2.0, 80
+# Rows are written in parts; beside those there are the numbers of all rows in conflict, for each rule.
+_WRITING, _WRITING_ROW = 48 << 20, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,11 @@ def require_room(
     found = expected(path, format=format, encoding=encoding, delimiter=delimiter)
     if found is None:
         return
-    work = found.n_rows * bytes_a_row(joins, found.kinds, Way(1, shares=False))
+    groups = {encoding for join in joins for encoding in encodings(join)}
+    to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
+    work = found.n_rows * bytes_a_row(joins, to_encode, Way(1, shares=False))
     if writes:
-        work = max(work, int(_WRITING_TABLE * found.table_bytes) + _WRITING_ROW * found.n_rows)
+        work += _WRITING + _WRITING_ROW * len(joins) * found.n_rows
     needed = process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + work)
     if needed > allowed:
         rows = f"about {found.n_rows:,} rows in {path}"

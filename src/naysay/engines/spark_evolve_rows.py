@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.engines.spark_evolve_tasks import SERIAL
-from naysay.engines.spark_frame import Frame, position, spark_type
+from naysay.engines.spark_frame import Frame, from_arrow, position, spark_type
 from naysay.errors import StateError, TableError, UsageError
 from naysay.table.codes import Int64Array
 from naysay.watch.layout import Layout
@@ -71,7 +71,7 @@ class ParquetRows:
         rows = self.all()
         if not self.dead.size:
             return rows
-        gone = self.session.createDataFrame(pa.table({SERIAL: self.dead}))
+        gone = from_arrow(self.session, pa.table({SERIAL: self.dead}))
         return rows.join(F.broadcast(gone), SERIAL, "left_anti")
 
     def named(self) -> DataFrame:
@@ -88,7 +88,7 @@ class ParquetRows:
         distinct = keys.rename_columns(wanted).group_by(wanted).aggregate([])
         types = [spark_type(_plain(field.type)) for field in keys.schema]
         schema = T.StructType([T.StructField(name, type_) for name, type_ in zip(wanted, types, strict=True)])
-        known = self.session.createDataFrame(distinct.select(wanted).cast(_plain_of(distinct.schema)), schema=schema)
+        known = from_arrow(self.session, distinct.select(wanted).cast(_plain_of(distinct.schema)), schema)
         rows = self.standing()
         columns = [position(self.layout.names.index(name)) for name in self.layout.key]
         equal = [F.col(one) == F.col(other) for one, other in zip(columns, wanted, strict=True)]

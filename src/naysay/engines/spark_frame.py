@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import types as arrow_types
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
@@ -97,6 +97,12 @@ class Frame:
 
     def _column(self, column: Column) -> Column:
         return Column(column.row, position(self.place(column.name)))
+
+
+def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType | None = None) -> DataFrame:
+    """An Arrow table as a DataFrame. Of one with an empty batch Spark would lose the rows that come after it."""
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    return session.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
 
 
 def position(place: int) -> str:

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from naysay.engines.local_csv import codecs_name
 from naysay.engines.local_files import read_table
-from naysay.engines.spark_frame import FILE_ROW, spark_type
+from naysay.engines.spark_frame import FILE_ROW, from_arrow, spark_type
 from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_session import plain_errors
 from naysay.errors import TableError, UsageError
@@ -61,7 +61,7 @@ def read(
         if chosen == "csv":
             if _is_small(source):
                 table = read_table(source, format="csv", encoding=encoding, delimiter=delimiter)
-                return _from_arrow(session, table, source if numbered else None)
+                return _frame_of(session, table, source if numbered else None)
             return _read_csv(session, source, encoding, delimiter)
         if chosen == "json":
             reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
@@ -129,7 +129,7 @@ def _read_csv(session: SparkSession, source: str, encoding: str | None, delimite
     return rows.select(*columns).toDF(*names)
 
 
-def _from_arrow(session: SparkSession, table: pa.Table, file: str | None) -> DataFrame:
+def _frame_of(session: SparkSession, table: pa.Table, file: str | None) -> DataFrame:
     """A table of ours as a DataFrame, its types kept; with the file's name, numbered rows."""
     columns = [_for_spark(column) for column in table.columns]
     names = list(table.column_names)
@@ -138,7 +138,7 @@ def _from_arrow(session: SparkSession, table: pa.Table, file: str | None) -> Dat
         names.append(FILE_ROW[1])
     fields = [T.StructField(f"c{place}", spark_type(column.type)) for place, column in enumerate(columns)]
     positional = pa.table(columns, names=[field.name for field in fields])
-    rows = session.createDataFrame(positional, schema=T.StructType(fields))
+    rows = from_arrow(session, positional, T.StructType(fields))
     if file is None:
         return rows.toDF(*names)
     last = fields[-1].name

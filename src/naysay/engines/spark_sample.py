@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_frame import arrow_type
+from naysay.engines.spark_frame import arrow_type, from_arrow
 from naysay.engines.spark_identity import Identity, Naming
 from naysay.engines.spark_pairs import numbered, sorted_by
 from naysay.engines.spark_plan import Route, RulePlan
@@ -62,9 +62,9 @@ def _hashed(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Seq
     types = {name: meaning.frame.type_of(name) for name in plan.columns}
     # Tasks see instants in the zone of the session, and what is collected comes in UTC.
     arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
-    values = pa.concat_tables([table.cast(arrow) for table in tables]).combine_chunks()
+    values = pa.concat_tables([table.cast(arrow) for table in tables])
     schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
-    rows = session.createDataFrame(values, schema=schema)
+    rows = from_arrow(session, values, schema)
     return rows.select(F.lit(plan.number).alias("rule"), hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
 
 

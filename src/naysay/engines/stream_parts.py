@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from naysay.engines.spark_errors import errors_of_tasks
+from naysay.engines.spark_frame import from_arrow
 from naysay.engines.spark_session import plain_errors
 from naysay.engines.stream import StreamOptions
 from naysay.engines.stream_tasks import (
@@ -165,7 +166,7 @@ class Parts:
             return []
         columns = [pa.array(values, field.type) for values, field in zip(zip(*records), SCHEMA)]  # noqa: B905
         with plain_errors("the stream"), errors_of_tasks():
-            frame: DataFrame = self._session.createDataFrame(pa.table(columns, schema=SCHEMA))
+            frame = from_arrow(self._session, pa.table(columns, schema=SCHEMA))
             for stage in stages:
                 frame = frame.repartitionById(self._places.total, F.col("place")).mapInArrow(stage, SPARK_SCHEMA)
             found = frame.select("content").toArrow()

@@ -74,8 +74,8 @@ def _seconds(data: Data, join: Join) -> float:
 
 
 def _bytes(data: Data, join: Join) -> int:
-    kinds = {name: data.kind(name) for names, _ in encodings(join) for name in names}
-    return data.n_rows * bytes_a_row([join], kinds, Way(1, shares=False))
+    to_encode = [data.kind(name) for names, _ in encodings(join) for name in names]
+    return data.n_rows * bytes_a_row([join], to_encode, Way(1, shares=False))
 
 
 def parts(join: Join) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as parquet
 from naysay.engines import local
 from naysay.report.folder import file_name, prepare
 from naysay.report.json_ import dumps, plain
-from naysay.report.safe_csv import write_csv
+from naysay.report.safe_csv import write_csv_parts
 from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
@@ -23,6 +24,8 @@ from naysay.table.plain import plain_records, plain_values
 from naysay.verbs.result import Report, RuleResult
 
 FORMATS = ("parquet", "csv", "json")
+# Rows in conflict, which may be all rows, are copied and written so many at a time.
+_PART_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +46,32 @@ def write_results(table: Table, report: Report, options: local.Options, wanted: 
         if result.holds:
             continue
         found = local.violations(table, result.rule, wanted.limit, options)
-        _write(found.table, folder / "violations" / file_name(place, result.rule), wanted)
+        _write(iter([found.table]), folder / "violations" / file_name(place, result.rule), wanted)
         if not found.complete:
             cut.append(result)
     rules = [result.rule for result in report.results]
     conflicts = local.conflict_rows(table, rules, options)
-    _write(conflict_table(table, rules, conflicts), folder / "conflict_rows", wanted)
+    _write(conflict_tables(table, rules, conflicts), folder / "conflict_rows", wanted)
     write_cells(table, rules, conflicts, folder / "cells.csv", neutral=wanted.neutral)
     (folder / "report.json").write_text(dumps(report) + "\n", "utf-8")
     return cut
 
 
-def conflict_table(table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]) -> pa.Table:
-    """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns."""
-    rows = np.unique(np.concatenate([np.empty(0, np.int64), *conflicts]))
-    # For each row the rules that it breaks, in their order: a stable sort of all (rule, row) by row.
-    places = np.searchsorted(rows, np.concatenate([np.empty(0, np.int64), *conflicts]))
-    numbers = np.repeat(np.arange(len(rules)), [found.size for found in conflicts])
+def conflict_tables(
+    table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]
+) -> Iterator[pa.Table]:
+    """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns; at least one part."""
     titles = pa.array([title(rule) for rule in rules], pa.string())
-    starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=rows.size))))
-    broken = pa.LargeListArray.from_arrays(starts, titles.take(pa.array(numbers[np.argsort(places, kind="stable")])))
-    taken = table.take(rows)
-    columns = [pa.array(rows, pa.int64()), broken.cast(pa.list_(pa.string())), *taken.columns]
-    return pa.table(columns, names=["naysay_row", "naysay_rules", *taken.column_names])
+    for rows, taken in table.take_parts(_rows_of(table, conflicts), _PART_ROWS):
+        within = [_within(found, rows) for found in conflicts]
+        # For each row the rules that it breaks, in their order: a stable sort of all (rule, row) by row.
+        places = np.searchsorted(rows, np.concatenate([np.empty(0, np.int64), *within]))
+        numbers = np.repeat(np.arange(len(rules)), [found.size for found in within])
+        starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=rows.size))))
+        broken = titles.take(pa.array(numbers[np.argsort(places, kind="stable")]))
+        lists = pa.LargeListArray.from_arrays(starts, broken).cast(pa.list_(pa.string()))
+        columns = [pa.array(rows, pa.int64()), lists, *taken.columns]
+        yield pa.table(columns, names=["naysay_row", "naysay_rules", *taken.column_names])
 
 
 def write_cells(
@@ -75,19 +81,31 @@ def write_cells(
 
     A cell is in conflict where its row breaks a rule that looks at its column. Its value follows, for people.
     """
-    numbers, names, values = [], [], []
-    for column in dict.fromkeys(name for rule in rules for name in rule.column_names):
-        found = [rows for rule, rows in zip(rules, conflicts, strict=True) if column in rule.column_names]
-        rows = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-        numbers.append(pa.array(rows, pa.int64()))
-        names.append(pa.array([column] * rows.size, pa.string()))
-        values.append(_as_text(table.select([column]).take(rows).column(0)))
-    cells = {
-        "_tid_": pa.chunked_array(numbers, pa.int64()),
-        "attribute": pa.chunked_array(names, pa.string()),
-        "value": pa.chunked_array(values, pa.string()),
-    }
-    write_csv(pa.table(cells), path, neutral=neutral)
+
+    def cells() -> Iterator[pa.Table]:
+        for name in dict.fromkeys(name for rule in rules for name in rule.column_names):
+            found = [rows for rule, rows in zip(rules, conflicts, strict=True) if name in rule.column_names]
+            for rows, taken in table.select([name]).take_parts(_rows_of(table, found), _PART_ROWS):
+                attribute = pa.repeat(pa.scalar(name, pa.string()), rows.size)
+                columns = [pa.array(rows, pa.int64()), attribute, _as_text(taken.column(0))]
+                yield pa.table(columns, names=["_tid_", "attribute", "value"])
+
+    write_csv_parts(cells(), path, neutral=neutral)
+
+
+def _rows_of(table: Table, conflicts: Sequence[Int64Array]) -> Int64Array:
+    """The rows in any of the conflicts, ascending."""
+    is_bad = np.zeros(table.n_rows, np.bool_)
+    for rows in conflicts:
+        is_bad[rows] = True
+    return np.flatnonzero(is_bad)
+
+
+def _within(found: Int64Array, rows: Int64Array) -> Int64Array:
+    """Those of the ascending rows `found` from the first to the last of `rows`."""
+    if not rows.size:
+        return found[:0]
+    return found[np.searchsorted(found, rows[0]) : np.searchsorted(found, rows[-1], side="right")]
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.Array:
@@ -97,13 +115,16 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in plain_values(column)], pa.string())
 
 
-def _write(table: pa.Table, stem: Path, wanted: Wanted) -> None:
+def _write(parts: Iterator[pa.Table], stem: Path, wanted: Wanted) -> None:
     path = stem.with_name(f"{stem.name}.{wanted.format}")
-    if wanted.format == "parquet":
-        parquet.write_table(table, path)
-    elif wanted.format == "csv":
-        write_csv(table, path, neutral=wanted.neutral)
+    if wanted.format == "csv":
+        write_csv_parts(parts, path, neutral=wanted.neutral)
+    elif wanted.format == "parquet":
+        first = next(parts)
+        with parquet.ParquetWriter(path, first.schema) as writer:
+            for part in itertools.chain([first], parts):
+                writer.write_table(part)
     else:
         with path.open("w", encoding="utf-8") as file:
-            for batch in table.to_batches():
+            for batch in (batch for part in parts for batch in part.to_batches()):
                 file.writelines(json.dumps(plain(record), allow_nan=False) + "\n" for record in plain_records(batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,14 @@ from naysay.table.plain import plain_values
 _FORMULA = r"^[=+\-@\t\r]"
 
 
-def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True) -> None:
+def write_csv_parts(parts: Iterable[pa.Table], path: Path, *, neutral: bool = True) -> None:
+    """Write the parts of a table as one CSV file, as `write_csv` does."""
+    with path.open("wb") as file:
+        for place, part in enumerate(parts):
+            write_csv(part, file, neutral=neutral, header=place == 0)
+
+
+def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True, header: bool = True) -> None:
     """Write a table as CSV. Where `neutral`, text that a spreadsheet would take for a formula gets an apostrophe.
 
     Numbers are left alone: a negative number is no formula. Structs become a column a field, lists one text.
@@ -24,7 +32,7 @@ def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True)
     if neutral:
         names = [neutral_text(name) for name in flat.column_names]
         flat = pa.table([_neutral(column) for column in flat.columns], names=names)
-    csv.write_csv(flat, target)
+    csv.write_csv(flat, target, csv.WriteOptions(include_header=header))
 
 
 def neutral_text(text: str) -> str:

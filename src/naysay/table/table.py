@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from naysay.table.kind import Kind, kind_of
 from naysay.table.text import Spread
 
 Made = TypeVar("Made")
+_Key = tuple[str, tuple[str, ...], bool]
 
 
 def from_frame(frame: Any) -> Table:
@@ -101,6 +102,10 @@ class Table:
         with ThreadPoolExecutor(n_threads) as of_pieces, ThreadPoolExecutor(min(n_threads, len(wanted))) as of_groups:
             list(of_groups.map(lambda group: self._joint(group[0], group[1], n_pieces, of_pieces.map), wanted))
 
+    def is_encoded(self, names: Sequence[str], *, ordered: bool) -> bool:
+        """Whether `joint` has these codes already."""
+        return self._cache.has(self._joint_key(tuple(names), ordered))
+
     def prefix(self, n_rows: int) -> Table:
         """The first rows, without a copy, with codes of their own."""
         return Table(self.arrow.slice(0, n_rows))
@@ -110,6 +115,16 @@ class Table:
         places = pa.array(rows, type=pa.int64())
         columns = [_taken(_joinable(column), places) for column in self.arrow.columns]
         return pa.Table.from_arrays(columns, names=list(self.names))
+
+    def take_parts(self, rows: NDArray[np.int64], n_part: int) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+        """Ascending rows as `take` gives them, so many at a time, that no copy of all is held; at least one part."""
+        columns = [_joinable(column) for column in self.arrow.columns]
+        for start in range(0, max(rows.size, 1), n_part):
+            some = rows[start : start + n_part]
+            first, end = (int(some[0]), int(some[-1]) + 1) if some.size else (0, 0)
+            places = pa.array(some - first, type=pa.int64())
+            taken = [_taken(column.slice(first, end - first), places) for column in columns]
+            yield some, pa.Table.from_arrays(taken, names=list(self.names))
 
     def select(self, names: Sequence[str]) -> Table:
         """The named columns as a table of their own."""
@@ -123,8 +138,8 @@ class Table:
         return self._cache.get(("column", (name,), False), read)
 
     def _joint(self, names: tuple[str, ...], ordered: bool, n_pieces: int, spread: Spread) -> tuple[Codes, ...]:
-        # Only text is cheaper without order; the rest has one encoding.
-        ordered = ordered or not any(self.kind(name) is Kind.TEXT for name in names)
+        key = self._joint_key(names, ordered)
+        _, _, ordered = key
 
         def make() -> tuple[Codes, ...]:
             distinct = list(dict.fromkeys(names))
@@ -134,7 +149,11 @@ class Table:
             of_name = dict(zip(distinct, codes, strict=True))
             return tuple(of_name[name] for name in names)
 
-        return self._cache.get(("joint", names, ordered), make)
+        return self._cache.get(key, make)
+
+    def _joint_key(self, names: tuple[str, ...], ordered: bool) -> _Key:
+        # Only text is cheaper without order; the rest has one encoding.
+        return "joint", names, ordered or not any(self.kind(name) is Kind.TEXT for name in names)
 
 
 def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -170,7 +189,10 @@ class _Cache:
         self._made: dict[Any, Any] = {}
         self._making: dict[Any, threading.Lock] = {}
 
-    def get(self, key: tuple[str, tuple[str, ...], bool], make: Callable[[], Made]) -> Made:
+    def has(self, key: _Key) -> bool:
+        return key in self._made
+
+    def get(self, key: _Key, make: Callable[[], Made]) -> Made:
         with self._lock:
             if key in self._made:
                 found: Made = self._made[key]
