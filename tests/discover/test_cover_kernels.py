@@ -13,7 +13,15 @@ from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
 from naysay.discovery.vertices import Group, UInt64Array, Vertices, to_int
 from naysay.kernels.cover import search_covers
-from naysay.kernels.evolve_cover import are_minimal, first_missed, grow_covers, missed_by_some, part_beside, transposed
+from naysay.kernels.evolve_cover import (
+    _next_missed,
+    are_minimal,
+    first_missed,
+    grow_covers,
+    missed_by_some,
+    part_beside,
+    transposed,
+)
 from naysay.kernels.inversion import covers_of, insert_cover, invert
 from naysay.kernels.missed import count_missed, count_near_misses
 from naysay.kernels.near_cover import search_near_covers
@@ -330,3 +338,21 @@ def test_edges_that_are_missed_and_nearly_missed(seed: int) -> None:
             for group in vertices.groups
         ]
         assert line == [*only, sum(weight)]
+
+
+def test_the_next_missed_edge_among_many() -> None:
+    """Over several words: from any place to the next edge that nothing hits, with those hit once on the way."""
+    rng = np.random.default_rng(6)
+    for n_edges in (1, 64, 65, 150):
+        fresh = rng.integers(1, 1 << 40, (n_edges, 1)).astype(np.uint64)
+        for share in (0.5, 0.99, 1.0):
+            hits = np.where(rng.random(n_edges) < share, rng.integers(1, 3, n_edges), 0)
+            padded = np.zeros(-(-n_edges // 64) * 64, np.int64)
+            padded[:n_edges] = hits
+            once, twice = (np.packbits(padded >= k, bitorder="little").view(np.uint64) for k in (1, 2))
+            for place in {0, n_edges // 2, n_edges - 1}:
+                stop = next((k for k in range(place, n_edges) if not hits[k]), n_edges)
+                own = np.zeros((n_edges + 1, 1), np.uint64)
+                found, end = _next_missed(fresh, once, twice, place, own, 1)
+                assert found == stop
+                assert own[1:end, 0].tolist() == [int(fresh[k, 0]) for k in range(place, stop) if hits[k] == 1]

@@ -71,6 +71,10 @@ def test_every_pair_is_counted_by_its_outcomes(shape: list[tuple[int, int]]) -> 
         assert counts[-1] == len(expected)
         used = np.flatnonzero(counts[:-1])
         assert {tuple(keys[slot].tolist()): int(counts[slot]) for slot in used} == expected
+        # Where a quarter would be used after a further 1,024 codes, the table grows.
+        keys, counts = count_hashed(*given, np.zeros((4096, len(shape)), np.int32), np.zeros(4097, np.int64))
+        assert counts[-1] == len(expected)
+        assert (keys.shape[0] > 4096) == (len({t for t, _ in pairs_of(block)}) > 1)
         if len(shape) == 1:
             direct = np.zeros(1 << fields.bits[0], np.int64)
             count_direct(*given, direct)

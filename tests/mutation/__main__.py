@@ -21,6 +21,7 @@ _TESTS = Path(__file__).resolve().parents[1]
 # Tests of kernels, and of what calls them; those of Spark, browsers and the command line would only take time.
 _CHOSEN = (
     *("soak/test_doses.py", "detect/test_against_oracle.py", "detect/test_kernels.py", "detect/test_small_kernels.py"),
+    "detect/test_kernel_parts.py",
     *("detect/test_laws.py", "detect/test_many_differs.py", "verbs", "table", "test_local_files.py"),
     *("discover/test_cover_kernels.py", "discover/test_evidence_kernels.py", "discover/test_refine_kernels.py"),
     "discover/test_discover_evidence.py",

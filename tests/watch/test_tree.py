@@ -58,7 +58,7 @@ def partners(rows: np.ndarray, box: np.ndarray, n_orders: int, nulls_differ: boo
 
 
 def check_nodes(tree: ZoneTree) -> None:
-    """Every leaf and every node is in use or free, none is both or lost."""
+    """Every leaf and every node is in use or free, none is both or lost; every zone is as narrow as its rows."""
     _, sizes, children, fan_outs, _, zones, state = tree._tree
     level = [int(state[ROOT])]
     n_nodes = 0
@@ -69,6 +69,8 @@ def check_nodes(tree: ZoneTree) -> None:
                 assert zones[node, place, -1] > 0
         level = [int(child) for node in level for child in children[node, : fan_outs[node]]]
     assert sum(int(sizes[leaf]) for leaf in level) == tree.n_rows
+    if tree.n_rows:
+        check_zones(tree, int(state[ROOT]), int(state[HEIGHT]))
     for used, n_made, first, nexts in (
         (len(level), state[N_LEAVES], state[FREE_LEAF], sizes),
         (n_nodes, state[N_NODES], state[FREE_NODE], fan_outs),
@@ -79,6 +81,18 @@ def check_nodes(tree: ZoneTree) -> None:
             free.append(int(first))
             first = -2 - nexts[first]
         assert used + len(free) == n_made
+
+
+def check_zones(tree: ZoneTree, node: int, level: int) -> np.ndarray:
+    """The least and the greatest of all rows below a node, where each child's zone says the same of it."""
+    rows, sizes, children, fan_outs, _, zones, _ = tree._tree
+    spans = []
+    for place in range(fan_outs[node]):
+        child = int(children[node, place])
+        below = rows[child, : sizes[child], :-1] if level == 1 else check_zones(tree, child, level - 1)
+        spans.append(np.stack([below.min(axis=0), below.max(axis=0)]))
+        assert zones[node, place, :-1].tolist() == spans[-1].ravel().tolist()
+    return np.concatenate(spans)
 
 
 def check(tree: ZoneTree, rows: np.ndarray, rng: np.random.Generator, n_orders: int, nulls_differ: bool) -> None:

@@ -206,7 +206,6 @@ def search_near_covers(
         size = n_cover[depth]
         if vertex < 0:
             edge = chosen[depth]
-            chosen[depth] = -1
             if edge < 0:
                 depth -= 1
                 continue

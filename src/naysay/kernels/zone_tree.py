@@ -343,7 +343,6 @@ def _free_path(tree: Tree, path: Int64Array) -> None:
         state[FREE_NODE] = node
     while state[HEIGHT] > 1 and fan_outs[state[ROOT]] <= 1:
         root = state[ROOT]
-        path[state[HEIGHT], 1], path[state[HEIGHT], 2] = -1, 0
         if fan_outs[root] == 0:
             state[HEIGHT] = 1
             return

@@ -1,0 +1,210 @@
+"""The parts that kernels are made of, each by what it promises, beside a loop or a library."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from naysay.kernels import dual_tree, kd_tree
+from naysay.kernels.blocks import _FEW, BLOCK_ROWS, empty_block, fill_block
+from naysay.kernels.csv import RAGGED, scan_csv
+from naysay.kernels.encode import finite_spans, float_keys, short_decimals
+from naysay.kernels.group import partition_keys
+from naysay.kernels.pair_search import find_four_orders
+from naysay.kernels.removal import match_greedily
+from naysay.kernels.running_extremes import find_ordered_pair
+from naysay.kernels.sort import sorted_places
+from naysay.kernels.text import _same_bytes
+from naysay.kernels.zones import build_zones, list_partners
+
+
+def test_a_block_has_room_for_all_sets_of_all_columns() -> None:
+    """Three columns, each with as many values as can have a set of their rows."""
+    n_values = BLOCK_ROWS // (_FEW + 1)
+    features = np.stack([(np.arange(BLOCK_ROWS) + k) % n_values for k in range(3)], axis=1)
+    weights = np.ones(BLOCK_ROWS, np.int64)
+    block = empty_block(0, np.full(3, n_values), weights)
+    fill_block(block, np.arange(BLOCK_ROWS), features, weights, 0)
+    slots, sets = block[5], block[7]
+    for which, value in itertools.product(range(3), (0, 1, n_values - 1)):
+        slot = int(slots[which * n_values + value])
+        assert slot % 2 == 0
+        rows = np.unpackbits(sets[(slot - 2) // 2].view(np.uint8), bitorder="little").nonzero()[0]
+        assert rows.tolist() == np.flatnonzero(features[:, which] == value).tolist()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_line_ends_within_quotes_are_counted(end: str) -> None:
+    data = np.frombuffer(f'a,b{end}"1{end}{end}2",3{end}4,5,6{end}'.encode(), np.uint8).copy()
+    looks, fault = np.zeros(2, np.int64), np.zeros(4, np.int64)
+    assert scan_csv(data, ord(","), 2, looks, fault) == 2
+    assert (fault[0], fault[2], fault[3]) == (RAGGED, 5, 3)
+
+
+def test_rows_are_parted_at_the_middle() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        n_rows, n_values = int(rng.integers(2, 40)), int(rng.choice([2, 6, 100]))
+        values = rng.integers(0, n_values, (2, n_rows))
+        start, stop = sorted(rng.choice(n_rows + 1, 2, replace=False).tolist())
+        middle = int(rng.integers(start, stop))
+        order = rng.permutation(n_rows)
+        before = order.copy()
+        dual_tree._split(values, order, start, stop, middle, 1)
+        assert sorted(order[start:stop].tolist()) == sorted(before[start:stop].tolist())
+        assert (np.delete(order, np.s_[start:stop]) == np.delete(before, np.s_[start:stop])).all()
+        parted = values[1, order]
+        assert (parted[start:middle, None] <= parted[None, middle:stop]).all()
+        ranks, ids = values.T.copy(), np.arange(n_rows)
+        kd_tree._split(ranks, ids, 1, start, stop, middle)
+        assert (ranks == values.T[ids]).all()
+        assert (ranks[start:middle, 1][:, None] <= ranks[middle:stop, 1][None, :]).all()
+
+
+def test_every_node_of_a_kd_tree_is_parted_by_its_dimension() -> None:
+    rng = np.random.default_rng(2)
+    sizes = np.array([5, 40, 100])
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    ranks = np.concatenate([np.stack([rng.permutation(n) for _ in range(3)], axis=1) for n in sizes])
+    depths = np.array([0, 3, 4])
+    nodes = np.concatenate(([0], np.cumsum(2 << depths)))
+    n_nodes = int(nodes[-1])
+    forest = kd_tree.KdForest(
+        ranks.copy(), np.arange(len(ranks)), np.zeros(len(ranks), np.int8), starts, nodes[:-1], depths,
+        np.zeros(n_nodes, np.int64), np.zeros((n_nodes, 6), np.int64),
+    )  # fmt: skip
+    kd_tree.build_kd_forest(forest)
+    for group, n in enumerate(sizes.tolist()):
+        for t in range(depths[group]):
+            for i in range(1 << t):
+                begin, middle, end = (starts[group] + (k * n >> t + 1) for k in (2 * i, 2 * i + 1, 2 * i + 2))
+                by = forest.ranks[:, t % 3]
+                assert by[begin:middle].max() < by[middle:end].min()
+
+
+def test_spans_are_those_of_valid_finite_floats() -> None:
+    values = np.array([1.5, -2.0, 1e300, -1e-300, np.inf, -np.inf, np.nan, 0.0, -0.0, 1e308, -1e308])
+    keys = np.empty(values.size, np.int64)
+    float_keys(values.view(np.int64), keys)
+    assert (np.argsort(keys[:6]) == np.argsort(values[:6])).all()
+    widest = np.iinfo(np.int64)
+    for valid in (np.zeros(0, np.bool_), np.arange(values.size) < 9, np.arange(values.size) % 2 == 0):
+        spans = np.array([widest.max, widest.min, widest.max, widest.min])
+        finite_spans(keys, valid, spans)
+        kept = keys[np.isfinite(values) & (valid if valid.size else True)]
+        low, high = kept[kept < 0], kept[kept > 0]
+        expected = [*((low.min(), low.max()) if low.size else spans[:2]), high.min(), high.max()]
+        assert spans.tolist() == [int(value) for value in expected]
+
+
+def test_whole_numbers_up_to_the_largest_exact_one() -> None:
+    exact = float(1 << 53)
+    out = np.empty(3, np.int64)
+    assert short_decimals(np.array([exact, -exact, 1.0]), np.zeros(0, np.bool_), 1.0, out) == 3
+    assert out.tolist() == [1 << 53, -(1 << 53), 1]
+    assert short_decimals(np.array([1.0, exact + 2, 1.0]), np.zeros(0, np.bool_), 1.0, out) == 1
+    assert short_decimals(np.array([0.1, 0.3, 0.25]), np.zeros(0, np.bool_), 10.0, out) == 2
+
+
+@pytest.mark.parametrize("n_bits", [1, 2, 5])
+def test_keys_are_parted_by_the_leading_bits_of_their_hash(n_bits: int) -> None:
+    keys = np.random.default_rng(n_bits).integers(0, 1 << 62, 400)
+    parted, starts = partition_keys(keys, n_bits)
+    part_of = [(int(key) * 11400714819323198485 % (1 << 64)) >> 64 - n_bits for key in keys]
+    for part in range(1 << n_bits):
+        expected = [int(key) for key, at in zip(keys, part_of, strict=True) if at == part]
+        assert parted[starts[part] : starts[part + 1]].tolist() == expected
+    assert starts[-1] == 400
+
+
+def test_the_least_rival_of_another_label_is_kept() -> None:
+    """One group of few rows with three labels: the row 0 is the least of its label often."""
+    rng = np.random.default_rng(9)
+    strict = np.zeros(4, np.int64)
+    for _ in range(1500):
+        n_rows = int(rng.integers(3, 6))
+        points = rng.integers(0, 3, (4, n_rows))
+        points[1:3] //= 2
+        # Those that come first have the greater z mostly: few of them can be the partner of a later row.
+        points[0] = np.arange(n_rows)
+        label = rng.integers(0, 3, n_rows)
+        holds = np.all(points[:, :, None] <= points[:, None, :], axis=0) & (label[:, None] != label[None, :])
+        found = find_four_orders(np.arange(n_rows), np.array([0, n_rows]), points, label, 3, 3, strict)
+        assert found == (-1, -1) if not holds.any() else holds[found]
+
+
+def test_a_rival_of_another_label_is_not_lost_to_a_greater_one() -> None:
+    """The row 3 has one partner, the row 0: once the least of all, then the least of another label than the row 1."""
+    points = np.array([[0, 1, 2, 3], [0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 2, 1]])
+    label = np.array([0, 1, 0, 1])
+    assert find_four_orders(np.arange(4), np.array([0, 4]), points, label, 2, 1, np.zeros(4, np.int64)) == (0, 3)
+
+
+def test_leaves_that_are_used_up_are_passed_by() -> None:
+    """A partner for each left row, the first one left: without passing by they would be looked for in all leaves."""
+    n_rows = 128
+    features = np.zeros((2, n_rows), np.int64)
+    features[1] = 1
+    rows = np.zeros((100, 2), np.int64)
+    given = rows, np.arange(1000, 1100), features, np.arange(n_rows), build_zones(features), 1
+    # Eight leaves of 16 rows: at most twice the four levels, and the rows of one leaf.
+    assert match_greedily(*given, 100 * (8 + 16)) == (100, True)
+
+
+def test_the_least_and_the_greatest_so_far() -> None:
+    rng = np.random.default_rng(11)
+    n_found = n_none = 0
+    for turn in range(600):
+        sides = []
+        for n_rows in rng.integers(0, 6, 2).tolist():
+            times = np.sort(rng.choice(12, n_rows, replace=False))
+            sides.append((rng.integers(0, 2, n_rows), rng.integers(0, 5, n_rows), times))
+        (group, left, time), (other_group, right, other_time) = sides
+        either_way = bool(turn % 2)
+        if not either_way:
+            left = left + 3
+        may = (group[:, None] == other_group[None, :]) & (time[:, None] != other_time[None, :])
+        holds = may & (left[:, None] < right[None, :])
+        if either_way:
+            holds |= may & (left[:, None] > right[None, :])
+        found = find_ordered_pair(group, left, time, other_group, right, other_time, 2, either_way)
+        assert found == (-1, -1) if not holds.any() else holds[found]
+        n_found += bool(holds.any())
+        n_none += not holds.any()
+    assert min(n_found, n_none) > 100
+
+
+@pytest.mark.parametrize("low", [0, 5, -7, -(1 << 62), 1 << 61])
+def test_places_by_two_columns_that_begin_anywhere(low: int) -> None:
+    rng = np.random.default_rng(13)
+    for n_values in (1, 3, 5, 5000, 1 << 40):
+        major, minor = low + rng.integers(0, n_values, 60), 3 * low // 4 + rng.integers(0, n_values, 60)
+        assert sorted_places(major, minor).tolist() == np.lexsort((minor, major)).tolist()
+    # As many bits as one digit of the sort has.
+    major, minor = low + 1500 + rng.permutation(2048), np.zeros(2048, np.int64)
+    assert sorted_places(major, minor).tolist() == np.argsort(major).tolist()
+
+
+def test_texts_that_differ_in_one_byte() -> None:
+    for length, at_end in itertools.product((16, 17, 24, 31), (False, True)):
+        text = bytes(range(1, length + 1))
+        for place in (None, *range(length)):
+            other = bytearray(text)
+            if place is not None:
+                other[place] ^= 1
+            data = text + bytes(other) + bytes(0 if at_end else 40)
+            whole = np.frombuffer(data + bytes(-len(data) % 8), np.uint8).copy()
+            same = _same_bytes(whole.view(np.uint64), whole[: len(data)], 0, length, length)
+            assert same == (place is None)
+
+
+def test_a_list_says_whether_it_is_whole() -> None:
+    features = np.array([np.zeros(40, np.int64), np.arange(40)])
+    rows = np.array([[0, 20]])
+    given = rows, np.array([100]), features, np.arange(40), build_zones(features), 1
+    for limit, complete in ((18, False), (19, True), (1000, True)):
+        lefts, rights, whole = list_partners(*given, limit)
+        assert (lefts.tolist(), rights.tolist()) == ([0] * min(limit, 19), list(range(21, 40))[:limit])
+        assert whole == complete
