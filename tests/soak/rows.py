@@ -67,10 +67,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "memory",
-        "naysay check --memory 512M on files of 0.1 to 20 times that, in four formats, with light and heavy rules; "
-        "most of the smaller files with 1G and 2G",
+        "naysay check --memory 512M on files of 0.5 to 20 times that, in four formats, with light and heavy rules; on "
+        "files of 0.1 to 0.5 times that with 1.05 times the memory that the refusal asked for",
         60,
-        "done or refused before the work with an estimate; the peak of the process at most 1.15 times what is allowed",
+        "done or refused before the work with an estimate, which is enough; the peak of the process at most 1.15 times "
+        "what is allowed",
         "soak.memory",
         alone=True,
     ),

@@ -77,6 +77,7 @@ def _write(request: Request, out: str, table: Table, report: Report) -> None:
         request.threads,
         api.memory_bytes(request.memory),
         request.max_seconds,
+        has_fitted=True,
     )
     wanted = Wanted(Path(out), request.out_format, request.limit, neutral=not request.raw_csv)
     cut = write_results(table, report, options, wanted)

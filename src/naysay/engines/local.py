@@ -54,7 +54,10 @@ _INTERRUPTIBLE_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to check: what a null means, what names a row, which strategy, and what may be used."""
+    """How to check: what a null means, what names a row, which strategy, and what may be used.
+
+    `has_fitted`: these rules were checked on this table before, within the memory allowed.
+    """
 
     nulls: Nulls = Nulls.SQL
     key: tuple[str, ...] = ()
@@ -62,6 +65,7 @@ class Options:
     n_threads: int = 0
     memory: int | None = None
     max_seconds: float | None = DEFAULT_SECONDS
+    has_fitted: bool = False
 
     @property
     def threads(self) -> int:
@@ -283,11 +287,14 @@ def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> N
 
 def _way(table: Table, joins: Sequence[Join], options: Options) -> Way:
     """How to work so that it fits into the memory allowed; refuses before the work what would not fit."""
+    if options.memory is None:
+        return Way(options.threads, shares=True)
+    if options.has_fitted:
+        return Way(1, shares=False)
     wanted = {encoding for join in joins for encoding in encodings(join)}
     to_encode = [(names, ordered) for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
     kinds = [table.kind(name) for names, _ in to_encode for name in names]
-    held = process_bytes() if options.memory is not None else 0
-    return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows, held)
+    return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows)
 
 
 def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:

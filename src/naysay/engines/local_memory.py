@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from naysay.errors import ResourceError
 from naysay.plan.join import Join, Match, Order
 from naysay.table.kind import Kind
@@ -50,17 +52,16 @@ def process_bytes() -> int:
 
 
 def fitting_way(
-    allowed: int | None, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int, held: int
+    allowed: int, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int
 ) -> Way:
-    """The fastest way that fits into the memory allowed, where the process holds so much already; or a refusal.
+    """The fastest way that fits into the memory allowed beside what the process holds already; or a refusal.
 
     `to_encode`: the kinds of the columns that still are to be encoded.
     """
-    fast = Way(n_threads, True)
-    if allowed is None:
-        return fast
-    needed = 0
-    for way in (fast, Way(1, True), Way(1, False)):
+    # What reading the table needed and gave back is not ours to count.
+    pa.default_memory_pool().release_unused()
+    held, needed = process_bytes(), 0
+    for way in (Way(n_threads, True), Way(1, True), Way(1, False)):
         needed = held + still_to_load() + n_rows * bytes_a_row(joins, to_encode, way)
         if needed <= allowed:
             return way
