@@ -74,9 +74,12 @@ def _install_chromium() -> None:
         subprocess.run(step, capture_output=True, timeout=600, check=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; tests that need it are skipped where there is none and none can be installed."""
+    """A headless Chromium; tests that need it are skipped where there is none and none can be installed.
+
+    Closed with the last test of a file: a process can have one alone, and the soak of reports has its own.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     if _find_chromium() is None:
         _install_chromium()
