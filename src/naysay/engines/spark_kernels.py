@@ -39,7 +39,6 @@ class Sizes:
     giant: int = 2_000_000
     rows_a_point: int = 8
     n_strips: int = 32
-    n_blocks: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +166,15 @@ def as_points(records: DataFrame) -> DataFrame:
     return records.groupBy(*records.columns).agg(F.count(F.lit(1)).alias(tasks.WEIGHT))
 
 
-def giant_keys(meaning: Meaning, keys: KeySet, n_giant: int) -> tuple[int, ...]:
-    """Hashes of the keys of groups too large for one task."""
+def giant_keys(meaning: Meaning, keys: KeySet, n_giant: int, n_records: int) -> dict[int, int]:
+    """Hashes of the keys of groups too large for one task, and how many records these have."""
     if not keys.key_names:
-        return (HASH_OF_NOTHING,)
+        return {HASH_OF_NOTHING: n_records}
     groups = keyed_records(meaning, keys).groupBy(*keys.key_names).agg(F.count(F.lit(1)).alias("n"))
-    giants = groups.filter(F.col("n") > n_giant).select(keys.key_hash().alias("hash"))
-    return tuple(sorted(set(giants.toArrow().column("hash").to_pylist())))
+    found: dict[int, int] = {}
+    for row in groups.filter(F.col("n") > n_giant).select(keys.key_hash().alias("hash"), "n").toArrow().to_pylist():
+        found[row["hash"]] = found.get(row["hash"], 0) + row["n"]
+    return dict(sorted(found.items()))
 
 
 def dealt(records: DataFrame, keys: KeySet, n_records: int, sizes: Sizes) -> DataFrame:

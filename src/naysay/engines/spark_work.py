@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column as Expression
@@ -28,7 +28,8 @@ from naysay.engines.spark_tasks import TaskRule
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A key set whose groups have been measured. `giants` are hashes of the keys that are not left to one task.
+    """A key set whose groups have been measured. `giants` are those not left to one task: the hashes of their keys, and
+    how many records they have.
 
     `repeats`: most records are like many others in all columns of the rules.
     """
@@ -36,7 +37,7 @@ class Measured:
     keys: KeySet
     n_records: int
     largest: int
-    giants: tuple[int, ...]
+    giants: Mapping[int, int]
     repeats: bool = False
 
 
@@ -50,7 +51,7 @@ def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes, n_points:
     """
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
-    giants = giant_keys(meaning, keys, n_giant) if sums.removed > n_giant else ()
+    giants = giant_keys(meaning, keys, n_giant, sums.rows) if sums.removed > n_giant else {}
     return Measured(keys, sums.rows, sums.removed, giants, repeats)
 
 
@@ -75,7 +76,7 @@ def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:
 def measure(meaning: Meaning, keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
     """Measure the groups of a key set: a job, unless all rows fit one task."""
     if n_rows <= sizes.rows_a_task:
-        return Measured(keys, n_rows, n_rows, ())
+        return Measured(keys, n_rows, n_rows, {})
     return measured(meaning, keys, collect_sums([measure_branch(meaning, keys, 0)])[0], sizes)
 
 
@@ -111,5 +112,5 @@ def over_giant_groups(
     if not found.giants:
         return []
     giant = blocks.of_giants(keyed_records(meaning, found.keys, extra, met=True), found.keys, found.giants)
-    cut = blocks.blocked(giant, found.keys, len(found.giants), found.largest, sizes)
+    cut = blocks.blocked(giant, found.keys, found.giants, sizes)
     return [work(cut, task_rules(found.keys, meaning.nulls, sided=True))]
