@@ -29,7 +29,8 @@ RULES = [
     "not(t.a == s.a and t.b < s.b and t.c != s.c)",
     "not(t.a == 1 and s.b == 2 and t.c < s.c)",
 ]
-SIZES = (Sizes(), Sizes(rows_a_task=6), Sizes(rows_a_task=6, giant=4, n_strips=3))
+# In the last, groups of more than seven rows are giant: those of eight with the same a, and that of all rows.
+SIZES = (Sizes(), Sizes(rows_a_task=6), Sizes(rows_a_task=6, giant=7, n_strips=3))
 
 
 @pytest.fixture
