@@ -105,6 +105,9 @@ def test_whole_numbers_up_to_the_largest_exact_one() -> None:
     assert short_decimals(np.array([exact, -exact, 1.0]), np.zeros(0, np.bool_), 1.0, out) == 3
     assert out.tolist() == [1 << 53, -(1 << 53), 1]
     assert short_decimals(np.array([1.0, exact + 2, 1.0]), np.zeros(0, np.bool_), 1.0, out) == 1
+    out[:] = 7
+    assert short_decimals(np.array([5.0, 0.5, 6.0]), np.array([True, False, True]), 1.0, out) == 3
+    assert out.tolist() == [5, 0, 6]
     assert short_decimals(np.array([0.1, 0.3, 0.25]), np.zeros(0, np.bool_), 10.0, out) == 2
 
 

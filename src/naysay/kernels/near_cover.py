@@ -205,13 +205,9 @@ def search_near_covers(
         vertex = _next_vertex(branch[depth])
         size = n_cover[depth]
         if vertex < 0:
-            edge = chosen[depth]
-            if edge < 0:
-                depth -= 1
-                continue
             # The last branch: none of the chosen edge's vertices. It takes this depth's place.
             for word in range(n_words):
-                allowed[depth, word] &= ~edges[edge, word]
+                allowed[depth, word] &= ~edges[chosen[depth], word]
             if not _open(edges, alive[depth], counts, allowed[depth], branch[depth], chosen, depth, limits):
                 depth -= 1
             continue
