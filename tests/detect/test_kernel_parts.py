@@ -16,6 +16,7 @@ from naysay.kernels.pair_search import find_four_orders
 from naysay.kernels.removal import match_greedily
 from naysay.kernels.running_extremes import find_ordered_pair
 from naysay.kernels.sort import sorted_places
+from naysay.kernels.staircase import _lower
 from naysay.kernels.text import _same_bytes
 from naysay.kernels.zones import build_zones, list_partners
 
@@ -143,6 +144,25 @@ def test_a_rival_of_another_label_is_not_lost_to_a_greater_one() -> None:
     points = np.array([[0, 1, 2, 3], [0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 2, 1]])
     label = np.array([0, 1, 0, 1])
     assert find_four_orders(np.arange(4), np.array([0, 4]), points, label, 2, 1, np.zeros(4, np.int64)) == (0, 3)
+
+
+def test_steps_of_a_staircase_are_told() -> None:
+    """Each place that a row changes is a step, up to the first that it does not."""
+    best, other = np.full(10, -1), np.full(10, -1)
+    y, z, label = np.array([4, 2, 5, 2]), np.array([5, 7, 6, 8]), np.array([0, 0, 1, 0])
+    # From 4 on; from 2 to 3; from 5 on, as the least of another label; nowhere.
+    for row, n_steps in enumerate((6, 2, 5, 0)):
+        assert _lower(row, row + 1, y, z, label, best, other) == n_steps
+
+
+def test_a_leaf_is_paid_for() -> None:
+    """Two groups, each a leaf a side where boxes overlap and no pair holds: one step, and the rows of a leaf."""
+    left, right = np.array([[0, 2, 0, 2], [2, 0, 2, 0]]), np.array([[0, 2, 0, 2], [2, 0, 2, 0]])
+    order, starts = np.arange(4), np.array([0, 2, 4])
+    trees = (dual_tree.build_tree(side, order.copy(), starts) for side in (left, right))
+    given = (left, right), (order, order), (np.arange(4), np.arange(4) + 9), *trees, np.full(2, dual_tree.LESS)
+    assert dual_tree.find_pair(*given, 2 * (1 + 16)) == (-1, -1)
+    assert dual_tree.find_pair(*given, 16) == (-2, -2)
 
 
 def test_leaves_that_are_used_up_are_passed_by() -> None:

@@ -95,6 +95,9 @@ def test_the_first_pair_of_each_outcome_is_kept(shape: list[tuple[int, int]]) ->
         assert counts[-1] == len(expected)
         assert {tuple(keys[slot].tolist()): int(counts[slot]) for slot in used} == expected
         assert {tuple(keys[slot].tolist()): int(pairs[slot]) for slot in used} == places
+        # Where half would be used after a further 1,024 codes, the table grows.
+        room = np.zeros((2048, len(shape)), np.int32), np.zeros(2049, np.int64), np.zeros(2048, np.int64)
+        assert see_hashed(*given, *room)[0].shape[0] > 2048
         if len(shape) > 1:
             continue
         width = 1 << fields.bits[0]

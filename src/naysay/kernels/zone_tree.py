@@ -1,10 +1,10 @@
 """A tree of zones that grows and shrinks row by row: a B+ tree whose nodes know the range of every feature below.
 
 A row is [key, features ..., owner]; rows ascend by (key, first feature, owner), which is different for every row.
-Inner nodes keep for each child the row key that it begins with, its number of rows, and the least and the greatest
-value of the key and of each feature. A search for a box leaves out every child that cannot hold a partner: with one
-key and two features each visited child holds a partner or lies on the border of the key or of the first feature, so
-that listing costs O(log n) a pair and O(log n) where there is none.
+Inner nodes keep for each child the row key that it begins with (of the first one nobody asks), its number of rows, and
+the least and the greatest value of the key and of each feature. A search for a box leaves out every child that cannot
+hold a partner: with one key and two features each visited child holds a partner or lies on the border of the key or of
+the first feature, so that listing costs O(log n) a pair and O(log n) where there is none.
 
 A tree is a tuple of arrays, made with room to spare by the caller: rows [leaves, LEAF_ROWS, width], sizes of leaves,
 children [nodes, FAN_OUT], fan_outs of nodes, begins [nodes, FAN_OUT, 3], zones [nodes, FAN_OUT, 2 * width - 1]
@@ -47,15 +47,15 @@ def _comes_before(row: Int64Array, begins: Int64Array, node: int, place: int) ->
 
 @kernel
 def _child_of(row: Int64Array, begins: Int64Array, node: int, n_children: int) -> int:
-    """The last child that begins at or before the row; the first one where none does."""
-    low, high = 0, n_children
+    """The last child that begins at or before the row; the first one where none does, whatever it begins with."""
+    low, high = 1, n_children
     while low < high:
         middle = (low + high) // 2
         if _comes_before(row, begins, node, middle):
             high = middle
         else:
             low = middle + 1
-    return max(low - 1, 0)
+    return low - 1
 
 
 @kernel
@@ -198,13 +198,11 @@ def insert_rows(tree: Tree, new: Int64Array) -> None:
         node = state[ROOT]
         if fan_outs[node] == 0:
             children[node, 0] = _new_leaf(sizes, state)
-            _set_begin(begins, node, 0, row)
             _empty_zone(zones[node, 0])
             fan_outs[node] = 1
         elif fan_outs[node] == FAN_OUT:
             root = _new_node(fan_outs, state)
             children[root, 0] = node
-            _copy(begins, node, 0, root, 0)
             fan_outs[root] = 1
             state[ROOT] = root
             state[HEIGHT] += 1
@@ -217,8 +215,6 @@ def insert_rows(tree: Tree, new: Int64Array) -> None:
                 _split(tree, node, place, level)
                 place = _child_of(row, begins, node, fan_outs[node])
                 child = children[node, place]
-            if place == 0 and _comes_before(row, begins, node, 0):
-                _set_begin(begins, node, 0, row)
             _widen(zones[node, place], row)
             node = child
         place = _place_in(row, rows, node, sizes[node])
