@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import polars as pl
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
@@ -120,6 +121,17 @@ def test_results_in_a_folder(work: Path, naysay: Run, format: str) -> None:
         (1, "rate"),
     }
     assert json.loads((work / "results" / "report.json").read_text(encoding="utf-8"))["rows_in_conflict"] == 5
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "json"])
+def test_results_of_a_table_with_columns_of_that_name(work: Path, naysay: Run, format: str) -> None:
+    """As the rows in conflict of an earlier run have; and with text as Polars writes it, in views and categories."""
+    zips = pl.Series(["1", "1", None], dtype=pl.Categorical)
+    pl.DataFrame({"naysay_row": [5, 6, 7], "zip": zips, "city": ["U", "V", "W"]}).write_ipc(work / "odd.arrow")
+    given = ("check", "odd.arrow", "--engine", "local", "--rule", "zip -> city")
+    assert naysay(*given, "--out", "results", "--out-format", format).exit_code == 1
+    rows = _read(work / "results" / f"conflict_rows.{format}")
+    assert [(row["naysay_row_2"], row["naysay_row"], row["city"]) for row in rows] == [(0, 5, "U"), (1, 6, "V")]
 
 
 def _read(path: Path) -> list[dict[str, object]]:

@@ -155,6 +155,11 @@ def test_a_name_cannot_leave_its_comment() -> None:
     assert rest[0] == "-- not(t.a == s.a)"
 
 
+def test_a_nul_before_digits_stays_one() -> None:
+    # A backslash, a nought and digits would be another character to Spark.
+    assert "'a\\u000012'" in to_sql(parse("not(t.a == 'a\\u000012')"), Dialect.SPARK, Query())
+
+
 def test_what_sql_cannot_say_is_refused() -> None:
     for key in ((), ("a",), ("id",)):
         with pytest.raises(UsageError, match="tell a row from itself"):

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import naysay
 from naysay.errors import RuleError, TableError
 from naysay.table import Kind, Table, from_frame
 
@@ -154,3 +155,31 @@ def test_rows_of_every_text_layout_can_be_taken() -> None:
     assert Table(views).take(np.array([1, 0])).to_pylist() == [{"a": "x", "b": b"2"}, {"a": "x", "b": b"1"}]
     lists = pa.table({"a": pa.array([[1], [2, 3]], pa.list_view(pa.int64()))})
     assert Table(lists).take(np.array([1, 0])).to_pylist() == [{"a": [2, 3]}, {"a": [1]}]
+
+
+def test_polars_text_of_every_kind_in_every_verb() -> None:
+    """Polars gives text as views, and its categories as dictionaries of views."""
+    zips, cities = ["1", "1", "2", None], ["U", "V", "B", "B"]
+    plain = pa.table({"id": range(4), "zip": zips, "city": cities})
+    expected = naysay.discover(plain)
+    for kind in (pl.String, pl.Categorical, pl.Enum(["1", "2"])):
+        frame = pl.DataFrame({"id": range(4), "zip": pl.Series(zips, dtype=kind), "city": cities})
+        assert set(naysay.discover(frame).all) == set(expected.all)
+        watch = naysay.Watch("zip -> city", key="id")
+        assert watch.apply(inserts=frame).n_added == 2
+        _, bad = naysay.split(frame, "zip -> city")
+        assert pa.table(bad).column("city").to_pylist() == ["U", "V"]
+
+
+def test_narrow_numbers_are_counted_in_every_space() -> None:
+    columns = {
+        "a": pa.array([1, 1, 2, None]).dictionary_encode(),
+        "b": pa.array([1.5, 1.5, 2.0, None], pa.float16()),
+        "c": pa.array([Decimal("1.5"), Decimal("2"), None, None]).cast(pa.decimal128(9, 2)).cast(pa.decimal64(9, 2)),
+    }
+    wide = {"a": columns["a"].dictionary_decode(), "b": columns["b"].cast(pa.float32())}
+    for space in ("naysay", "hydra"):
+        found = naysay.discover(pa.table(columns), space=space)
+        assert found.n_rows == 4
+        both = naysay.discover(pa.table({"a": columns["a"], "b": columns["b"]}), space=space)
+        assert set(both.all) == set(naysay.discover(pa.table(wide), space=space).all)

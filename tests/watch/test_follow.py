@@ -16,7 +16,7 @@ from outputs import asides, events
 
 from naysay.engines.local_changes import read_changes
 from naysay.engines.local_follow import Follower
-from naysay.errors import StateError, UsageError
+from naysay.errors import RuleError, StateError, UsageError
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
 from naysay.watch.naming import named
@@ -117,7 +117,8 @@ def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
     (source / "1.jsonl").write_text(
         'nothing\n{"op": "i", "id": 1, "zip": "02139", "city": "2024-01-31", "ok": true}\n'
     )
-    lines = ['"id": 2, "zip": 2139', '"id": "3", "zip": "a"', '"id": true', '"id": 4, "ok": 1', '"id": 5.5', '"id": 6']
+    lines = ['"id": 2, "zip": 2139', '"id": "3", "zip": "a"', '"id": true', '"id": 4, "ok": 1', '"id": 5.5']
+    lines += ['"id": 6, "city": null']
     (source / "2.jsonl").write_text("".join(f'{{"op": "i", {line}}}\n' for line in lines))
     _, aside = follow(source, tmp_path / "state")
     assert [(bad["row"], bad["reason"]) for bad in aside] == [
@@ -186,6 +187,56 @@ def test_rules_may_change_between_two_starts(source: Path, tmp_path: Path) -> No
         assert said == ["no longer watched: zip", "watched from now on: ones"]
         assert feed.counts == {"ones": 2}
     assert events(state) == {("ones", 1, None), ("ones", 2, None)}
+
+
+def test_a_rule_that_does_not_fit_leaves_the_others(source: Path, tmp_path: Path) -> None:
+    pa.parquet.write_table(ROWS, source / "1.parquet")
+    state = tmp_path / "state"
+    counts, _ = follow(source, state)
+    with pytest.raises(RuleError, match="no column 'zit'"):
+        open_feed(state, named("zip: zit -> city"), (), FeedOptions())
+    feed, _ = open_feed(state, None, (), FeedOptions())
+    with feed:
+        assert feed.counts == counts == {"zip": 2}
+
+
+def test_times_in_json_keep_to_their_zone() -> None:
+    zoned, bare = pa.timestamp("us", "UTC"), pa.timestamp("us")
+    for good, bad, type_ in (
+        ("2024-01-01T12:00:00", "2024-01-01T12:00:00Z", bare),
+        ("2024-01-01T14:00:00+02:00", "2024-01-01T12:00:00", zoned),
+    ):
+        known = pa.schema([("id", pa.int64()), ("at", type_)])
+        lines = [f'{{"op": "insert", "id": {number}, "at": "{at}"}}' for number, at in enumerate((good, bad))]
+        expected = pa.scalar("2024-01-01T12:00:00" + ("Z" if type_ is zoned else "")).cast(type_).as_py()
+        for text in (lines[0], "\n".join(lines)):
+            changes = read_changes("1.jsonl", text.encode(), known)
+            assert changes.table.to_pylist() == [{"id": 0, "at": expected}]
+        changes = read_changes("1.jsonl", lines[1].encode(), known)
+        assert changes.table.num_rows == 0
+        assert [bad.reason for bad in changes.aside] == [f"'{bad}' in column 'at' is no {type_}"]
+
+
+def test_one_bad_row_spoils_no_other() -> None:
+    """Times of day, and blanks around values: as they are read where no row is bad."""
+    known = pa.schema([("id", pa.int64()), ("open", pa.time64("us")), ("day", pa.date32())])
+    good = "op,id,open,day\ninsert,1,09:00:00, 2024-01-01\ninsert, 2 ,09:30:00.5,2024-01-02\n"
+    sound, spoilt = (read_changes("1.csv", text.encode(), known) for text in (good, good + "insert,x,09:00:00,\n"))
+    assert sound.aside == []
+    assert spoilt.table.to_pylist() == sound.table.to_pylist()
+    assert [bad.row for bad in spoilt.aside] == [3]
+    line = '{"op": "insert", "id": 1, "open": "09:00:00", "day": "2024-01-01"}'
+    assert read_changes("1.jsonl", line.encode(), known).table.to_pylist() == sound.table.to_pylist()[:1]
+
+
+def test_a_column_that_no_line_speaks_of_is_missing() -> None:
+    known = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.string())])
+    for more in ("", "\nno JSON"):
+        changes = read_changes("1.jsonl", ('{"op": "update", "id": 1, "b": "z"}' + more).encode(), known)
+        assert set(changes.table.column_names) == {"id", "b"}
+        lines = '{"op": "update", "id": 1, "b": "z"}\n{"op": "insert", "id": 2, "a": null, "b": "z"}'
+        changes = read_changes("1.jsonl", (lines + more).encode(), known)
+        assert changes.table.column("a").to_pylist() == [None, None]
 
 
 def test_a_damaged_output_is_named(source: Path, tmp_path: Path) -> None:

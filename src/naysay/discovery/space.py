@@ -22,6 +22,7 @@ from naysay.table import Kind, Table
 from naysay.table.codes import Int64Array
 from naysay.table.column import read_column
 from naysay.table.encode import densify, encode
+from naysay.table.frame import without_views
 
 EQUALITY = (Op.EQ, Op.NE)
 ALL = tuple(Op)
@@ -199,11 +200,21 @@ _Counts = tuple[pa.ChunkedArray, Int64Array]
 
 def _value_counts(table: Table, name: str) -> _Counts:
     """The distinct values of a column that are not null, and how often each occurs."""
-    column = table.arrow.column(table.names.index(name))
+    counts = pc.value_counts(_plain(table, name).drop_null())
+    return pa.chunked_array([counts.field("values")]), counts.field("counts").to_numpy(zero_copy_only=False)
+
+
+def _plain(table: Table, name: str) -> pa.ChunkedArray:
+    """A column as types that Arrow can count and add up."""
+    column = without_views(table.arrow.column(table.names.index(name)))
     if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], column.type.value_type)
-    counts = pc.value_counts(column.drop_null())
-    return pa.chunked_array([counts.field("values")]), counts.field("counts").to_numpy(zero_copy_only=False)
+    column = without_views(column)
+    if pa.types.is_float16(column.type):
+        return column.cast(pa.float32())
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
+        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    return column
 
 
 def _decoded(chunk: pa.Array) -> pa.Array:
@@ -236,6 +247,6 @@ def _averages_allow(table: Table, first: str, second: str, scope: Scope) -> bool
         return True
     if not (table.kind(first).is_number and table.kind(second).is_number):
         return False
-    means = [float(pc.mean(table.arrow.column(table.names.index(name))).as_py() or 0.0) for name in (first, second)]
+    means = [float(pc.mean(_plain(table, name)).as_py() or 0.0) for name in (first, second)]
     low, high = sorted(abs(mean) for mean in means)
     return means[0] * means[1] > 0 and low * scope.average_factor > high

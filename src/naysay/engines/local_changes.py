@@ -6,6 +6,7 @@ from then on the table's types are known, and a value that is none of its column
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -109,16 +110,29 @@ def _read_json(name: str, data: bytes, known: pa.Schema | None) -> _Read:
     given = _given(known)
     if not data.strip():
         raise TableError(f"{name}: the file is empty")
-    schema = pa.schema([*given.items(), (OP_COLUMN, pa.string())])
     try:
-        if not given:
-            return _numbered(read_json_lines(name, data))
-        options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-        table = pa.json.read_json(io.BytesIO(data), parse_options=options)
-        table.validate(full=True)
-        return _numbered(table)
+        return _numbered(_typed_json(data, given) if given else read_json_lines(name, data))
     except (pa.ArrowException, UnicodeError, TableError):
         return _read_lines(name, data, given)
+
+
+def _typed_json(data: bytes, given: dict[str, pa.DataType]) -> pa.Table:
+    """The rows with the given types; an error where some value does not fit."""
+    # Arrow would take a time without zone for one in UTC, and the other way round; a cast from text does not.
+    read_as = {name: pa.string() if types.is_timestamp(type_) else type_ for name, type_ in given.items()}
+    schema = pa.schema([*read_as.items(), (OP_COLUMN, pa.string())])
+    options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
+    table = pa.json.read_json(io.BytesIO(data), parse_options=options)
+    table.validate(full=True)
+    for place, name in enumerate(table.column_names):
+        if read_as.get(name) != given.get(name):
+            table = table.set_column(place, name, table.column(place).cast(given[name]))
+    empty = {name for name in given if table.column(name).null_count == table.num_rows}
+    if empty and table.num_rows:
+        # A column that no line speaks of is missing, not null.
+        spoken = {name for line in data.splitlines() if line.strip() for name in json.loads(line)}
+        table = table.drop_columns(sorted(empty - spoken))
+    return table
 
 
 def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
@@ -143,7 +157,7 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
     numbers = np.array(rows, np.int64)
     if not given:
         return _first_objects(name, objects), numbers, aside
-    names = list(dict.fromkeys([*given, OP_COLUMN, *(column for item in objects for column in item)]))
+    names = list(dict.fromkeys([OP_COLUMN, *(column for item in objects for column in item)]))
     columns = {}
     strange: dict[int, str] = {}
     for column in names:
@@ -225,7 +239,9 @@ def _converted(text: str, value: pa.Scalar, wanted: pa.DataType) -> Any:
     digits = text.strip().lstrip("+-")
     if _is_number(wanted) and len(digits) > 1 and digits[0] == "0" and digits[1] in "0123456789xX":
         raise ValueError("a leading zero")
-    return value.cast(wanted).as_py()
+    if types.is_time(wanted):
+        return datetime.time.fromisoformat(text.strip())
+    return pa.scalar(text.strip(), value.type).cast(wanted).as_py()
 
 
 def _first_line(error: object) -> str:

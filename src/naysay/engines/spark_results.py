@@ -14,6 +14,7 @@ from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_kernels import Sizes
 from naysay.engines.spark_plan import plan
 from naysay.rule.model import Nulls, Rule
+from naysay.table.fit import free_name
 
 # A cell that begins so is a formula to a spreadsheet.
 _FORMULA = r"^[=+\-@\t\r]"
@@ -32,7 +33,7 @@ def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str]
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())
     tagged = rows.select(found.alias("naysay_rules"), *columns).filter(F.size("naysay_rules") > 0)
-    return tagged.toDF("naysay_rules", *frame.names)
+    return tagged.toDF(free_name("naysay_rules", frame.names), *frame.names)
 
 
 def write(data: DataFrame, path: str, format: str, *, neutral: bool = True) -> None:

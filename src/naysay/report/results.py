@@ -20,6 +20,7 @@ from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.codes import Int64Array
+from naysay.table.fit import free_name
 from naysay.table.plain import plain_records, plain_values
 from naysay.verbs.result import Report, RuleResult
 
@@ -62,6 +63,7 @@ def conflict_tables(
 ) -> Iterator[pa.Table]:
     """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns; at least one part."""
     titles = pa.array([title(rule) for rule in rules], pa.string())
+    ours = [free_name(name, table.names) for name in ("naysay_row", "naysay_rules")]
     for rows, taken in table.take_parts(_rows_of(table, conflicts), _PART_ROWS):
         within = [_within(found, rows) for found in conflicts]
         # For each row the rules that it breaks, in their order: a stable sort of all (rule, row) by row.
@@ -71,7 +73,7 @@ def conflict_tables(
         broken = titles.take(pa.array(numbers[np.argsort(places, kind="stable")]))
         lists = pa.LargeListArray.from_arrays(starts, broken).cast(pa.list_(pa.string()))
         columns = [pa.array(rows, pa.int64()), lists, *taken.columns]
-        yield pa.table(columns, names=["naysay_row", "naysay_rules", *taken.column_names])
+        yield pa.table(columns, names=[*ours, *taken.column_names])
 
 
 def write_cells(

@@ -72,7 +72,7 @@ def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
         yield 'text is ordered by its collation; naysay orders it by bytes: give such columns the collation "C"'
     if any(isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
            for predicate in rule.predicates):  # fmt: skip
-        yield "an integer beside a double is rounded beyond 2^53; naysay compares them exactly"
+        yield "a decimal beside a double is rounded, and so is an integer beyond 2^53; naysay compares them exactly"
 
 
 def _comment(rule: Rule) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _text(value: str, dialect: Dialect) -> str:
     if "\0" in value and dialect is not Dialect.SPARK:
         raise UsageError(f"{dialect.value} has no text with a NUL character")
     if dialect is Dialect.SPARK:
-        value = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0")
+        value = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000")
         return f"'{value}'"
     return "'" + value.replace("'", "''") + "'"
 

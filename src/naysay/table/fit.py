@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -17,6 +17,18 @@ from naysay.rule.nearest import nearest_name
 from naysay.rule.render import render, render_operand, render_predicate
 from naysay.rule.scan import shortened
 from naysay.table.kind import Kind, kind_of
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A name for a column of ours beside those of a table.
+
+    >>> free_name("naysay_row", ["a"]), free_name("naysay_row", ["a", "naysay_row"])
+    ('naysay_row', 'naysay_row_2')
+    """
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found
 
 
 def check_rule(schema: pa.Schema, rule: Rule) -> None:

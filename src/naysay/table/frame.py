@@ -24,6 +24,29 @@ def to_arrow(frame: Any) -> pa.Table:
     return table
 
 
+def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose text lies in one buffer: most of Arrow's functions take no views, nor dictionaries of views.
+
+    >>> without_views(pa.chunked_array([["a"]], pa.string_view())).type
+    DataType(large_string)
+    """
+    if pa.types.is_dictionary(column.type):
+        plain = _of_view(column.type.value_type)
+        if plain is None:
+            return column
+        parts = ((chunk.indices, chunk.dictionary.cast(plain)) for chunk in column.chunks)
+        chunks = [pa.DictionaryArray.from_arrays(*part) for part in parts]
+        return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, plain))
+    plain = _of_view(column.type)
+    return column if plain is None else column.cast(plain)
+
+
+def _of_view(type_: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(type_) else None
+
+
 def _read(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame

@@ -18,7 +18,7 @@ from naysay.table.codes import BoolArray, Codes
 from naysay.table.column import Indexed, read_column
 from naysay.table.encode import densify, encode
 from naysay.table.filter import compare_codes, compare_constant
-from naysay.table.frame import to_arrow
+from naysay.table.frame import to_arrow, without_views
 from naysay.table.kind import Kind, kind_of
 from naysay.table.text import Spread
 
@@ -161,14 +161,11 @@ def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     Such a column goes without its dictionary, or as plain text; runs, which no file can hold, value by value.
     """
+    column = without_views(column)
     if pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type)
     if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
         column = column.cast(column.type.value_type)
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary_view(column.type):
-        return column.cast(pa.large_binary())
     return column
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
 from naysay.rule.model import Rule
+from naysay.table.fit import check_rule
 from naysay.watch.change import Change
 from naysay.watch.changes import Aside, ChangeRows, no_changes
 from naysay.watch.fold import fold
@@ -134,7 +135,10 @@ class Feed:
         )  # fmt: skip
 
     def use_rules(self, rules: Mapping[str, Rule]) -> list[str]:
-        """Watch exactly these rules from now on; says what changed."""
+        """Watch exactly these rules from now on; says what changed. Where one does not fit the table, nothing does."""
+        if self.schema is not None:
+            for rule in rules.values():
+                check_rule(self.schema, rule)
         said = []
         for name, rule in list(self.watch.rules.items()):
             if rules.get(name) != rule:

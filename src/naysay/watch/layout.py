@@ -13,7 +13,7 @@ from pyarrow import types
 
 from naysay.errors import TableError, UsageError
 from naysay.rule.nearest import nearest_name
-from naysay.table.frame import to_arrow
+from naysay.table.frame import to_arrow, without_views
 from naysay.table.kind import Kind, kind_of
 
 
@@ -131,6 +131,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Without dictionaries and run ends, chunk by chunk: dictionaries may differ and hold nulls."""
+    column = without_views(column)
     if types.is_dictionary(column.type):
         value_type = column.type.value_type
         chunks = [_undo_dictionary(chunk) for chunk in column.chunks]
