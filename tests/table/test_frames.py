@@ -183,3 +183,18 @@ def test_narrow_numbers_are_counted_in_every_space() -> None:
         assert found.n_rows == 4
         both = naysay.discover(pa.table({"a": columns["a"], "b": columns["b"]}), space=space)
         assert set(both.all) == set(naysay.discover(pa.table(wide), space=space).all)
+
+
+def test_a_reader_is_read_once() -> None:
+    reader = _batches()
+    assert from_frame(reader).n_rows == 4
+    with pytest.raises(TableError, match="this reader has been read already"):
+        from_frame(reader)
+
+
+def test_a_column_that_arrow_cannot_have_is_named() -> None:
+    frame = pl.DataFrame({"a": pl.Series([1, 2], dtype=pl.Int128), "b": [1, 1]})
+    with pytest.raises(TableError, match=r"cast or leave out 'a'$"):
+        from_frame(frame)
+    with pytest.raises(TableError, match=r"cast or leave out 'mixed'$"):
+        from_frame(pd.DataFrame({"mixed": [1, "x"], "b": [1, 1]}))

@@ -200,6 +200,17 @@ def test_a_rule_that_does_not_fit_leaves_the_others(source: Path, tmp_path: Path
         assert feed.counts == counts == {"zip": 2}
 
 
+def test_a_state_without_rules_is_not_followed(source: Path, tmp_path: Path) -> None:
+    pa.parquet.write_table(ROWS, source / "1.parquet")
+    state = tmp_path / "state"
+    follow(source, state)
+    feed, _ = open_feed(state, None, (), FeedOptions())
+    with feed:
+        feed.use_rules({})
+    with pytest.raises(UsageError, match="no rule is watched here"):
+        open_feed(state, None, (), FeedOptions())
+
+
 def test_times_in_json_keep_to_their_zone() -> None:
     zoned, bare = pa.timestamp("us", "UTC"), pa.timestamp("us")
     for good, bad, type_ in (

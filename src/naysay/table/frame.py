@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import weakref
 from typing import Any
 
 import pyarrow as pa
 
 from naysay.errors import TableError
 
+# Readers can be read once.
+_SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -53,6 +56,10 @@ def _read(frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, pa.RecordBatchReader):
+        # Read a second time it would be empty, and every rule would hold.
+        if frame in _SPENT:
+            raise TableError("this reader has been read already; keep what it gives: reader.read_all()")
+        _SPENT.add(frame)
         return frame.read_all()
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
         raise TableError(
@@ -62,7 +69,24 @@ def _read(frame: Any) -> pa.Table:
     try:
         return pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise TableError(f"this {type(frame).__name__} cannot be read as a table: {_first_line(error)}") from error
+        columns = ", ".join(map(repr, _unreadable(frame)))
+        remedy = f"; cast or leave out {columns}" if columns else ""
+        raise TableError(
+            f"this {type(frame).__name__} cannot be read as a table: {_first_line(error)}{remedy}"
+        ) from error
+
+
+def _unreadable(frame: Any) -> list[str]:
+    """The columns of a frame that Arrow cannot have, as far as each can be tried alone."""
+    found = []
+    for name in getattr(frame, "columns", ()):
+        try:
+            pa.table(frame[[name]])
+        except (pa.ArrowException, TypeError, ValueError):
+            found.append(str(name))
+        except LookupError:
+            return []
+    return found
 
 
 def _first_line(error: Exception) -> str:

@@ -207,7 +207,10 @@ def open_feed(
     )  # fmt: skip
     try:
         feed = Feed(watch, folder, n_sentences=options.n_sentences)
-        return feed, [] if rules is None else feed.use_rules(rules)
+        said = [] if rules is None else feed.use_rules(rules)
+        if not feed.rules:
+            raise UsageError(f"{folder}: no rule is watched here; give the rules to watch")
+        return feed, said
     except BaseException:
         watch.close()
         raise
