@@ -117,9 +117,25 @@ def test_limits_make_a_partial_answer_of_rules_that_hold() -> None:
     assert {canonical(rule) for rule in short.all} == {
         canonical(rule) for rule in naysay.discover(table).all if len(rule.predicates) <= 2
     }
+    assert (short.partial, short.reason) == (True, "limit on predicates")
     late = naysay.discover(table, timeout=1e-9)
     assert late.partial
     assert late.reason == "time limit"
+
+
+def test_what_was_not_looked_for_is_not_denied() -> None:
+    table = pa.table({"a": [1, 1, 2, 2, 3], "b": ["x", "x", "y", "y", "x"]})
+    assert naysay.discover(table, max_predicates=1).notes[-1].startswith("no rule of up to 1 predicate holds")
+    assert "less than one pair" in naysay.discover(table, max_predicates=1, error=0.01).notes[-1]
+
+
+def test_one_zero() -> None:
+    """Whether columns share values does not depend on the sign of a zero."""
+    spaces = {
+        tuple(naysay.discover(pa.table({"f": [1.0] * 4, "g": [1.0, 0.0, zero, 2.0]})).space.comparisons)
+        for zero in (0.0, -0.0)
+    }
+    assert len(spaces) == 1
 
 
 def test_progress_names_phases() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,15 @@ def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Pat
     assert answer(state, "--insert", str(tmp_path / "new"))["rows"] == 5
     with Evolver.open(state) as evolver:
         assert sorted(evolver.rows()["zip"].to_pylist()) == ["1.1", "1.10", "8", "8", "9"]
+
+
+def test_a_number_that_a_column_cannot_hold_is_not_rounded(tmp_path: Path) -> None:
+    types = [("id", pa.int64()), ("p", pa.decimal128(10, 2)), ("x", pa.float32())]
+    rows = pa.Table.from_pylist([{"id": 1, "p": Decimal("1.23"), "x": 2.0}], pa.schema(types))
+    with Evolver(rows, "id", state=tmp_path / "numbers"):
+        pass
+    for bad in ('"p": 1.234, "x": 1', '"p": 1.5, "x": 2.00000000001'):
+        done = run(tmp_path / "numbers", "--insert", written(tmp_path, "bad.jsonl", f'{{"id": 2, {bad}}}\n'))
+        assert (done.exit_code, "has type double" in done.output) == (2, True), done.output
+    good = written(tmp_path, "good.jsonl", '{"id": 2, "p": 1.5, "x": 0.1}\n')
+    assert answer(tmp_path / "numbers", "--insert", good)["rows"] == 2

@@ -115,10 +115,30 @@ def read_like(path: str, schema: pa.Schema, request: Request) -> pa.Table:
         wanted = types.get(field.name)
         if wanted is not None and not field.type.equals(wanted) and _may_become(field.type, wanted):
             try:
-                table = table.set_column(place, field.name, table.column(place).cast(wanted))
+                cast = table.column(place).cast(wanted)
             except pa.ArrowException:
                 continue
+            if _is_kept(table.column(place), cast):
+                table = table.set_column(place, field.name, cast)
     return table
+
+
+def _is_kept(given: pa.ChunkedArray, cast: pa.ChunkedArray) -> bool:
+    """Whether floats are the same in another type: Arrow rounds them to decimals and to narrower floats.
+
+    0.1 is the same in 32 bits as far as anybody writes it.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_floating(given.type):
+        return True
+    narrow = cast.type.to_pandas_dtype() if pa.types.is_floating(cast.type) else None
+    for before, after in zip(given.to_pylist(), cast.cast(given.type).to_pylist(), strict=True):
+        if before == after or before is None or before != before:
+            continue
+        if narrow is None or str(narrow(before)) != repr(before):
+            return False
+    return True
 
 
 def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -38,9 +38,15 @@ class Limits:
         if not 0.0 <= self.error < 1.0:
             raise UsageError(f"error is a fraction of all pairs, at least 0 and less than 1; {self.error!r} is not")
 
+    def leaves_out(self, space: Space) -> bool:
+        """Whether rules may be longer than they may have predicates."""
+        return self.max_predicates is not None and self.max_predicates < len(space.comparisons)
+
     @property
     def reason(self) -> str:
         """Why rules may be missing although nothing stopped the search."""
+        if not self.narrowed:
+            return "limit on predicates"
         return (
             f"many columns: rules of up to {self.max_predicates} predicates alone; name fewer columns, or set "
             "max_predicates or timeout"

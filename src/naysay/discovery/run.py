@@ -77,18 +77,19 @@ def concluded(
     with clock.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings = ranker.best(rules, N_FINDINGS)
-    partial = answer.partial or limits.narrowed
+    partial = answer.partial or limits.leaves_out(space)
+    notes = (*space.notes, *answer.notes, *_notes(outcomes, problem, answer, limits.error))
     return Discovery(
-        findings, rules, partial, _reason(answer, clock, limits), outcomes.n_table_rows, limits.error, space,
-        problem.nulls, method, clock.seconds, (*space.notes, *answer.notes, *_notes(outcomes, problem, answer)),
+        findings, rules, partial, _reason(answer, clock, limits, space), outcomes.n_table_rows, limits.error, space,
+        problem.nulls, method, clock.seconds, notes,
         device=answer.device.value, ranker=ranker,
     )
 
 
-def _reason(answer: Answer, clock: Clock, limits: Limits) -> str:
+def _reason(answer: Answer, clock: Clock, limits: Limits, space: Space) -> str:
     if answer.partial:
         return clock.reason or "limit on rules"
-    return limits.reason if limits.narrowed else ""
+    return limits.reason if limits.leaves_out(space) else ""
 
 
 def check_method(method: str, error: float) -> None:
@@ -119,16 +120,18 @@ def solve(problem: Problem, method: str) -> tuple[str, Answer]:
     return "all-pairs", dense.find(problem, device)
 
 
-def _notes(outcomes: Outcomes, problem: Problem, answer: Answer) -> list[str]:
-    notes = []
+def _notes(outcomes: Outcomes, problem: Problem, answer: Answer, error: float) -> list[str]:
     if outcomes.n_table_rows < 2:
-        notes.append("fewer than two rows: there is no pair that could break a rule, so none is reported")
-    if not len(answer.covers) and outcomes.n_table_rows > 1 and not answer.partial:
-        notes.append(
-            "no rule was found within the error that is allowed" if problem.most
-            else "no rule holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"
-        )
-    return notes
+        return ["fewer than two rows: there is no pair that could break a rule, so none is reported"]
+    if len(answer.covers) or answer.partial:
+        return []
+    most = problem.max_predicates
+    rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
+    if problem.most:
+        return [f"{rule} was found within the error that is allowed"]
+    if error:
+        return [f"{rule} holds for all rows, and an error of {error:g} is less than one pair of so few"]
+    return [f"{rule} holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"]
 
 
 def rank(answer: Answer, problem: Problem, rules: Rules) -> tuple[Finding, ...]:

@@ -211,7 +211,10 @@ def _plain(table: Table, name: str) -> pa.ChunkedArray:
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], column.type.value_type)
     column = without_views(column)
     if pa.types.is_float16(column.type):
-        return column.cast(pa.float32())
+        column = column.cast(pa.float32())
+    if pa.types.is_floating(column.type):
+        # Two values to Arrow, -0.0 and 0.0 are one.
+        return pc.add(column, pa.scalar(0.0, column.type))
     if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
         return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     return column

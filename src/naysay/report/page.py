@@ -252,7 +252,7 @@ def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
     if result.rule.max_violations is not None:
         yield "tolerated violations", f"{result.rule.max_violations:,}"
     if result.rule.max_fraction is not None:
-        yield "tolerated share", f"{100 * result.rule.max_fraction:g}%"
+        yield "tolerated share", f"{100 * result.rule.max_fraction:.12g}%"
     yield "time", duration(result.seconds)
 
 

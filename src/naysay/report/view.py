@@ -102,7 +102,7 @@ def _tolerance(result: RuleResult) -> str:
         return ""
     allowed = [
         f"{rule.max_violations:,}" if rule.max_violations is not None else "",
-        f"{100 * rule.max_fraction:g}% of all {'rows' if rule.is_one_row else 'pairs'}"
+        f"{100 * rule.max_fraction:.12g}% of all {'rows' if rule.is_one_row else 'pairs'}"
         if rule.max_fraction is not None
         else "",
     ]

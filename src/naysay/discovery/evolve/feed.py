@@ -181,5 +181,10 @@ def _shown(key: Any) -> str | None:
 
 
 def _sentences(change: Change, limit: int) -> list[str]:
-    said = [f"no longer holds: {render(gone.rule, short=True)}; {gone.reason}" for gone in change.removed[:limit]]
+    # A rule may go because two rows break it, or because it is no longer the shortest way to say so.
+    words = {True: "no longer holds", False: "no longer minimal"}
+    said = [
+        f"{words[gone.pair is not None]}: {render(gone.rule, short=True)}; {gone.reason}"
+        for gone in change.removed[:limit]
+    ]
     return said + [f"holds now: {render(rule, short=True)}" for rule in change.added[: limit - len(said)]]
