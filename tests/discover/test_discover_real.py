@@ -49,7 +49,7 @@ def test_all_methods_agree(shared: Path, name: str, nulls: str) -> None:
     assert expected
     for method in ("selective", "hydra"):
         found = naysay.discover(table, method=method, **wanted)
-        assert not found.partial
+        assert found.reason in ("", "limit on predicates")
         assert canonicals(found.all) == expected, method
 
 
