@@ -22,7 +22,7 @@ from naysay.table import Kind, Table
 from naysay.table.codes import Int64Array
 from naysay.table.column import read_column
 from naysay.table.encode import densify, encode
-from naysay.table.frame import without_views
+from naysay.table.frame import decoded
 
 EQUALITY = (Op.EQ, Op.NE)
 ALL = tuple(Op)
@@ -206,10 +206,7 @@ def _value_counts(table: Table, name: str) -> _Counts:
 
 def _plain(table: Table, name: str) -> pa.ChunkedArray:
     """A column as types that Arrow can count and add up."""
-    column = without_views(table.arrow.column(table.names.index(name)))
-    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
-        column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], column.type.value_type)
-    column = without_views(column)
+    column = decoded(table.arrow.column(table.names.index(name)))
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
     if pa.types.is_floating(column.type):
@@ -218,12 +215,6 @@ def _plain(table: Table, name: str) -> pa.ChunkedArray:
     if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
         return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     return column
-
-
-def _decoded(chunk: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(chunk.type):
-        return chunk.dictionary_decode()
-    return pc.run_end_decode(chunk)
 
 
 def _share_enough(first: _Counts, second: _Counts, scope: Scope) -> bool:

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from naysay.errors import TableError
 
@@ -42,6 +43,18 @@ def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, plain))
     plain = _of_view(column.type)
     return column if plain is None else column.cast(plain)
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without dictionaries, run ends and views, chunk by chunk: dictionaries may differ and hold nulls."""
+    column = without_views(column)
+    if pa.types.is_dictionary(column.type):
+        chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]
+        return decoded(pa.chunked_array(chunks, column.type.value_type))
+    if pa.types.is_run_end_encoded(column.type):
+        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return decoded(pa.chunked_array(chunks, column.type.value_type))
+    return column
 
 
 def _of_view(type_: pa.DataType) -> pa.DataType | None:

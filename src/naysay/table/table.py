@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from naysay.rule.model import Column, Nulls, Predicate, Rule
@@ -18,7 +17,7 @@ from naysay.table.codes import BoolArray, Codes
 from naysay.table.column import Indexed, read_column
 from naysay.table.encode import densify, encode
 from naysay.table.filter import compare_codes, compare_constant
-from naysay.table.frame import to_arrow, without_views
+from naysay.table.frame import decoded, to_arrow, without_views
 from naysay.table.kind import Kind, kind_of
 from naysay.table.text import Spread
 
@@ -161,9 +160,9 @@ def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     Such a column goes without its dictionary, or as plain text; runs, which no file can hold, value by value.
     """
-    column = without_views(column)
     if pa.types.is_run_end_encoded(column.type):
-        column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type)
+        column = decoded(column)
+    column = without_views(column)
     if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
         column = column.cast(column.type.value_type)
     return column

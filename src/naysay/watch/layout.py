@@ -13,7 +13,7 @@ from pyarrow import types
 
 from naysay.errors import TableError, UsageError
 from naysay.rule.nearest import nearest_name
-from naysay.table.frame import to_arrow, without_views
+from naysay.table.frame import decoded, to_arrow
 from naysay.table.kind import Kind, kind_of
 
 
@@ -120,31 +120,13 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArra
             "frame; cast it"
         )
     try:
-        return _decoded(column).cast(field.type)
+        return decoded(column).cast(field.type)
     except pa.ArrowException as error:
         raise TableError(f"{what}: column {field.name!r} cannot be read: {error}") from error
 
 
 def _is_text(type_: pa.DataType) -> bool:
     return kind_of(type_) is Kind.TEXT
-
-
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without dictionaries and run ends, chunk by chunk: dictionaries may differ and hold nulls."""
-    column = without_views(column)
-    if types.is_dictionary(column.type):
-        value_type = column.type.value_type
-        chunks = [_undo_dictionary(chunk) for chunk in column.chunks]
-        return _decoded(pa.chunked_array(chunks, value_type))
-    if types.is_run_end_encoded(column.type):
-        value_type = column.type.value_type
-        chunks = [pa.compute.run_end_decode(chunk) for chunk in column.chunks]
-        return _decoded(pa.chunked_array(chunks, value_type))
-    return column
-
-
-def _undo_dictionary(chunk: pa.DictionaryArray) -> pa.Array:
-    return chunk.dictionary.take(chunk.indices)
 
 
 def _is_frame(keys: Any) -> bool:
