@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from naysay.errors import ResourceError
-from naysay.plan.join import Join, Match, Order
+from naysay.plan.join import Join
 from naysay.table.kind import Kind
 
 # What is still to come when work begins: libraries and compiled code that were not needed yet, or the compiler alone.
@@ -97,8 +97,7 @@ def rule_bytes_a_row(join: Join) -> int:
         name = "dependency" if (n_differs, n_orders) == (1, 0) else "hard"
     else:
         name = ("key", "one order", "two orders")[n_orders] if n_orders < 3 else "hard"
-    parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
-    two_sides = join.left_filter != () or any(part.left != part.right for part in parts)
-    a_row = _A_ROW.get(name, _A_HARD_ROW) * (_TWO_SIDES if two_sides and not join.one_row else 1)
+    two_sides = not join.one_row and not join.is_mirror
+    a_row = _A_ROW.get(name, _A_HARD_ROW) * (_TWO_SIDES if two_sides else 1)
     return int(a_row) + _A_FEATURE * (1 + n_orders + n_differs)
 

@@ -56,7 +56,7 @@ class Meaning:
     def side(self, join: Join, row: Row) -> Expression:
         """Whether a row stands on a side of the join: its filters hold and it has a value where one is compared."""
         left = row is Row.LEFT
-        filters = join.left_filter if left else join.right_filter
+        filters = join.row_filter if join.is_mirror else join.left_filter if left else join.right_filter
         must_have_value: tuple[Match | Order, ...] = join.order
         if self.nulls is Nulls.SQL:
             must_have_value += join.key + join.differs
@@ -69,7 +69,7 @@ class Meaning:
             return F.lit(False)
         parts = [_predicate(match, Op.EQ) for match in join.key]
         parts += [_predicate(match, Op.NE) for match in join.differs]
-        parts += [_predicate(order, order_op(order)) for order in join.order]
+        parts += [_predicate(order, order.op) for order in join.order]
         return every(map(self.holds, (*parts, *join.left_filter, *join.right_filter)))
 
     def _beside_constant(self, name: str, op: Op, value: Value) -> Expression:
@@ -91,12 +91,6 @@ class Meaning:
 
 def every(truths: Iterable[Expression]) -> Expression:
     return reduce(and_, truths, F.lit(True))
-
-
-def order_op(order: Order) -> Op:
-    if order.descending:
-        return Op.GT if order.strict else Op.GE
-    return Op.LT if order.strict else Op.LE
 
 
 def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from naysay.engines import spark_tasks as tasks
 from naysay.engines.spark_aggregate import HASH_OF_NOTHING, hash_of, sums_branch
 from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_plan import RulePlan, is_mirror, key_columns
+from naysay.engines.spark_plan import RulePlan, key_columns
 from naysay.engines.spark_tasks import TaskRule
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
@@ -145,7 +145,7 @@ def task_rules(keys: KeySet, nulls: Nulls, *, sided: bool = False) -> tuple[Task
 
 def task_rule(plan: RulePlan, nulls: Nulls) -> TaskRule:
     """The rule as a task sees it that has whole rows."""
-    return TaskRule(plan.number, plan.join, nulls, plan.columns, mirror=not plan.join.one_row and is_mirror(plan.join))
+    return TaskRule(plan.number, plan.join, nulls, plan.columns)
 
 
 def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:

@@ -58,17 +58,6 @@ def plan(frame: Frame, rules: Sequence[Rule]) -> list[RulePlan]:
     return plans
 
 
-def is_mirror(join: Join) -> bool:
-    """Both sides are the same rows, compared in the same columns."""
-    parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
-    return all(part.left == part.right for part in parts) and has_one_filter(join)
-
-
-def has_one_filter(join: Join) -> bool:
-    """Both sides have the same filters."""
-    return {predicate.swapped() for predicate in join.left_filter} == set(join.right_filter)
-
-
 def key_columns(join: Join, row: Row) -> tuple[tuple[str, str], ...]:
     """The key's columns on one side, each with the column it is compared with."""
     if row is Row.LEFT:
@@ -80,6 +69,6 @@ def route_of(join: Join) -> Route:
     """How a rule of this join runs, whatever the size of the table."""
     if join.one_row:
         return Route.FILTER
-    if is_mirror(join) and len(join.order) + len(join.differs) <= 1:
+    if join.is_mirror and len(join.order) + len(join.differs) <= 1:
         return Route.GROUPS
     return Route.KERNELS

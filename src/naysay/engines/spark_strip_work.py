@@ -140,7 +140,7 @@ def _dims(grid: Grid) -> tuple[TaskRule, ...]:
     for dim in range(grid.n_orders):
         decided = tuple(Order(f"left{i}", f"right{i}", descending=False, strict=True) for i in range(dim))
         within = replace(join, key=(*join.key, Match(tasks.TASK, tasks.TASK)), order=decided + join.order[dim:])
-        dims.append(replace(rule, join=within, sided=grid.sided, itself=None, mirror=False, meets_itself=True))
+        dims.append(replace(rule, join=within, sided=grid.sided, itself=None, meets_itself=True))
     return tuple(dims)
 
 

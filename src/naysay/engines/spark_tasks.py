@@ -51,16 +51,15 @@ _Summary = tuple[int, int, int, int, bytes]
 class TaskRule:
     """A rule as tasks see it: its join, and the columns that it looks at.
 
-    `mirror`: both sides are the same rows, filters included. `sided`: a row is sent as one record for each side, told
-    apart by SIDE. `itself` then names a column that is true where the row would meet itself in this task.
-    `meets_itself`: pairs of a row with itself are left in, and taken out elsewhere.
+    `sided`: a row is sent as one record for each side, and SIDE says which. `itself` then names a column that is true
+    where the row would meet itself in this task. `meets_itself`: pairs of a row with itself are left in, and taken out
+    elsewhere.
     """
 
     number: int
     join: Join
     nulls: Nulls
     columns: tuple[str, ...]
-    mirror: bool = False
     sided: bool = False
     itself: str | None = None
     meets_itself: bool = False
@@ -104,9 +103,6 @@ class Bound:
 def bind_rule(table: Table, rule: TaskRule) -> Bound:
     """Bind a rule about two rows to the records of a partition."""
     join = rule.join
-    if rule.mirror and join.left_filter:
-        table = Table(table.take(singles(table, join, rule.nulls)))
-        join = replace(join, left_filter=(), right_filter=())
     if rule.sided:
         join = replace(
             join,

@@ -75,8 +75,9 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
     matches = [_encode(table, match, ordered=False) for match in join.key + join.differs]
     orders = [_encode(table, order, ordered=True) for order in join.order]
     must_have_value = orders if nulls is Nulls.EQUAL else orders + matches
-    left_rows = _rows(table, join.left_filter, [left for left, _ in must_have_value], nulls)
-    right_rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
+    mirror = join.is_mirror
+    left_filter = join.row_filter if mirror else join.left_filter
+    left_rows = _rows(table, left_filter, [left for left, _ in must_have_value], nulls)
     matched = [_matched(left, right, nulls, memo) for left, right in matches]
     ordered = [_ordered(left, right, order, memo) for (left, right), order in zip(orders, join.order, strict=True)]
     keys, differs = matched[: len(join.key)], matched[len(join.key) :]
@@ -87,7 +88,6 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
         tuple(_pick(codes, left_rows) for codes, _ in ordered),
         tuple(_pick(codes, left_rows) for codes, _, _ in differs),
     )
-    mirror = _is_mirror(join)
     if mirror:
         # A strict order has the same codes on both sides: kernels then sort them once.
         same = (
@@ -96,6 +96,7 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
         )
         right = replace(left, order=tuple(same))
     else:
+        right_rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
         right = Side(
             _numbers(right_rows, table.n_rows),
             _pick(right_key, right_rows),
@@ -116,11 +117,6 @@ def encodings(join: Join) -> list[tuple[tuple[str, ...], bool]]:
 def singles(table: Table, join: Join, nulls: Nulls) -> Int64Array:
     """The rows that break a one-row rule."""
     return np.flatnonzero(_all_hold(table, join.left_filter, nulls))
-
-
-def _is_mirror(join: Join) -> bool:
-    parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
-    return not join.left_filter and not join.right_filter and all(part.left == part.right for part in parts)
 
 
 def _names(part: Match | Order) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from naysay.rule.model import Column, Op, Predicate, Row, Rule
+from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,12 @@ class Order:
     right: str
     descending: bool
     strict: bool
+
+    @property
+    def op(self) -> Op:
+        if self.descending:
+            return Op.GT if self.strict else Op.GE
+        return Op.LT if self.strict else Op.LE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,48 @@ class Join:
             and _mirrored(self.key)
             and _mirrored(self.differs)
             and {_mirror_order(order) for order in self.order} == set(self.order)
-            and {predicate.swapped() for predicate in self.left_filter} == set(self.right_filter)
+            and self._has_equal_filters
         )
+
+    @property
+    def is_mirror(self) -> bool:
+        """The rows on both sides are the same, and compared in the same columns.
+
+        So rows fall into groups, and for keys, dependencies and up to two orders the fewest rows to remove is known
+        exactly. The filters on the two rows need not be written alike: it is enough that each row of a violation passes
+        both, as in `t.s == s.s and t.s == 'x'`.
+        """
+        parts: tuple[Match | Order, ...] = self.key + self.differs + self.order
+        return (
+            not self.one_row
+            and all(part.left == part.right for part in parts)
+            and (self._has_equal_filters or self._has_implied_filters)
+        )
+
+    @property
+    def row_filter(self) -> tuple[Predicate, ...]:
+        """What is asked of either row alone, as predicates of t. Of a mirror, both rows of a violation pass it."""
+        turned = (predicate.swapped() for predicate in self.right_filter)
+        return tuple(dict.fromkeys((*self.left_filter, *turned)))
+
+    @property
+    def _has_equal_filters(self) -> bool:
+        return {predicate.swapped() for predicate in self.left_filter} == set(self.right_filter)
+
+    @property
+    def _has_implied_filters(self) -> bool:
+        """Whether all that the join asks of a pair implies its filters with the rows exchanged, whatever null means."""
+        filters = (*self.left_filter, *self.right_filter)
+        asked = (*filters, *self._between_rows())
+        turned = [predicate.swapped() for predicate in filters]
+        networks = (Network(asked, nulls, turned) for nulls in Nulls)
+        return all(network.implies(predicate) for network in networks for predicate in turned)
+
+    def _between_rows(self) -> list[Predicate]:
+        ops: list[tuple[Match | Order, Op]] = [(match, Op.EQ) for match in self.key]
+        ops += [(match, Op.NE) for match in self.differs]
+        ops += [(order, order.op) for order in self.order]
+        return [Predicate(Column(Row.LEFT, part.left), op, Column(Row.RIGHT, part.right)) for part, op in ops]
 
 
 def join_of(rule: Rule) -> Join:

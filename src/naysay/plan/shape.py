@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from naysay.plan.join import Join, Match, Order
+from naysay.plan.join import Join
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,8 @@ def plan_of(join: Join) -> Plan:
     else:
         name = ("key", "one order", "two orders")[n_orders] if n_orders < 3 else "many orders"
     plan = _BY_NAME[name]
-    if not join.one_row and not _is_mirror(join):
+    if not join.one_row and not join.is_mirror:
         # Where the two rows are compared in different columns, rows fall into no groups of which one could stay.
         return replace(plan, remove=_INTERVAL)
     return plan
 
-
-def _is_mirror(join: Join) -> bool:
-    """Both rows are filtered alike, and compared in the same columns."""
-    parts: tuple[Match | Order, ...] = join.key + join.differs + join.order
-    filters = {predicate.swapped() for predicate in join.left_filter}
-    return all(part.left == part.right for part in parts) and filters == set(join.right_filter)
