@@ -59,6 +59,7 @@ def random_scope(rng: random.Random, n_columns: int) -> Scope:
         shared=rng.choice(tuple(Shared)),
         both_ways=rng.random() < 0.6,
         within_row=n_columns == 2 and rng.random() < 0.3,
+        order_within_row=rng.random() < 0.5,
     )
 
 
@@ -87,7 +88,7 @@ def found_rules(table: pa.Table, space: Space, nulls: Nulls, mosts: list[int]) -
     found = []
     for most in mosts:
         covers = near_covers(edges, counts, vertices, most) if most else minimal_covers(edges, vertices)
-        covers = unrelaxed(possible(covers, vertices, nulls), vertices, edges, counts, most)
+        covers, _ = unrelaxed(possible(covers, vertices, nulls)[0], vertices, edges, counts, most)
         found.append([naive_rule(vertices.rule(to_int(cover))) for cover in vertices.once(covers)])
     return found
 

@@ -94,7 +94,8 @@ class Scope:
     `cross` compares different columns where they share at least (OCCURRENCES: more than) `share` of their values;
     `both_ways` takes t.A with s.B and t.B with s.A, else only the earlier column on the left. `average_factor` keeps
     order comparisons between different columns to numbers whose averages lie within that factor.
-    `within_row` adds comparisons of two columns of one row. `order_text` orders text and booleans too.
+    `within_row` adds comparisons of two columns of one row: of t alone unless `both_ways`, and only for = and !=
+    unless `order_within_row`. `order_text` orders text and booleans too.
     """
 
     cross: bool = True
@@ -103,14 +104,17 @@ class Scope:
     both_ways: bool = True
     average_factor: float | None = None
     within_row: bool = False
+    order_within_row: bool = True
     order_text: bool = False
 
 
-# The predicate spaces of the published programs, so that their answers can be reproduced.
+# The predicate spaces of the papers, so that their answers can be reproduced. IncDC, section 3; Hydra, section 7.1.
 SCOPES = {
     "naysay": Scope(),
-    "incdc": Scope(shared=Shared.OCCURRENCES, both_ways=False, average_factor=10.0),
-    "hydra": Scope(share=0.15, shared=Shared.OCCURRENCES, both_ways=False, average_factor=10.0),
+    "incdc": Scope(share=0.30, both_ways=False),
+    "hydra": Scope(
+        share=0.20, both_ways=False, average_factor=10.0, within_row=True, order_within_row=False
+    ),
 }
 
 
@@ -130,11 +134,12 @@ def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope
         table.codes(name, ordered=False)
     names, notes = columns_of(kinds, columns)
     values = {name: _value_counts(table, name) for name in names} if scope.cross or scope.within_row else {}
+    averages = _averages(table, names) if scope.average_factor is not None else {}
     return space_over(
         {name: table.kind(name) for name in names},
         scope,
         lambda first, second: _share_enough(values[first], values[second], scope),
-        lambda first, second: _averages_allow(table, first, second, scope),
+        lambda first, second: averages_allow(averages, first, second, scope),
         notes,
     )
 
@@ -185,8 +190,9 @@ def _comparisons(first: str, second: str, ordered: bool, scope: Scope) -> list[C
         if scope.both_ways:
             found.append(found[0].mirrored())
     if scope.within_row:
+        ordered = ordered and scope.order_within_row
         pair = Comparison(Column(Row.LEFT, first), Column(Row.LEFT, second), ordered)
-        found += [pair, pair.mirrored()]
+        found += [pair, pair.mirrored()] if scope.both_ways else [pair]
     return found
 
 
@@ -236,11 +242,16 @@ def _share_enough(first: _Counts, second: _Counts, scope: Scope) -> bool:
     return float(np.minimum(own, other).sum()) > scope.share * float(np.maximum(own, other).sum())
 
 
-def _averages_allow(table: Table, first: str, second: str, scope: Scope) -> bool:
+def averages_allow(averages: Mapping[str, float], first: str, second: str, scope: Scope) -> bool:
+    """Whether two columns may be ordered against each other; `averages` are those of the columns of numbers."""
     if scope.average_factor is None:
         return True
-    if not (table.kind(first).is_number and table.kind(second).is_number):
+    if first not in averages or second not in averages:
         return False
-    means = [float(pc.mean(_plain(table, name)).as_py() or 0.0) for name in (first, second)]
-    low, high = sorted(abs(mean) for mean in means)
-    return means[0] * means[1] > 0 and low * scope.average_factor > high
+    low, high = sorted(abs(averages[name]) for name in (first, second))
+    return averages[first] * averages[second] > 0 and low * scope.average_factor > high
+
+
+def _averages(table: Table, names: Sequence[str]) -> dict[str, float]:
+    numbers = [name for name in names if table.kind(name).is_number]
+    return {name: float(pc.mean(_plain(table, name)).as_py() or 0.0) for name in numbers}

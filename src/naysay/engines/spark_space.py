@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discovery.space import Scope, Shared, Space, columns_of, space_over
+from naysay.discovery.space import Scope, Shared, Space, averages_allow, columns_of, space_over
 from naysay.engines.spark_frame import Frame, position
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
@@ -22,9 +22,9 @@ _COMMON = {Kind.INT: T.LongType(), Kind.FLOAT: T.DoubleType(), Kind.TEXT: T.Stri
 
 
 def space_of(frame: Frame, columns: Sequence[str] | None, scope: Scope) -> Space:
-    """As `discovery.space.build_space`; the spaces of the papers' programs are for tables in one process."""
-    if scope.cross and (scope.shared is not Shared.DISTINCT or scope.average_factor is not None):
-        raise UsageError("on Spark the space is 'naysay', with or without comparisons between columns")
+    """As `discovery.space.build_space`; shared values are counted by distinct values only."""
+    if scope.cross and scope.shared is not Shared.DISTINCT:
+        raise UsageError("on Spark columns are compared by the distinct values that they share, not by occurrences")
     every = {name: frame.kind_of(position(place)) for place, name in enumerate(frame.names)}
     names, notes = columns_of(every, columns)
     for name in names:
@@ -37,7 +37,18 @@ def space_of(frame: Frame, columns: Sequence[str] | None, scope: Scope) -> Space
         smaller = min(shared[first, first], shared[second, second])
         return smaller > 0 and shared[first, second] >= scope.share * larger
 
-    return space_over(kinds, scope, share_enough, lambda first, second: True, notes)
+    averages = _averages(frame, kinds) if scope.cross and scope.average_factor is not None else {}
+    return space_over(
+        kinds, scope, share_enough, lambda first, second: averages_allow(averages, first, second, scope), notes
+    )
+
+
+def _averages(frame: Frame, kinds: Mapping[str, Kind]) -> dict[str, float]:
+    """The averages of the columns of numbers."""
+    names = [name for name, kind in kinds.items() if kind.is_number]
+    wanted = [F.avg(F.col(position(frame.place(name))).cast(T.DoubleType())) for name in names]
+    found = frame.data.agg(*wanted).collect()[0] if names else ()
+    return {name: float(average or 0.0) for name, average in zip(names, found, strict=True)}
 
 
 def _require(frame: Frame, name: str) -> None:

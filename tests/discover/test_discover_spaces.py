@@ -1,0 +1,87 @@
+"""The predicate spaces of the papers, by the numbers that they print, and the rules found in them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from naive_discover import either_way, minimal_rules
+from small_tables import comparisons_of, naive_rule
+
+from naysay.discovery.run import discover
+from naysay.discovery.space import SCOPES, build_space
+from naysay.rule.model import Nulls, Op, Row
+from naysay.table import from_frame
+
+
+def stock(n_rows: int = 400) -> pa.Table:
+    """Seven columns as Hydra's Stock has them: a day, a ticker, four prices and a volume."""
+    rng = random.Random(5)
+    prices = [[rng.randrange(1000, 1400) / 100 for _ in range(n_rows)] for _ in range(4)]
+    return pa.table({
+        "Date": [f"2010-01-{row % 28 + 1:02}" for row in range(n_rows)],
+        "Ticker": [rng.choice(["AAPL", "IBM", "MSFT"]) for _ in range(n_rows)],
+        **dict(zip(("Open", "High", "Low", "Close"), prices, strict=True)),
+        "Volume": [rng.randrange(10**6) / 4 + 2000 for _ in range(n_rows)],
+    })
+
+
+def predicates_across(table: pa.Table, space: str) -> list[tuple[Op, bool]]:
+    built = build_space(from_frame(table), None, SCOPES[space])
+    return [
+        (predicate.op, predicate.left.row is predicate.right.row)
+        for predicate in built.predicates
+        if predicate.left.name != predicate.right.name
+    ]
+
+
+def test_hydra_has_82_predicates_for_stock() -> None:
+    built = build_space(from_frame(stock()), None, SCOPES["hydra"])
+    assert built.n_predicates == 82
+    across = predicates_across(stock(), "hydra")
+    # Each two prices: = and != within a row, all six between two rows.
+    assert len(across) == 6 * 8
+    assert {op for op, within_row in across if within_row} == {Op.EQ, Op.NE}
+    assert all(pair.left.row is Row.LEFT for pair in built.comparisons)
+
+
+def test_hydra_orders_columns_whose_averages_are_alike_and_equates_any_that_share_values() -> None:
+    near, far = list(range(100)), [value * 50 for value in range(80)] + list(range(20))
+    across = predicates_across(pa.table({"near": near, "far": far}), "hydra")
+    assert sorted(op.value for op, _ in across) == sorted(["==", "!="] * 2)
+
+
+def test_papers_count_common_values() -> None:
+    few = pa.table({"a": list(range(100)), "b": list(range(75, 175))})
+    assert predicates_across(few, "incdc") == []
+    assert predicates_across(few, "hydra") != []
+
+
+@pytest.mark.parametrize(
+    ("name", "n_predicates", "n_across"), [("adult/adult.csv", 60, 6), ("airport/airport_original.csv", 32, 6)]
+)
+def test_incdc_has_as_many_predicates_as_its_table_10_says(
+    shared: Path, name: str, n_predicates: int, n_across: int
+) -> None:
+    options = pyarrow.csv.ReadOptions(encoding="latin-1")
+    table = pyarrow.csv.read_csv(shared / "data" / name, read_options=options)
+    assert build_space(from_frame(table), None, SCOPES["incdc"]).n_predicates == n_predicates
+    assert len(predicates_across(table, "incdc")) == n_across
+
+
+@pytest.mark.parametrize("method", ["all-pairs", "selective", "hydra"])
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_rules_with_predicates_on_one_row(method: str, nulls: Nulls) -> None:
+    for seed in range(6):
+        rng = random.Random(seed)
+        values = [1, 2, 3, None] if seed % 2 else [1, 2, 3]
+        columns = {name: pa.array([rng.choice(values) for _ in range(8)], pa.int64()) for name in ("a", "b")}
+        table = pa.table(columns)
+        built = build_space(from_frame(table), None, SCOPES["hydra"])
+        assert any(pair.within_row for pair in built.comparisons)
+        found = discover(from_frame(table), space="hydra", nulls=nulls, method=method, n_threads=1)
+        expected = minimal_rules(table.to_pylist(), comparisons_of(built), nulls_equal=nulls is Nulls.EQUAL)
+        assert either_way(map(naive_rule, found.all)) == either_way(rule for rule in expected if rule), seed
