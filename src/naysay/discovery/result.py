@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+import numpy as np
+
 from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import UInt64Array, Vertices, to_int
@@ -23,12 +25,23 @@ N_FINDINGS = 20
 
 
 class Rules(Sequence[Rule]):
-    """Every minimal rule, each built when it is asked for: there may be very many."""
+    """Every minimal rule, each built when it is asked for: there may be very many.
 
-    def __init__(self, covers: UInt64Array, vertices: Vertices, error: float = 0.0) -> None:
+    Where an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
+    and tolerates none that break it.
+    """
+
+    def __init__(
+        self, covers: UInt64Array, vertices: Vertices, error: float = 0.0, edges: UInt64Array | None = None
+    ) -> None:
         self.covers = covers
         self.vertices = vertices
         self.error = error
+        self.edges = edges
+
+    def some(self, covers: UInt64Array) -> Rules:
+        """Some of the rules, by their covers."""
+        return Rules(covers, self.vertices, self.error, self.edges)
 
     def __len__(self) -> int:
         return len(self.covers)
@@ -39,7 +52,7 @@ class Rules(Sequence[Rule]):
     def __getitem__(self, place: slice) -> Rules: ...
     def __getitem__(self, place: int | slice) -> Rule | Rules:
         if isinstance(place, slice):
-            return Rules(self.covers[place], self.vertices, self.error)
+            return self.some(self.covers[place])
         return self._rule(self.covers[place])
 
     def __iter__(self) -> Iterator[Rule]:
@@ -61,7 +74,7 @@ class Rules(Sequence[Rule]):
                 raise UsageError(_unknown(name, self.vertices))
             words = self.vertices.words([sum(group.mask for group in groups)])[0]
             covers = covers[(covers & words).any(axis=1)]
-        return Rules(covers, self.vertices, self.error)
+        return self.some(covers)
 
     def like(self, rule: str | Rule) -> Rules:
         """The rules that say more or less the same: those from which `rule` follows, and those that follow from it.
@@ -74,11 +87,19 @@ class Rules(Sequence[Rule]):
         kept = [_nested(self.covers, cover[0])]
         if exist[0]:
             kept.append(_nested(self.covers, twins[0]))
-        return Rules(self.covers[sum(kept) > 0], self.vertices, self.error)
+        return self.some(self.covers[sum(kept) > 0])
 
     def _rule(self, cover: UInt64Array) -> Rule:
         rule = self.vertices.rule(to_int(cover))
-        return replace(rule, description=describe(rule), max_fraction=self.error or None)
+        return replace(rule, description=describe(rule), max_fraction=self._tolerance(cover))
+
+    def _tolerance(self, cover: UInt64Array) -> float | None:
+        from naysay.kernels.missed import count_missed
+
+        if not self.error or self.edges is None:
+            return self.error or None
+        ones = np.ones(len(self.edges), np.int64)
+        return self.error if count_missed(self.edges, ones, np.ascontiguousarray(cover[None, :]), 0)[0] else None
 
 
 def _nested(covers: UInt64Array, cover: UInt64Array) -> UInt64Array:

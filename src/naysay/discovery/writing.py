@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
-    """One rule a line with its meaning as a comment; as YAML with its tolerance where an error was allowed."""
+    """One rule a line with its meaning as a comment; as YAML where an error was allowed, with the tolerances."""
     head = "".join(f"# {_one_line(line)}\n" for line in _heading(discovery, len(rules)))
     if discovery.error and len(rules):
         return head + render_file(list(rules), short=True)
@@ -24,7 +24,8 @@ def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:
     lines = [f"{n_rules:,} of {len(discovery.all):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
     if discovery.error:
-        lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs")
+        lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
+        lines.append("those without max_fraction are broken by none")
     if discovery.partial:
         lines.append(f"the search was not finished ({discovery.reason}): more rules may hold")
     if discovery.nulls is Nulls.EQUAL:

@@ -134,7 +134,7 @@ class Change:
 
 
 def no_rules(like: Rules) -> Rules:
-    return Rules(like.covers[:0], like.vertices, like.error)
+    return like.some(like.covers[:0])
 
 
 def distinct_places(serials: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -206,8 +206,8 @@ def shown_rules(counted: Counted, fields: Fields, max_predicates: int | None, er
     problem = Problem(
         fields.space, fields.nulls, _no_rows(fields), counted.vertices, counted.most, max_predicates, None, 1, Clock()
     )
-    covers = finished(problem, counted.covers, counted.edges, counted.counts)
-    return Rules(covers, counted.vertices, error)
+    covers, _ = finished(problem, counted.covers, counted.edges, counted.counts)
+    return Rules(covers, counted.vertices, error, counted.edges)
 
 
 def _no_rows(fields: Fields) -> Outcomes:

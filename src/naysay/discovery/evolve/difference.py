@@ -59,6 +59,6 @@ def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
         new = np.array([canonical(rule) not in known for rule in after], np.bool_)
         old = np.array([canonical(rule) not in standing for rule in before], np.bool_)
     return (
-        Rules(np.ascontiguousarray(after.covers[new]), after.vertices, after.error),
-        Rules(np.ascontiguousarray(before.covers[old]), before.vertices, before.error),
+        after.some(np.ascontiguousarray(after.covers[new])),
+        before.some(np.ascontiguousarray(before.covers[old])),
     )
