@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,7 @@ from naysay.discovery.ranker import Ranker, scale_of
 from naysay.discovery.ranking import Multiplicities
 from naysay.discovery.result import Discovery
 from naysay.discovery.run import check_method, concluded
-from naysay.discovery.space import Scope, Space, scope_of
+from naysay.discovery.space import Comparison, Scope, Space, scope_of
 from naysay.discovery.vertices import edges_of
 from naysay.discovery.work import Clock, Progress, run_all
 from naysay.engines.spark_aggregate import hash_of
@@ -40,7 +40,7 @@ from naysay.engines.spark_discover_whole import SCHEMA, Whole, answer_of_table, 
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_frame import Frame, position
 from naysay.engines.spark_space import space_of
-from naysay.rule.model import Column, Nulls
+from naysay.rule.model import Nulls
 from naysay.table import Table
 
 _SAMPLE_ROWS = 4096
@@ -262,25 +262,38 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
 
 def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: Profile) -> Ranker:
     """With how many rows share a value at most, column by column, from one more job."""
-    vertices = problem.vertices
     names = {name: position(place) for place, name in enumerate(problem.space.names)}
-    largest = _largest(rows, list(names.values())) if len(answer.covers) else {}
-
-    def most(column: Column) -> int:
-        return largest.get(names[column.name], 1)
-
+    # Where time is up, no further job: as many as there are is the bound that never makes a rule look better.
+    known = len(answer.covers) and not problem.clock.stopped()
+    largest = _largest(rows, list(names.values()), problem.nulls) if known else {}
     max_equal = tuple(
-        most(group.comparison.left) + (most(group.comparison.right) if group.comparison.across else 0)
-        for group in vertices.groups
+        _most(group.comparison, {name: largest.get(place, 0) for name, place in names.items()})
+        if known and not group.comparison.within_row
+        else profile.n_rows
+        for group in problem.vertices.groups
     )
     scale = scale_of(answer, profile.n_rows)
-    return Ranker(Multiplicities(vertices, answer.edges, answer.counts, profile.n_rows, max_equal, scale))
+    return Ranker(Multiplicities(problem.vertices, answer.edges, answer.counts, profile.n_rows, max_equal, scale))
 
 
-def _largest(rows: DataFrame, names: Sequence[str]) -> dict[str, int]:
-    """The most rows that share a value, for each column. By hash: it only has to be about right."""
+def _most(comparison: Comparison, largest: Mapping[str, int]) -> int:
+    """As `discovery.ranker` has it: the most rows that one row can equal."""
+    return largest[comparison.left.name] + (largest[comparison.right.name] if comparison.across else 0)
+
+
+def _largest(rows: DataFrame, names: Sequence[str], nulls: Nulls) -> dict[str, int]:
+    """The most rows that share a value, for each column; null is a value where nulls equal each other.
+
+    By hash: it only has to be about right.
+    """
     each = F.explode(F.array(*(
-        F.struct(F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value")) for name in names
+        F.struct(
+            F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value"), F.col(name).isNull().alias("null")
+        )
+        for name in names
     )))
-    counted = rows.select(each.alias("of"), WEIGHT).groupBy("of.name", "of.value").agg(F.sum(WEIGHT).alias(WEIGHT))
+    values = rows.select(each.alias("of"), WEIGHT)
+    if nulls is Nulls.SQL:
+        values = values.filter(~F.col("of.null"))
+    counted = values.groupBy("of.name", "of.value", "of.null").agg(F.sum(WEIGHT).alias(WEIGHT))
     return {row["name"]: int(row[WEIGHT]) for row in counted.groupBy("name").agg(F.max(WEIGHT).alias(WEIGHT)).collect()}
