@@ -58,7 +58,7 @@ def minimal_covers(
     tables = vertices.tables()
     edges = np.random.default_rng(0).permutation(edges)
     return _search_all(
-        lambda start, candidates: expand(edges, start, candidates, *tables, limits),
+        lambda start, candidates: expand(edges, start, candidates, *tables, limits, brake.control),
         lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
         vertices, n_threads, brake, clock,
     )
@@ -96,14 +96,21 @@ def _search_all(
     """Open the first levels of the search, then share the branches between threads."""
     done: list[UInt64Array] = []
     tasks = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
-    while tasks and len(tasks) < _MIN_TASKS:
+
+    def open_level() -> list[tuple[UInt64Array, UInt64Array]]:
         below: list[tuple[UInt64Array, UInt64Array]] = []
         for start, candidates in tasks:
+            if brake.stopped:
+                break
             starts, allowed, complete = expand(start, candidates)
             if complete:
                 done.append(start)
             below += zip(starts, allowed, strict=True)
-        tasks = below
+        return below
+
+    while tasks and len(tasks) < _MIN_TASKS and not brake.stopped:
+        # On a thread, so that the clock is watched meanwhile.
+        (tasks,) = run_all([open_level], 1, clock, on_stop=brake.stop) or ([],)
     np.random.default_rng(0).shuffle(tasks)
 
     def tick(clock: Clock) -> None:

@@ -125,8 +125,12 @@ def count_blocks(
     for batch in batches:
         todo.put(batch)
     direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits > 0
+    control = np.zeros(1, np.int64)
 
-    def work() -> Evidence:
+    def stop() -> None:
+        control[0] = 1
+
+    def work() -> Evidence | None:
         arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
         counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
@@ -136,16 +140,19 @@ def count_blocks(
             except Empty:
                 break
             if direct:
-                count_direct_blocks(*arrays, batch, counts)
+                count_direct_blocks(*arrays, batch, counts, control)
             else:
-                keys, counts = count_hashed_blocks(*arrays, batch, keys, counts)
+                keys, counts = count_hashed_blocks(*arrays, batch, keys, counts, control)
+        if control[0]:
+            return None
         return _of_direct(counts) if direct else _of_hashed(keys, counts)
 
     def tick(clock: Clock) -> None:
         clock.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
 
-    parts = run_all([work] * max(1, min(n_threads, len(batches))), n_threads, clock, on_tick=tick)
-    return merged(parts, layout) if todo.empty() and parts else None
+    workers = [work] * max(1, min(n_threads, len(batches)))
+    parts = [part for part in run_all(workers, n_threads, clock, on_stop=stop, on_tick=tick) if part is not None]
+    return merged(parts, layout) if todo.empty() and len(parts) == len(workers) else None
 
 
 def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:

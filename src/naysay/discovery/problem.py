@@ -20,6 +20,7 @@ from naysay.table.codes import Int64Array
 MOST_RULES = 2_000_000
 # Where time is up, sorting more than so many would take longer than anybody wants to wait then.
 MOST_PARTIAL = 200_000
+_BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +86,26 @@ def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tu
     most_groups = problem.max_predicates or len(problem.vertices.groups)
     # Twins are found twice.
     brake = Brake(2 * limit + 2)
-    found = _covers(problem, edges, counts, most_groups, brake)
-    if problem.clock.stopped():
-        return finished(problem, found[:MOST_PARTIAL], edges, counts)[:limit], True
-    covers = finished(problem, found, edges, counts)
-    if not brake.stopped and len(covers) <= limit:
-        return covers, False
+    first = _covers(problem, edges, counts, most_groups, brake)
+    if problem.clock.stopped() or not brake.stopped:
+        covers, complete = finished(problem, first, edges, counts)
+        if complete and not problem.clock.stopped() and len(covers) <= limit:
+            return covers, False
+        if problem.clock.stopped():
+            return covers[:limit], True
+    shortest: UInt64Array | None = None
     for n_groups in range(1, most_groups):
         brake = Brake(2 * limit + 2)
-        found = finished(problem, _covers(problem, edges, counts, n_groups, brake), edges, counts)
+        covers, _ = finished(problem, _covers(problem, edges, counts, n_groups, brake), edges, counts)
         if problem.clock.stopped():
             break
-        covers = found
+        shortest = covers
         if brake.stopped or len(covers) > limit:
             break
-    return covers[:limit], True
+    if shortest is None:
+        # Stopped before anything better was found.
+        shortest, _ = finished(problem, first, edges, counts)
+    return shortest[:limit], True
 
 
 def _covers(
@@ -116,13 +122,29 @@ def _covers(
     )
 
 
-def finished(problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array) -> UInt64Array:
-    """Covers to rules: without those that say nothing or say it too weakly, short ones first, twins once."""
-    vertices = problem.vertices
+def finished(
+    problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array
+) -> tuple[UInt64Array, bool]:
+    """Covers to rules: without those that say nothing or say it too weakly, short ones first, twins once.
+
+    And whether these are all. Once the clock has stopped, a few of the shortest are finished, and more while there is
+    time.
+    """
+    vertices, clock = problem.vertices, problem.clock
     covers = covers[covers.any(axis=1)]
-    covers = unrelaxed(covers, vertices, edges, counts, problem.most)
-    covers = possible(vertices.once(covers), vertices, problem.nulls)
-    lengths = vertices.n_predicates(covers)
+    complete = not clock.stopped() or len(covers) <= MOST_PARTIAL
+    if not complete:
+        n_vertices = _BITS[np.ascontiguousarray(covers).view(np.uint8)].sum(axis=1)
+        covers = covers[np.argpartition(n_vertices, MOST_PARTIAL)[:MOST_PARTIAL]]
+    covers = in_order(vertices.once(covers), vertices)
     if problem.max_predicates is not None:
-        covers, lengths = covers[lengths <= problem.max_predicates], lengths[lengths <= problem.max_predicates]
-    return np.ascontiguousarray(covers[np.argsort(lengths, kind="stable")])
+        covers = covers[vertices.n_predicates(covers) <= problem.max_predicates]
+    covers, all_judged = possible(covers, vertices, problem.nulls, clock)
+    covers, all_tried = unrelaxed(covers, vertices, edges, counts, problem.most, clock)
+    return np.ascontiguousarray(covers), complete and all_judged and all_tried
+
+
+def in_order(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
+    """The covers of rules with few predicates first, then by their vertices: one order, however they were found."""
+    covers = covers[np.lexsort([covers[:, word] for word in range(covers.shape[1])])]
+    return covers[np.argsort(vertices.n_predicates(covers), kind="stable")]

@@ -128,9 +128,11 @@ def _fractions(chosen: Int64Array, multiplicities: Multiplicities) -> Float64Arr
     total = max(1, int(multiplicities.counts.sum()))
     fractions = np.ones(chosen.shape)
     for number, group in enumerate(multiplicities.vertices.groups):
+        if not chosen[:, number].any():
+            continue
         failed = multiplicities.edges[:, group.first // 64] >> np.uint64(group.first % 64)
         known = np.ones(16)
-        for choice in np.unique(chosen[:, number]).tolist():
+        for choice in np.unique(chosen[chosen[:, number] > 0, number]).tolist():
             satisfied = (failed & np.uint64(choice)) == 0
             known[choice] = float(multiplicities.counts[satisfied].sum()) / total
         fractions[:, number] = known[chosen[:, number]]

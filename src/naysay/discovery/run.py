@@ -73,12 +73,14 @@ def concluded(
 ) -> Discovery:
     """The discovery that an answer makes: ranked, and with all there is to say about how it came about."""
     clock, outcomes, space = problem.clock, problem.outcomes, problem.space
-    rules = Rules(answer.covers, problem.vertices, limits.error)
+    rules = Rules(answer.covers, problem.vertices, limits.error, answer.edges if limits.error else None)
     with clock.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
-        findings = ranker.best(rules, N_FINDINGS)
+        findings, n_ranked = ranker.ranked(rules, N_FINDINGS, clock)
     partial = answer.partial or limits.leaves_out(space)
     notes = (*space.notes, *answer.notes, *_notes(outcomes, problem, answer, limits.error))
+    if clock.stopped() and n_ranked < len(rules):
+        notes = (*notes, f"{clock.reason}: only the {n_ranked:,} shortest rules were ranked")
     return Discovery(
         findings, rules, partial, _reason(answer, clock, limits, space), outcomes.n_table_rows, limits.error, space,
         problem.nulls, method, clock.seconds, notes,
@@ -112,12 +114,17 @@ def solve(problem: Problem, method: str) -> tuple[str, Answer]:
         cuda_seconds(problem.outcomes) if device is Device.CUDA else cpu_seconds(problem.outcomes, problem.n_threads)
     )
     patience = _PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS
-    if method == "auto" and not problem.most and seconds > patience and problem.device is not Device.CUDA:
+    may_choose = method == "auto" and not problem.most and problem.device is not Device.CUDA
+    if may_choose and seconds > patience:
         try:
             return "selective", selective.find(problem, may_leave=True)
         except selective.TooManyChecks:
-            pass
-    return "all-pairs", dense.find(problem, device)
+            may_choose = False
+    try:
+        return "all-pairs", dense.find(problem, device, may_leave=may_choose and problem.clock.is_limited)
+    except dense.TooSlow:
+        # Every pair would have to be seen before the first rule is known; by this way short ones are known soon.
+        return "selective", selective.find(problem)
 
 
 def _notes(outcomes: Outcomes, problem: Problem, answer: Answer, error: float) -> list[str]:

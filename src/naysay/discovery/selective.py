@@ -10,6 +10,7 @@ rule of the table is a cover of any part of its evidence, so it contains a minim
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -18,13 +19,18 @@ from naysay.discovery.cover import Brake, minimal_covers
 from naysay.discovery.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
 from naysay.discovery.outcomes import mirrored
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discovery.problem import MOST_PARTIAL, MOST_RULES, Answer, Problem, finished
+from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
 from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int
 from naysay.discovery.work import run_all
 from naysay.table.codes import BoolArray
 
 SAMPLE_ROWS = 3000
+# With a time limit: so many pairs times comparisons for each second of it, and no fewer rows than this.
+_SAMPLE_WORK_A_SECOND = 4_000_000
+_FEWEST_SAMPLE_ROWS = 200
+# Rules of up to so many comparisons are proven first where time is limited.
+_SHORT = 3
 # Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
@@ -45,17 +51,17 @@ def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch |
     search = search or SelectiveSearch(problem)
     search.begin()
     most_groups = problem.max_predicates or len(problem.vertices.groups)
+    if problem.clock.is_limited:
+        # The search for all of them may not end in time: have the short ones by then.
+        search.run_levels(min(_SHORT, most_groups - 1), limit, may_leave=may_leave)
     complete = search.run(most_groups, limit, may_leave=may_leave)
-    n_groups = 1
-    while not complete and not problem.clock.stopped() and n_groups < most_groups:
+    if not complete and not problem.clock.stopped():
         # Too many: those with few predicates first, for as long as there is room.
-        if not search.run(n_groups, limit):
-            break
-        n_groups += 1
-    covers = search.proven()
+        search.run_levels(most_groups - 1, limit)
+    covers, finished_all = search.proven()
     return Answer(
-        covers[:limit], not complete or len(covers) > limit, search.sample_edges, search.sample_counts,
-        n_sampled=search.n_sampled, figures=search.figures,
+        covers[:limit], not complete or not finished_all or len(covers) > limit, search.sample_edges,
+        search.sample_counts, n_sampled=search.n_sampled, figures=search.figures,
     )
 
 
@@ -70,6 +76,8 @@ class SelectiveSearch:
         self.covers = self.edges
         # The edges that the covers were found for.
         self._covered = self.edges
+        # Proven covers of earlier runs: minimal rules of the table, whatever is learnt later.
+        self._proven = self.edges
         self.n_sampled = 0
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
@@ -95,7 +103,7 @@ class SelectiveSearch:
     def sample(self) -> None:
         """See all pairs of some rows drawn at random, and the equal rows."""
         outcomes = self.problem.outcomes
-        n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
+        n_rows = min(outcomes.n_rows, self._n_sample_rows())
         places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
         sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=self.problem.clock)
         if sample is None:
@@ -104,6 +112,14 @@ class SelectiveSearch:
         self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
         self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
         self.figures["pairs"] += n_rows * (n_rows - 1) / 2
+
+    def _n_sample_rows(self) -> int:
+        clock = self.problem.clock
+        if not clock.is_limited:
+            return SAMPLE_ROWS
+        n_fields = len(self.problem.outcomes.layout.fields)
+        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_A_SECOND * max(0.0, clock.left) / n_fields))
+        return max(_FEWEST_SAMPLE_ROWS, min(SAMPLE_ROWS, n_rows))
 
     def add(self, evidence: Evidence) -> None:
         edges, _ = edges_of(evidence, self.problem.outcomes.layout, self.problem.vertices)
@@ -127,6 +143,13 @@ class SelectiveSearch:
         """Every pair that agrees on a set of columns is known, and so on any that contains it."""
         self.settled = [other for other in self.settled if other & mask != mask] + [mask]
 
+    def run_levels(self, last: int, limit: int, *, may_leave: bool = False) -> None:
+        """Prove all covers of one comparison, then of one more, up to `last`, while there is time and room."""
+        for n_groups in range(1, last + 1):
+            if not self.run(n_groups, limit, may_leave=may_leave):
+                break
+            self._proven = self.covers[self._is_proven(self.covers)]
+
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
         """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
         problem, clock = self.problem, self.problem.clock
@@ -146,7 +169,7 @@ class SelectiveSearch:
             with clock.phase("planning"):
                 masks = equality_masks(todo, problem.vertices)
                 chosen, seconds = choose_sets(masks, self.costs)
-            if may_leave and seconds > self.costs.all_pairs_seconds():
+            if may_leave and seconds > self.costs.all_pairs_seconds() < clock.left:
                 raise TooManyChecks
             may_leave = False
             for mask in chosen:
@@ -231,14 +254,19 @@ class SelectiveSearch:
         self.edges = sorted_unique(np.concatenate([self.edges, edges]))
         return edges
 
-    def proven(self) -> UInt64Array:
-        """The covers that are known to hold: settled or verified, and no evidence against them."""
-        vertices, problem = self.problem.vertices, self.problem
-        found = self.covers[:MOST_PARTIAL] if problem.clock.stopped() else self.covers
-        covers = vertices.once(found[~missing_some(found, self.fresh())])
+    def proven(self) -> tuple[UInt64Array, bool]:
+        """The rules that are known to hold: settled or verified, and no evidence against them; see `finished`."""
+        problem = self.problem
+        covers = self.covers[self._is_proven(self.covers)]
+        covers = sorted_unique(np.concatenate([self._proven, covers]))
+        return finished(problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+
+    def _is_proven(self, covers: UInt64Array) -> BoolArray:
+        vertices = self.problem.vertices
         fine = settled_by(equality_masks(covers, vertices), self.settled)
-        fine |= np.array([to_int(cover) in self.verified for cover in covers], np.bool_)
-        return finished(problem, covers[fine], self.edges, np.ones(len(self.edges), np.int64))
+        for place in np.flatnonzero(~fine):
+            fine[place] = to_int(covers[place]) in self.verified
+        return fine & ~missing_some(covers, self.fresh())
 
 
 def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:

@@ -14,6 +14,8 @@ from typing import TypeVar
 Made = TypeVar("Made")
 
 _TICK_SECONDS = 0.05
+# After a stop, what is known is put in order for this share of the time limit, and at least so many seconds.
+_FINISHING_SHARE, _FINISHING_SECONDS = 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,15 @@ class Clock:
     def __init__(self, timeout: float | None = None, progress: Callable[[Progress], None] | None = None) -> None:
         self._begin = time.monotonic()
         self._end = None if timeout is None else self._begin + timeout
+        self._finishing = max(_FINISHING_SECONDS, _FINISHING_SHARE * (timeout or 0.0))
+        self._stopped_at = float("inf")
         self._progress = progress
         self.reason = ""
         self.seconds: dict[str, float] = {}
+
+    def part(self, share: float) -> Clock:
+        """A clock that stops with this one, or when it has used up a share of the time that is left."""
+        return _PartClock(self, share)
 
     @property
     def elapsed(self) -> float:
@@ -45,13 +53,23 @@ class Clock:
         """Seconds until the time limit; infinite without one."""
         return float("inf") if self._end is None else self._end - time.monotonic()
 
+    @property
+    def is_limited(self) -> bool:
+        return self._end is not None
+
     def stop(self, reason: str) -> None:
-        self.reason = self.reason or reason
+        if not self.reason:
+            self.reason = reason
+            self._stopped_at = min(time.monotonic(), self._end or float("inf"))
 
     def stopped(self) -> bool:
         if not self.reason and self.left <= 0:
             self.stop("time limit")
         return bool(self.reason)
+
+    def late(self) -> bool:
+        """Whether even the time to put in order what is known is over: give back what is done."""
+        return self.stopped() and time.monotonic() > self._stopped_at + self._finishing
 
     @contextmanager
     def heeding_interrupts(self) -> Iterator[None]:
@@ -87,6 +105,18 @@ class Clock:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begin
+
+
+class _PartClock(Clock):
+    """See `Clock.part`. That its own time is over does not stop the clock that it is a part of."""
+
+    def __init__(self, whole: Clock, share: float) -> None:
+        super().__init__(share * whole.left if whole.is_limited else None, whole._progress)
+        self._whole = whole
+        self.seconds = whole.seconds
+
+    def stopped(self) -> bool:
+        return self._whole.stopped() or super().stopped()
 
 
 def run_all(

@@ -21,17 +21,20 @@ _SECONDS_A_FINDING, _SECONDS = 2.0, 20.0
 def discover(table: Table, *, memory: int | None = None, threads: int = 0, **wanted: Any) -> Discovery:
     """Discover, then say of each finding how many rows are in conflict and how many must go."""
     left = None if memory is None else memory - process_bytes() - still_to_load()
-    found = discover_rules(table, memory=left, n_threads=threads or None, **wanted)
-    options = local.Options(found.nulls, n_threads=threads, max_seconds=_SECONDS_A_FINDING)
-    return replace(found, findings=tuple(measured(table, found.findings, options)))
-
-
-def measured(table: Table, findings: Sequence[Finding], options: local.Options) -> list[Finding]:
-    """The findings with rows in conflict (g2) and rows to remove (g3), as far as these are quickly known."""
     begin = time.monotonic()
-    return [
-        _measured(table, finding, options) if time.monotonic() - begin < _SECONDS else finding for finding in findings
-    ]
+    found = discover_rules(table, memory=left, n_threads=threads or None, **wanted)
+    timeout = wanted.get("timeout")
+    seconds = _SECONDS if timeout is None else min(_SECONDS, timeout - (time.monotonic() - begin))
+    options = local.Options(found.nulls, n_threads=threads, max_seconds=min(_SECONDS_A_FINDING, max(0.0, seconds)))
+    return replace(found, findings=tuple(measured(table, found.findings, options, seconds)))
+
+
+def measured(
+    table: Table, findings: Sequence[Finding], options: local.Options, seconds: float = _SECONDS
+) -> list[Finding]:
+    """The findings with rows in conflict (g2) and rows to remove (g3), as far as these are quickly known."""
+    end = time.monotonic() + seconds
+    return [_measured(table, finding, options) if time.monotonic() < end else finding for finding in findings]
 
 
 def _measured(table: Table, finding: Finding, options: local.Options) -> Finding:

@@ -7,6 +7,7 @@ order, so the shares of one question are exactly what one task would have found 
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 
@@ -18,7 +19,7 @@ from pyspark.sql import types as T
 
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import Answer, Problem
-from naysay.discovery.selective import SAMPLE_ROWS, SelectiveSearch, TooManyChecks, find, missing_some
+from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find, missing_some
 from naysay.discovery.vertices import UInt64Array, sorted_unique, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark_aggregate import hash_of
@@ -134,9 +135,10 @@ class Spread(SelectiveSearch):
         if answers is None:
             return
         n_words = self.problem.vertices.n_words
-        self.n_sampled = min(self.costs.n_rows, SAMPLE_ROWS)
         self.sample_edges = covers_of(answers[0][Told.SAMPLE_EDGES], n_words)
         self.sample_counts = np.frombuffer(answers[0][Told.SAMPLE_COUNTS], np.int64).copy()
+        # n rows have n * (n - 1) ordered pairs.
+        self.n_sampled = (1 + math.isqrt(1 + 4 * int(self.sample_counts.sum()))) // 2
         self._learn_edges(answers)
 
     def enumerate(self, mask: int) -> None:

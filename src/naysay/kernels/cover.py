@@ -85,7 +85,7 @@ def _keep_groups(cover: UInt64Array, candidates: UInt64Array, group_of: Int64Arr
 @kernel
 def expand(
     edges: UInt64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array,
-    limits: Int64Array,
+    limits: Int64Array, control: Int64Array,
 ) -> tuple[UInt64Array, UInt64Array, bool]:
     """One level of the search: the starts and candidates of the branches below, and whether `start` covers already.
 
@@ -109,7 +109,7 @@ def expand(
     allowed = allowed & ~branch
     n_branches = 0
     for word in range(n_words):
-        while branch[word] != _ZERO:
+        while branch[word] != _ZERO and control[0] == 0:
             bit = branch[word] & (~branch[word] + _ONE)
             branch[word] ^= bit
             starts[n_branches] = start

@@ -27,6 +27,8 @@ Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 
 _CHUNK = 1024
+# Left rows between two looks at whether to stop.
+_STRIP = 32
 _ZERO = np.int32(0)
 _SPREAD = np.int64(0x2545F4914F6CDD1D)
 # Codes that differ in so many of their lowest bits, those that vary most, lie side by side in a hash table.
@@ -151,24 +153,41 @@ def count_hashed(
 @kernel
 def count_direct_blocks(
     left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, blocks: Int64Array, counts: Int64Array,
+    spans: Int64Array, blocks: Int64Array, counts: Int64Array, control: Int64Array,
 ) -> None:
-    """`count_direct` for each of blocks, int64[n, 5]."""
+    """`count_direct` for each of blocks, int64[n, 5]; returns early once control[0] is set from elsewhere."""
     for place in range(blocks.shape[0]):
-        count_direct(left, right, left_weights, right_weights, masks, spans, blocks[place], counts)
+        for first in range(blocks[place, 0], blocks[place, 1], _STRIP):
+            if control[0] != 0:
+                return
+            strip = _strip(blocks[place], first)
+            count_direct(left, right, left_weights, right_weights, masks, spans, strip, counts)
 
 
 @kernel
 def count_hashed_blocks(
     left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, blocks: Int64Array, keys: Int32Array, counts: Int64Array,
+    spans: Int64Array, blocks: Int64Array, keys: Int32Array, counts: Int64Array, control: Int64Array,
 ) -> tuple[Int32Array, Int64Array]:
-    """`count_hashed` for each of blocks, int64[n, 5]."""
+    """`count_hashed` for each of blocks, int64[n, 5]; returns early once control[0] is set from elsewhere."""
     for place in range(blocks.shape[0]):
-        keys, counts = count_hashed(
-            left, right, left_weights, right_weights, masks, spans, blocks[place], keys, counts
-        )
+        for first in range(blocks[place, 0], blocks[place, 1], _STRIP):
+            if control[0] != 0:
+                return keys, counts
+            strip = _strip(blocks[place], first)
+            keys, counts = count_hashed(
+                left, right, left_weights, right_weights, masks, spans, strip, keys, counts
+            )
     return keys, counts
+
+
+@kernel
+def _strip(block: Int64Array, first: int) -> Int64Array:
+    """The left rows of a block from `first` on, so few that they are soon done."""
+    strip = block.copy()
+    strip[0] = first
+    strip[1] = min(block[1], first + _STRIP)
+    return strip
 
 
 @kernel

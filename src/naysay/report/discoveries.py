@@ -31,6 +31,8 @@ TITLES = {
 
 def headline(discovery: Discovery) -> str:
     """How many rules of what, and whether that is all."""
+    if discovery.partial and not len(discovery.all):
+        return f"no rule was found before the search stopped ({discovery.reason}): some may hold"
     rules = counted(len(discovery.all), "minimal rule")
     up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
     part = f"; partial ({discovery.reason}): more may hold" if discovery.partial else ""

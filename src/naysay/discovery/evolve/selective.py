@@ -262,7 +262,7 @@ class Selective:
             self._settings.max_predicates, None, self._n_threads, Clock(),
         )
         edges = known.edges
-        covers = finished(problem, known.covers, edges, np.ones(len(edges), np.int64))
+        covers, _ = finished(problem, known.covers, edges, np.ones(len(edges), np.int64))
         return Rules(covers, known.vertices, 0.0)
 
 

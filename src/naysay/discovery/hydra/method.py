@@ -32,7 +32,7 @@ def find(problem: Problem) -> Answer:
     if preliminary is None:
         return empty_answer(problem, partial=True)
     with clock.phase("completion"):
-        candidates = _without_implied(possible(vertices.once(preliminary), vertices, problem.nulls), problem)
+        candidates = _without_implied(possible(vertices.once(preliminary), vertices, problem.nulls)[0], problem)
         delta = Completion(problem, edges, counts).run(candidates)
     if clock.stopped():
         return empty_answer(problem, partial=True)
@@ -40,11 +40,11 @@ def find(problem: Problem) -> Answer:
     covers = _invert(problem, every)
     if covers is None:
         return empty_answer(problem, partial=True)
-    covers = finished(problem, covers, every, np.ones(len(every), np.int64))
+    covers, complete = finished(problem, covers, every, np.ones(len(every), np.int64))
     limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
     n_sampled = round((1 + np.sqrt(1 + 4.0 * counts.sum())) / 2)
     return Answer(
-        covers[:limit], len(covers) > limit, edges, counts, n_sampled=n_sampled,
+        covers[:limit], not complete or len(covers) > limit, edges, counts, n_sampled=n_sampled,
         figures={"samples a row": SAMPLES_A_ROW, "sampled evidences": len(known), "evidences": len(every)},
     )
 

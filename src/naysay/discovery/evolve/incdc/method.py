@@ -259,7 +259,7 @@ class IncDC:
         )
         # There is no evidence to ask whether `==` would do for `<=` and `>=`: the rules themselves say so.
         nothing_hits = np.zeros((1, vertices.n_words), np.uint64)
-        shown = finished(problem, unrelaxed_among(covers, vertices), nothing_hits, np.ones(1, np.int64))
+        shown, _ = finished(problem, unrelaxed_among(covers, vertices), nothing_hits, np.ones(1, np.int64))
         return Rules(shown, vertices, 0.0)
 
 

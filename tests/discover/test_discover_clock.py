@@ -1,0 +1,180 @@
+"""A discovery that is stopped gives back what it knows, soon, and never says that no rule holds.
+
+No test measures time: clocks here stop after so many looks at them, and work after the stop is counted.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from naysay.discovery import trivial
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import minimal_covers
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.limits import Limits
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem, finished, search_rules
+from naysay.discovery.result import Discovery
+from naysay.discovery.run import concluded, solve
+from naysay.discovery.selective import SelectiveSearch
+from naysay.discovery.space import Scope, build_space
+from naysay.discovery.vertices import edges_of
+from naysay.discovery.work import Clock
+from naysay.report.discoveries import headline
+from naysay.rule import render
+from naysay.rule.model import Nulls
+from naysay.table import from_frame
+
+
+class Looks(Clock):
+    """Stops at the k-th look; with it, or so many looks after it, the time to finish is over too."""
+
+    def __init__(self, n_looks: int, n_finishing: int = 0) -> None:
+        super().__init__(timeout=1e9)
+        self.n_left = n_looks
+        self.n_finishing = n_finishing
+
+    def stopped(self) -> bool:
+        self.n_left -= 1
+        if self.n_left < 0:
+            self.stop("time limit")
+        return bool(self.reason)
+
+    def late(self) -> bool:
+        self.n_finishing -= bool(self.reason)
+        return bool(self.reason) and self.n_finishing < 0
+
+
+def numbers(n_rows: int, n_columns: int, n_values: int) -> pa.Table:
+    rng = random.Random(1)
+    return pa.table({f"c{k}": [rng.randrange(n_values) for _ in range(n_rows)] for k in range(n_columns)})
+
+
+def run(table: pa.Table, clock: Clock, method: str, error: float = 0.0) -> Discovery:
+    data = from_frame(table)
+    space = build_space(data, None, Scope())
+    outcomes = outcomes_of(data, space, Nulls.SQL)
+    problem = Problem.of(space, Nulls.SQL, outcomes, clock=clock, most=allowed_pairs(error, outcomes.n_pairs))
+    chosen, answer = solve(problem, method)
+    return concluded(problem, answer, chosen, Limits(error))
+
+
+@pytest.mark.parametrize(("method", "error"), [("auto", 0.0), ("all-pairs", 0.02), ("selective", 0.0), ("hydra", 0.0)])
+def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str, error: float) -> None:
+    table = numbers(40, 3, 5)
+    everything = {render(rule) for rule in run(table, Clock(), method, error).all}
+    sizes = set()
+    for n_looks in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 1_000_000):
+        found = run(table, Looks(n_looks), method, error)
+        rules = {render(rule) for rule in found.all}
+        sizes.add(len(rules))
+        assert rules <= everything
+        assert found.partial or rules == everything
+        assert not any("no rule" in note for note in found.notes)
+        assert found.findings or not rules
+        if found.partial and not rules:
+            assert "hold;" not in headline(found)
+            assert "before the search stopped (time limit)" in headline(found)
+    assert 0 in sizes
+    assert len(everything) in sizes
+
+
+def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """A table of numbers with many covers, all columns compared with all."""
+    data = from_frame(numbers(n_rows, n_columns, 30))
+    space = build_space(data, None, Scope(share=0.0))
+    outcomes = outcomes_of(data, space, Nulls.SQL)
+    problem = Problem.of(space, Nulls.SQL, outcomes, clock=Looks(0))
+    evidence = all_pairs(outcomes)
+    return problem, *edges_of(evidence, outcomes.layout, problem.vertices)
+
+
+def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, edges, counts = wide()
+    networks = []
+    network = trivial.Network
+    monkeypatch.setattr(trivial, "Network", lambda *given: networks.append(1) or network(*given))
+    found = minimal_covers(edges, problem.vertices, max_groups=4)
+    assert len(found) > 5000
+    rules, complete = finished(problem, found, edges, counts)
+    assert not complete
+    assert 50 <= len(rules) < len(found)
+    # What is looked at after the stop is bounded, and the shortest come first.
+    assert len(networks) <= trivial._AT_LEAST
+    assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
+
+
+def test_a_stop_inside_the_search_keeps_its_covers() -> None:
+    problem, edges, counts = wide()
+
+    class WhenFound(Looks):
+        """Stops once the search has found some."""
+
+        def stopped(self) -> bool:
+            return bool(self.reason)
+
+        def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
+            if n_rules:
+                self.stop("time limit")
+
+    clock = WhenFound(0, n_finishing=10)
+    problem = Problem.of(problem.space, Nulls.SQL, problem.outcomes, clock=clock)
+    rules, partial = search_rules(problem, edges, counts)
+    assert partial
+    assert len(rules)
+
+
+def test_triviality_is_judged_as_by_a_network_of_all_predicates() -> None:
+    problem, edges, _ = wide(n_rows=12, n_columns=3)
+    vertices = problem.vertices
+    covers = vertices.once(minimal_covers(edges, vertices))
+    kept, complete = trivial.possible(covers, vertices, Nulls.SQL)
+    expected = [
+        cover for cover in covers
+        if not trivial.Network(vertices.rule(trivial.to_int(cover)).predicates, Nulls.SQL).contradiction
+    ]
+    assert complete
+    assert len(expected) > 0
+    assert kept.tolist() == np.array(expected).tolist()
+
+
+def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:
+    data = from_frame(numbers(400, 4, 300))
+    space = build_space(data, None, Scope(cross=False))
+    problem = Problem.of(space, Nulls.SQL, outcomes_of(data, space, Nulls.SQL), clock=Clock(1e9))
+    search = SelectiveSearch(problem)
+    search.begin()
+    search.run_levels(2, 1000)
+    levels, _ = search.proven()
+    assert len(levels)
+    # A later search that is stopped at once does not lose them.
+    search.covers = search.covers[:0]
+    assert search.proven()[0].tolist() == levels.tolist()
+
+
+def test_a_part_of_the_time_ends_without_ending_the_whole() -> None:
+    clock = Clock(1e6)
+    part = clock.part(0.0)
+    assert part.stopped()
+    assert not clock.stopped()
+    clock.stop("interrupted")
+    assert clock.part(0.5).stopped()
+
+
+def test_comparing_pairs_stops_between_strips() -> None:
+    outcomes = outcomes_of(from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))),
+                           Nulls.SQL)
+    assert all_pairs(outcomes, clock=Looks(1)) is None
+
+
+def test_finishing_has_its_own_time() -> None:
+    clock = Clock(0.0)
+    assert clock.stopped()
+    assert not clock.late()
+    clock._stopped_at = time.monotonic() - 3600
+    assert clock.late()
