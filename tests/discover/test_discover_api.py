@@ -94,6 +94,34 @@ def test_what_was_discovered_checks(error: float, nulls: str, tmp_path: Path) ->
     assert naysay.check(table, rules, nulls=nulls).exit_code == 0
 
 
+@pytest.mark.parametrize("error", [0.0005, 0.01])
+def test_only_rules_that_some_pairs_break_tolerate_any(error: float, tmp_path: Path) -> None:
+    table = people(120, dirty=2).append_column("id", pa.array(range(120)))
+    found = naysay.discover(table, error=error, max_predicates=3)
+    path = tmp_path / "found.yaml"
+    found.save(path, found.all)
+    rules = naysay.parse_rules(path.read_text(encoding="utf-8"), columns=table.column_names)
+    violations = [naysay.count(table, rule) for rule in rules]
+    assert [rule.max_fraction for rule in rules] == [error if broken else None for broken in violations]
+    assert 0 in violations
+    assert any(violations)
+    for of_list in (found.rules, found.all.about("id"), found.all[:50]):
+        assert all((rule.max_fraction is None) == (naysay.count(table, rule) == 0) for rule in of_list)
+
+
+def test_a_repeated_key_does_not_pass_what_was_discovered_with_an_error(tmp_path: Path) -> None:
+    zips = [row % 20 for row in range(200)]
+    table = pa.table({"id": list(range(200)), "zip": zips, "city": [zip // 4 for zip in zips]})
+    found = naysay.discover(table, error=0.01, cross=False)
+    path = tmp_path / "found.yaml"
+    found.save(path)
+    rules = naysay.parse_rules(path.read_text(encoding="utf-8"))
+    assert canonical(naysay.parse("key(id)")) in map(canonical, rules)
+    twice = pa.concat_tables([table, table.slice(0, 1)])
+    assert naysay.check(table, rules).exit_code == 0
+    assert naysay.check(twice, rules).exit_code != 0
+
+
 def test_measures_of_a_rule_that_is_broken_a_little() -> None:
     table = people(300, dirty=2)
     found = naysay.discover(table, error=0.001, threads=2)

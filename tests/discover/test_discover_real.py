@@ -65,3 +65,17 @@ def test_desbordante_finds_the_same(tmp_path: Path) -> None:
     theirs = [parse(str(rule)) for rule in algorithm.get_dcs()]
     ours = naysay.discover(pcsv.read_csv(path), cross=False)
     assert canonicals(theirs) == canonicals(ours.all)
+
+
+@pytest.mark.parametrize(
+    ("error", "n_known"), [(0.001, 0), (0.002, 9), (0.005, 13), (0.01, 13), (0.02, 13), (0.03, 4)]
+)
+def test_known_rules_of_a_dirty_table_are_found_with_the_error_that_the_docs_suggest(
+    shared: Path, error: float, n_known: int
+) -> None:
+    folder = shared / "data" / "hospital"
+    table = pcsv.read_csv(folder / "hospital.csv", convert_options=pcsv.ConvertOptions(strings_can_be_null=False))
+    table = pa.table({name: table.column(name).cast(pa.string()) for name in table.column_names})
+    known = canonicals(load_rules(folder / "hospital_constraints.txt"))
+    found = canonicals(naysay.discover(table, error=error, cross=False, max_predicates=3).all)
+    assert len(known & found) == n_known

@@ -67,6 +67,20 @@ def test_same_rules_as_in_process(spark: Any, seed: int, nulls: Nulls, error: fl
         assert near.get(canonical(finding.rule), finding.tested.near) == finding.tested.near
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_same_order_as_in_process(spark: Any, seed: int, nulls: Nulls) -> None:
+    table = random_table(random.Random(seed), 60)
+    error = 0.02 if seed % 2 else 0.0
+    space = ("naysay", "hydra", "incdc", "naysay")[seed]
+    expected = naysay.discover(table, error=error, nulls=nulls, space=space, max_predicates=3)
+    found = discover(to_spark(spark, table), error=error, nulls=nulls, space=space, max_predicates=3, blocks=Tiny())
+    assert found.space.comparisons == expected.space.comparisons
+    assert list(found.all) == list(expected.all)
+    assert found.rules == expected.rules
+    assert [finding.tested for finding in found.findings] == [finding.tested for finding in expected.findings]
+
+
 @pytest.mark.parametrize("method", ["auto", "selective", "hydra"])
 def test_methods_that_look_at_few_pairs(spark: Any, method: str) -> None:
     table = random_table(random.Random(7), 60)

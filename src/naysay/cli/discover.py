@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=click.Choice(["naysay", "incdc", "hydra"]),
     default="naysay",
     show_default=True,
-    help="What rules may compare: ours, or as the programs of a paper have it.",
+    help="Which comparisons rules may use: ours, or those of a paper.",
 )
 @options.nulls
 @click.option("--about", multiple=True, metavar="COLUMN", help="Show rules that mention this column. Repeatable.")
@@ -82,7 +82,7 @@ def discover(context: click.Context, /, **given: Any) -> int:
     \b
     naysay discover people.csv --out people.rules
     naysay check people.csv --rules people.rules
-    naysay discover people.csv --error 0.001 --about ZipCode
+    naysay discover people.csv --error 0.01 --about ZipCode
     """
     from naysay.cli.discover_run import run
 
