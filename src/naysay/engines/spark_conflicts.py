@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from naysay.engines import spark_strip_work
 from naysay.engines import spark_tasks as tasks
 from naysay.engines.spark_aggregate import collect_sums, conflict_groups, groups_branch, sums_branch
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_expressions import Meaning, every
 from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_kernels import KeySet, Sizes
@@ -82,7 +83,7 @@ def _conflicting_rows(meaning: Meaning, plan: RulePlan, found: Measured, sizes: 
     schema = T.StructType([*fields, T.StructField("place", T.LongType())])
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
-        return records.mapInArrow(partial(tasks.conflicts_of_partition, rule=rules[0]), schema)
+        return map_in_arrow(records, partial(tasks.conflicts_of_partition, rule=rules[0]), schema)
 
     grid = conflict_grid(meaning, plan, found, sizes)
     if grid is None:

@@ -34,6 +34,7 @@ from naysay.discovery.space import Comparison, Scope, Space, scope_of
 from naysay.discovery.vertices import edges_of
 from naysay.discovery.work import Clock, Progress, run_all
 from naysay.engines.spark_aggregate import hash_of
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_discover_spread import prove
 from naysay.engines.spark_discover_tasks import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.engines.spark_discover_whole import SCHEMA, Whole, answer_of_table, read_answer
@@ -182,7 +183,7 @@ def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
     seconds = None if clock.left == float("inf") else max(0.001, clock.left)
     wanted = Whole(problem.space, problem.nulls, problem.max_predicates, problem.max_rules, seconds)
     with clock.phase("hydra"):
-        found = _collected(rows.repartition(1).mapInArrow(answer_of_table(wanted), SCHEMA), clock)
+        found = _collected(map_in_arrow(rows.repartition(1), answer_of_table(wanted), SCHEMA), clock)
     if found is None:
         return empty_answer(problem, partial=True)
     answer, reason = read_answer(found, problem.vertices.n_words)
@@ -211,9 +212,9 @@ def evidence_of_pairs(
     """The evidence of all ordered pairs of rows, from tasks that see each pair once; None where the clock stopped."""
     n_words = fields.layout.n_words
     words = [word(number) for number in range(n_words)]
-    schema = ", ".join([*(f"{name} int" for name in words), f"{COUNT} bigint"])
+    schema = pa.schema([*((name, pa.int32()) for name in words), (COUNT, pa.int64())])
     n_blocks = blocks.count(profile.n_distinct)
-    counted = _dealt(rows, n_blocks).mapInArrow(evidence_of_blocks(fields, n_blocks), schema)
+    counted = map_in_arrow(_dealt(rows, n_blocks), evidence_of_blocks(fields, n_blocks), schema)
     found = _collected(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), clock)
     if found is None:
         return None

@@ -29,8 +29,7 @@ from naysay.table import Table
 from naysay.table.codes import Int64Array
 
 PART, HASH = "part", "hash"
-SCHEMA = f"{PART} int, what string, content binary"
-_ARROW_SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])
+SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -99,7 +98,7 @@ def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
     found: dict[Told, bytes] = {Told.MISSED: b""} if search is None else _share(search, question, part)
     yield pa.RecordBatch.from_pydict(
         {PART: [part] * len(found), "what": [what.value for what in found], "content": list(found.values())},
-        schema=_ARROW_SCHEMA,
+        schema=SCHEMA,
     )
 
 

@@ -23,6 +23,7 @@ from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find, mis
 from naysay.discovery.vertices import UInt64Array, sorted_unique, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark_aggregate import hash_of
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_discover_proof import HASH, PART, SCHEMA, Ask, Question, Told, answer, covers_of
 from naysay.engines.spark_discover_tasks import WEIGHT
 
@@ -74,7 +75,7 @@ class Provers:
         return answers
 
     def _answer(self, question: Question, parts: DataFrame, answers: Answers) -> bool:
-        found = self._collect(parts.mapInArrow(answer(question), SCHEMA), self._problem.clock)
+        found = self._collect(map_in_arrow(parts, answer(question), SCHEMA), self._problem.clock)
         if found is None:
             return False
         fresh: Answers = {}

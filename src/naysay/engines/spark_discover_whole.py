@@ -23,8 +23,7 @@ from naysay.engines.spark_discover_tasks import WEIGHT
 from naysay.rule.model import Nulls
 from naysay.table import Table
 
-SCHEMA = "part string, content binary"
-_ARROW_SCHEMA = pa.schema([("part", pa.string()), ("content", pa.binary())])
+SCHEMA = pa.schema([("part", pa.string()), ("content", pa.binary())])
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -67,7 +66,7 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
         ).encode(),
     }
     yield pa.RecordBatch.from_pydict(
-        {"part": list(parts), "content": list(parts.values())}, schema=_ARROW_SCHEMA
+        {"part": list(parts), "content": list(parts.values())}, schema=SCHEMA
     )
 
 

@@ -49,6 +49,7 @@ from naysay.discovery.space import Scope, Space, scope_of
 from naysay.discovery.vertices import UInt64Array, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark import check
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_discover import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_evolve_rows import ParquetRows
@@ -261,7 +262,7 @@ class SparkEvolver:
         delta = Delta.of(gone_rows.select(names), batch.edit.rows.select(names), dead)
         columns = [position(now.rows.layout.names.index(name)) for name in names]
         rows = now.rows.all().select(*columns, SERIAL)
-        found = rows.mapInArrow(evidence_of_delta(fields, delta), schema_of(layout)).toArrow()
+        found = map_in_arrow(rows, evidence_of_delta(fields, delta), schema_of(layout)).toArrow()
         serials = np.concatenate([batch.gone.serials, batch.fresh.serials])
         across = [seen_in(found, number, serials, layout) for number in (0, 1)]
         gone, came = (

@@ -48,10 +48,10 @@ class Delta:
         return pa.ipc.open_stream(self.rows).read_all()
 
 
-def schema_of(layout: Layout) -> str:
+def schema_of(layout: Layout) -> pa.Schema:
     """The columns of what tasks give back."""
-    words = [f"{word(number)} int" for number in range(layout.n_words)]
-    return ", ".join([f"{GROUP} int", *words, f"{COUNT} bigint", f"{LEFT} bigint", f"{RIGHT} bigint"])
+    words = [(word(number), pa.int32()) for number in range(layout.n_words)]
+    return pa.schema([(GROUP, pa.int32()), *words, *((name, pa.int64()) for name in (COUNT, LEFT, RIGHT))])
 
 
 def evidence_of_delta(fields: Fields, delta: Delta) -> Callable[[Batches], Iterator[pa.RecordBatch]]:

@@ -8,11 +8,13 @@ from functools import cached_property
 import pyarrow as pa
 from pyarrow import types as arrow_types
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
 from naysay.rule.model import Column, Predicate, Rule
 from naysay.table import fit
+from naysay.table.frame import decoded
 from naysay.table.kind import Kind, kind_of
 
 _UNSUPPORTED = pa.binary()
@@ -38,7 +40,7 @@ class Frame:
         if data.isStreaming:
             raise UsageError("this DataFrame is a stream, and checks need a table: read it with spark.read")
         fields = data.schema.fields
-        by_position = data.toDF(*(position(place) for place in range(len(fields))))
+        by_position = _without_padding(data.toDF(*(position(place) for place in range(len(fields)))))
         file_row = None
         if tuple(field.name for field in fields[-2:]) == FILE_ROW:
             fields = fields[:-2]
@@ -101,8 +103,19 @@ class Frame:
 
 def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType | None = None) -> DataFrame:
     """An Arrow table as a DataFrame. Of one with an empty batch Spark would lose the rows that come after it."""
+    table = pa.table([decoded(column) for column in table.columns], table.column_names)
     batches = [batch for batch in table.to_batches() if batch.num_rows]
     return session.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
+
+
+def _without_padding(data: DataFrame) -> DataFrame:
+    """Columns of char(n) as plain text, still padded with blanks as Spark reads them.
+
+    Spark pads what it compares with such a column in its own expressions only, so kernels would answer otherwise.
+    """
+    if not any(field.metadata for field in data.schema):
+        return data
+    return data.select(*(F.col(field.name).alias(field.name, metadata={}) for field in data.schema))
 
 
 def position(place: int) -> str:
@@ -118,13 +131,17 @@ def arrow_type(type_: T.DataType) -> pa.DataType | None:
 
 
 def spark_type(type_: pa.DataType) -> T.DataType:
-    """The Spark type of a comparable Arrow type; the inverse of `arrow_type`."""
+    """The Spark type of an Arrow type: the inverse of `arrow_type`, and what tasks answer in besides."""
     if arrow_types.is_decimal(type_):
         return T.DecimalType(type_.precision, type_.scale)
     if arrow_types.is_timestamp(type_):
         return T.TimestampNTZType() if type_.tz is None else T.TimestampType()
     if arrow_types.is_time(type_):
         return T.TimeType(6)
+    if arrow_types.is_binary(type_):
+        return T.BinaryType()
+    if arrow_types.is_list(type_):
+        return T.ArrayType(spark_type(type_.value_type))
     return next(spark() for spark, arrow in _ARROW_TYPES if arrow == type_)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 
 from naysay.engines import spark_tasks as tasks
 from naysay.engines.spark_aggregate import HASH_OF_NOTHING, hash_of, sums_branch
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_plan import RulePlan, key_columns
 from naysay.engines.spark_tasks import TaskRule
@@ -157,7 +158,7 @@ def measure_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
 def points_branch(meaning: Meaning, keys: KeySet, number: int) -> DataFrame:
     """About how many distinct records the rules of a key set look at (as `rows`)."""
     records = keyed_records(meaning, keys)
-    points = F.approx_count_distinct(F.xxhash64(*records.columns))
+    points = F.approx_count_distinct(hash_of([F.col(name) for name in records.columns]))
     return sums_branch(number, records.agg(points.alias("rows")))
 
 
@@ -193,13 +194,13 @@ def whole_table(meaning: Meaning, plans: Sequence[RulePlan]) -> DataFrame:
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
     """The counts of each rule in each partition of dealt records."""
-    return records.mapInArrow(partial(tasks.count_partition, rules=rules), tasks.SUMMARY)
+    return map_in_arrow(records, partial(tasks.count_partition, rules=rules), tasks.SUMMARY)
 
 
 def summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
     """All that a report says of each rule, in each partition of dealt records."""
     work = partial(tasks.summarise_partition, rules=rules, n_sample=n_sample, removal=removal)
-    return records.mapInArrow(work, tasks.SUMMARY)
+    return map_in_arrow(records, work, tasks.SUMMARY)
 
 
 def collect_task_sums(summaries: Sequence[DataFrame]) -> dict[int, TaskSums]:

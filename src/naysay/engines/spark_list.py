@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from naysay.engines import spark_pairs
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_conflicts import in_conflict
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_identity import CONTENT, Identity, Naming, number_copies
@@ -51,7 +52,7 @@ def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | Non
             right_columns=right,
             limit=limit,
         )
-        return records.mapInArrow(list_pairs, T.StructType(fields))
+        return map_in_arrow(records, list_pairs, T.StructType(fields))
 
     extra = identity.attached(sided=bool(found.giants) or keys.crossed)
     return reduce(DataFrame.union, over_groups(meaning, found, sizes, work, extra))

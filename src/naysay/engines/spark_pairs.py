@@ -43,7 +43,7 @@ def pairs_of_partition(
     if table is None:
         return
     bound = bind_rule(_sorted(table, rule, naming), rule)
-    rows = _row_numbers(bound.table, naming) if rule.sided else None
+    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
     n_left = limit
     for left, right in _pieces(bound):
         if rows is not None:
@@ -66,8 +66,13 @@ def _sorted(table: Table, rule: TaskRule, naming: Naming) -> Table:
     arrow = table.arrow.combine_chunks()
     if naming.copies is not None:
         place = arrow.schema.get_field_index(naming.copies)
-        sides = numbers(table, SIDE) if rule.sided else np.zeros(arrow.num_rows, np.int64)
-        arrow = arrow.set_column(place, naming.copies, numbered(arrow.column(place).combine_chunks(), sides))
+        names = arrow.column(place).combine_chunks()
+        if rule.sided:
+            alike = _row_numbers(table, (naming.copies, *rule.columns))
+            names = numbered(names, alike, numbers(table, SIDE))
+        else:
+            names = numbered(names)
+        arrow = arrow.set_column(place, naming.copies, names)
     return Table(sorted_by(arrow, naming.names))
 
 
@@ -76,25 +81,41 @@ def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
 
 
-def numbered(names: pa.Array, sides: Int64Array) -> pa.Array:
-    """Names with #2, #3, ... after further copies on the same side."""
+def numbered(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
+    """Names with #2, #3, ... after those that repeat.
+
+    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with values
+    of a rule's columns: names are hashes, so rows that differ may share one and must not be taken for each other.
+    """
     codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
-    keys = 2 * codes + sides
+    if alike is None or sides is None:
+        copy = _places_within(codes)
+    else:
+        nth = _places_within(2 * alike + sides)
+        rows = alike * (int(nth.max(initial=0)) + 1) + nth
+        _, first, row_of = np.unique(rows, return_index=True, return_inverse=True)
+        copy = _places_within(codes[first])[row_of]
+    suffix = pa.array((copy + 1).astype(str), pa.string()).cast(names.type)
+    suffixed = pc.binary_join_element_wise(names, suffix, pa.scalar("#", names.type))
+    return pc.if_else(pa.array(copy == 0), names, suffixed)
+
+
+def _places_within(keys: Int64Array) -> Int64Array:
+    """For each element its place, from 0, among those of the same key."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     is_first = np.ones(order.size, np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
     starts = np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))
-    copy = np.empty(order.size, np.int64)
-    copy[order] = np.arange(order.size) - starts + 1
-    suffixed = pc.binary_join_element_wise(names, pa.array(copy.astype(str), pa.string()), "#")
-    return pc.if_else(pa.array(copy == 1), names, suffixed)
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size) - starts
+    return places
 
 
-def _row_numbers(table: Table, naming: Naming) -> Int64Array:
-    """The same number for the records of the same row."""
+def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+    """The same number for the records that agree in some columns."""
     found = np.zeros(table.n_rows, np.int64)
-    for name in naming.distinct:
+    for name in names:
         column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
         codes = np.asarray(column.indices.to_numpy(), np.int64)
         found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]

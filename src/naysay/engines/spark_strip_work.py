@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.engines import spark_tasks as tasks
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_kernels import Sizes, task_rules
 from naysay.engines.spark_strips import Grid
 from naysay.engines.spark_tasks import TaskRule
@@ -60,7 +61,7 @@ def known_conflicts(grid: Grid) -> DataFrame:
     return grid.records.filter(_is_known(grid)).select(*grid.plan.columns, place.alias("place"))
 
 
-def _over_strips(grid: Grid, sizes: Sizes, work: Callable[..., Any], schema: str | T.StructType) -> DataFrame:
+def _over_strips(grid: Grid, sizes: Sizes, work: Callable[..., Any], schema: pa.Schema | T.StructType) -> DataFrame:
     """Do work on the records of all strips that leave something undecided, dealt out evenly."""
     copies = []
     for order in range(grid.n_orders):
@@ -79,7 +80,7 @@ def _over_strips(grid: Grid, sizes: Sizes, work: Callable[..., Any], schema: str
         *names, *codes, *known, F.col("copy.dim").alias(tasks.DIM), F.col("copy.strip").alias(tasks.TASK),
         placement.alias("placement"),
     )  # fmt: skip
-    return parts.repartitionById(n_tasks, F.col("placement")).drop("placement").mapInArrow(work, schema)
+    return map_in_arrow(parts.repartitionById(n_tasks, F.col("placement")).drop("placement"), work, schema)
 
 
 def _codes(grid: Grid, order: int) -> list[Expression]:

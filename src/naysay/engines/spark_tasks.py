@@ -33,7 +33,7 @@ KNOWN = "known"
 # The column that says for how many records alike one stands.
 WEIGHT = "weight"
 
-_SUMMARY = pa.schema(
+SUMMARY = pa.schema(
     [
         ("rule", pa.int32()),
         ("violations", pa.int64()),
@@ -43,7 +43,6 @@ _SUMMARY = pa.schema(
         ("sample", pa.binary()),
     ]
 )
-SUMMARY = "rule int, violations bigint, rows bigint, least bigint, most bigint, sample binary"
 _Summary = tuple[int, int, int, int, bytes]
 
 
@@ -262,7 +261,7 @@ def _summary(rules: tuple[TaskRule, ...], found: list[_Summary]) -> pa.RecordBat
     rows = [(rule.number, *numbers) for rule, numbers in zip(rules, found, strict=True)]
     columns = [list(column) for column in zip(*rows, strict=True)]
     return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, _SUMMARY, strict=True)], schema=_SUMMARY
+        [pa.array(column, field.type) for column, field in zip(columns, SUMMARY, strict=True)], schema=SUMMARY
     )
 
 

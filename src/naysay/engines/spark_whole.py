@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import arrow_type
 from naysay.engines.spark_identity import Identity, Naming
@@ -59,7 +60,7 @@ def check_whole(
         n_sample=n_sample,
         number_copies=identity.naming is Naming.CONTENT,
     )
-    found = {row["rule"]: row for row in records.mapInArrow(work, SCHEMA).toArrow().to_pylist()}
+    found = {row["rule"]: row for row in map_in_arrow(records, work, SCHEMA).toArrow().to_pylist()}
     if not found:
         # No rows at all.
         return Whole({plan.number: OfRule(0, 0, Removal(0, 0), (), ()) for plan in plans}, 0, ())

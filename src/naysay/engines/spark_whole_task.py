@@ -25,7 +25,7 @@ PLACE = "place"
 # The number that stands in the place of a rule's for what is said of all rules together.
 ALL_RULES = -1
 
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("rule", pa.int32()),
         ("violations", pa.int64()),
@@ -36,7 +36,6 @@ _SCHEMA = pa.schema(
         ("shown", pa.binary()),
     ]
 )
-SCHEMA = "rule int, violations bigint, rows bigint, least bigint, most bigint, where array<bigint>, shown binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +96,15 @@ def check_partition(
     named = named.append_column("rules", pa.array(numbers, pa.list_(pa.int32())))
     found.append((ALL_RULES, 0, n_rows, 0, 0, (), _packed(named)))
     yield pa.record_batch(
-        [pa.array(list(column), field.type) for column, field in zip(zip(*found, strict=True), _SCHEMA, strict=True)],
-        schema=_SCHEMA,
+        [pa.array(list(column), field.type) for column, field in zip(zip(*found, strict=True), SCHEMA, strict=True)],
+        schema=SCHEMA,
     )
 
 
 def _in_order(table: Table, copies: str | None) -> Table:
     arrow = sorted_by(table.arrow, [PLACE]).drop_columns([PLACE]).combine_chunks()
     if copies is not None:
-        names = numbered(arrow.column(copies).combine_chunks(), np.zeros(arrow.num_rows, np.int64))
+        names = numbered(arrow.column(copies).combine_chunks())
         arrow = arrow.set_column(arrow.schema.get_field_index(copies), copies, names)
     return Table(arrow)
 

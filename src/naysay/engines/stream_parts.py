@@ -20,13 +20,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_errors import errors_of_tasks
 from naysay.engines.spark_frame import from_arrow
 from naysay.engines.spark_session import plain_errors
 from naysay.engines.stream import StreamOptions
 from naysay.engines.stream_tasks import (
     SCHEMA,
-    SPARK_SCHEMA,
     ApplyPieces,
     AskStatus,
     CheckChanges,
@@ -168,7 +168,7 @@ class Parts:
         with plain_errors("the stream"), errors_of_tasks():
             frame = from_arrow(self._session, pa.table(columns, schema=SCHEMA))
             for stage in stages:
-                frame = frame.repartitionById(self._places.total, F.col("place")).mapInArrow(stage, SPARK_SCHEMA)
+                frame = map_in_arrow(frame.repartitionById(self._places.total, F.col("place")), stage, SCHEMA)
             found = frame.select("content").toArrow()
         return [json.loads(content) for content in found["content"].to_pylist()]
 

@@ -28,7 +28,6 @@ from naysay.watch.part import (
 from naysay.watch.partition import Group
 
 SCHEMA = pa.schema({"place": pa.int32(), "what": pa.string(), "content": pa.binary()})
-SPARK_SCHEMA = "place INT, what STRING, content BINARY"
 ANSWER = "answer"
 _OP, _ROW, _WHICH = "naysay op", "naysay row", "naysay source"
 
