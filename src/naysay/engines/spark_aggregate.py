@@ -186,8 +186,13 @@ def tagged_rows(meaning: Meaning, plan: RulePlan) -> DataFrame:
 
 
 def hash_of(columns: Sequence[Expression]) -> Expression:
-    """A 64-bit hash that is equal for equal comparables; used to find rows again, never to say that they are equal."""
-    return F.xxhash64(*columns) if columns else F.lit(HASH_OF_NOTHING).cast(T.LongType())
+    """A 64-bit hash that is equal for equal comparables; used to find rows again, never to say that they are equal.
+
+    xxhash64 skips nulls, so (7, null) and (null, 7) would meet: which values are null is hashed as well.
+    """
+    if not columns:
+        return F.lit(HASH_OF_NOTHING).cast(T.LongType())
+    return F.xxhash64(*(column.isNull() for column in columns), *columns)
 
 
 def _parts(meaning: Meaning, plan: RulePlan, row: Row) -> list[Expression]:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.engines import spark_kernels as kernels
-from naysay.engines.spark_aggregate import collect_sums
+from naysay.engines.spark_aggregate import collect_sums, hash_of
 from naysay.engines.spark_expressions import Meaning
 from naysay.engines.spark_frame import Frame
 from naysay.engines.spark_kernels import KeySet, Sizes
@@ -43,7 +43,7 @@ def _distinct(meaning: Meaning, plans: Sequence[RulePlan]) -> dict[int, int]:
         return {}
     counts = []
     for each in plans:
-        values = F.when(meaning.side(each.join, Row.LEFT), F.xxhash64(*each.columns))
+        values = F.when(meaning.side(each.join, Row.LEFT), hash_of([F.col(name) for name in each.columns]))
         counts.append(F.approx_count_distinct(values).alias(str(each.number)))
     row = meaning.frame.data.agg(*counts).collect()[0]
     return {each.number: int(row[str(each.number)]) for each in plans}

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_frame import FILE_ROW, Frame, arrow_type, position
 from naysay.errors import UsageError
 from naysay.verbs.result import SamplePair
@@ -118,14 +119,21 @@ def _key_place(frame: Frame, name: str) -> int:
 def _content(frame: Frame) -> Expression:
     """128 bits of hash of all values, as 32 hexadecimal digits."""
     values = [
-        _hashable(F.col(position(place)), type_) for place, type_ in enumerate(frame.types) if not _is_opaque(type_)
+        value
+        for place, type_ in enumerate(frame.types)
+        if not _is_opaque(type_)
+        for value in _hashable(F.col(position(place)), type_)
     ]
-    halves = [F.xxhash64(F.lit(seed), *values) for seed in (1, 2)]
+    halves = [hash_of([F.lit(seed), *values]) for seed in (1, 2)]
     return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in halves))
 
 
-def _hashable(value: Expression, type_: T.DataType) -> Expression:
-    return F.to_json(F.struct(value.alias("value"))) if _holds(type_, T.MapType | T.VariantType) else value
+def _hashable(value: Expression, type_: T.DataType) -> list[Expression]:
+    """What to hash of a value. A hash of a list or struct says neither where it ends nor where it has nulls; its text
+    does."""
+    if _holds(type_, T.MapType | T.VariantType):
+        return [F.to_json(F.struct(value.alias("value")), {"ignoreNullFields": "false"})]
+    return [value, value.cast(T.StringType())] if isinstance(type_, T.ArrayType | T.StructType) else [value]
 
 
 def _is_opaque(type_: T.DataType) -> bool:

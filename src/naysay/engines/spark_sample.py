@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
@@ -39,11 +38,15 @@ class Wanted:
     plan: RulePlan
     hashes: tuple[int, ...]
 
-    def columns(self, meaning: Meaning) -> list[Expression]:
-        """What is hashed."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns whose values are hashed. A rule that runs by grouping compares each column with itself."""
         if self.plan.route is Route.GROUPS:
-            return [meaning.comparable(match.left, match.right) for match in self.plan.join.key]
-        return [meaning.comparable(name, name) for name in self.plan.columns]
+            return tuple(match.left for match in self.plan.join.key)
+        return self.plan.columns
+
+    def hashed(self, meaning: Meaning) -> Expression:
+        return hash_of([meaning.comparable(name, name) for name in self.names])
 
 
 def hashes_of_values(
@@ -65,7 +68,7 @@ def _hashed(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Seq
     values = pa.concat_tables([table.cast(arrow) for table in tables])
     schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
     rows = from_arrow(session, values, schema)
-    return rows.select(F.lit(plan.number).alias("rule"), hash_of(Wanted(plan, ()).columns(meaning)).alias("hash"))
+    return rows.select(F.lit(plan.number).alias("rule"), Wanted(plan, ()).hashed(meaning).alias("hash"))
 
 
 def samples(
@@ -103,22 +106,32 @@ def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_samp
     names = list(dict.fromkeys(name for each in wanted for name in each.plan.columns))
     matches = []
     for each in wanted:
-        hashed = hash_of(each.columns(meaning))
-        values = hash_of([meaning.comparable(name, name) for name in each.plan.columns])
-        is_wanted = hashed.isin(list(each.hashes))
+        is_wanted = each.hashed(meaning).isin(list(each.hashes))
         if each.plan.route is Route.GROUPS:
             is_wanted = meaning.side(each.plan.join, Row.LEFT) & is_wanted
-        match = F.struct(F.lit(each.plan.number).alias("rule"), hashed.alias("group"), values.alias("values"))
-        matches.append((is_wanted, match))
+        matches.append((is_wanted, F.lit(each.plan.number)))
     found = meaning.frame.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
-    every = F.array_compact(F.array(*(F.when(is_wanted, match) for is_wanted, match in matches)))
-    rows = found.select(*names, *identity.attached(), F.explode(every).alias("match"))
-    rows = rows.select(*names, *identity.positions, "match.rule", "match.group", "match.values")
-    alike = Window.partitionBy("rule", "group", "values").orderBy(*identity.positions)
+    every = F.array_compact(F.array(*(F.when(is_wanted, number) for is_wanted, number in matches)))
+    rows = found.select(*names, *identity.attached(), F.explode(every).alias("rule"))
+    # By the values themselves: rows whose hashes meet may still differ.
+    values = _values_of_rule(meaning, {each.plan.number: each.plan.columns for each in wanted})
+    alike = Window.partitionBy("rule", *values).orderBy(*identity.positions)
     rows = rows.withColumn("nth", F.row_number().over(alike)).filter(F.col("nth") <= n_sample + 1)
-    together = Window.partitionBy("rule", "group").orderBy("nth", *identity.positions)
+    groups = _values_of_rule(meaning, {each.plan.number: each.names for each in wanted})
+    together = Window.partitionBy("rule", *groups).orderBy("nth", *identity.positions)
     rows = rows.withColumn("turn", F.row_number().over(together)).filter(F.col("turn") <= 2 * (n_sample + 1))
-    return rows.drop("group", "values", "nth", "turn").toArrow()
+    return rows.drop("nth", "turn").toArrow()
+
+
+def _values_of_rule(meaning: Meaning, columns_of: Mapping[int, Sequence[str]]) -> list[Expression]:
+    """The values of each rule's columns in the rows found for it; null for the columns of other rules."""
+    rules_of: dict[str, list[int]] = {}
+    for number, names in columns_of.items():
+        for name in names:
+            rules_of.setdefault(name, []).append(number)
+    return [
+        F.when(F.col("rule").isin(numbers), meaning.comparable(name, name)) for name, numbers in rules_of.items()
+    ]
 
 
 def _pairs(
@@ -128,7 +141,7 @@ def _pairs(
 
     mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
-        named = numbered(mine.column("i0").combine_chunks(), np.zeros(mine.num_rows, np.int64))
+        named = numbered(mine.column("i0").combine_chunks())
         mine = mine.set_column(0, "i0", named)
     mine = sorted_by(mine, identity.positions)
     # The identity's columns go by names that no column of the table has by accident.
