@@ -105,8 +105,8 @@ def verify(table: Table, rule: Rule, options: Options) -> Verdict:
             found = np.array([] if witness is None else [witness[0]], np.int64)
             left, right = found, np.array([] if witness is None else [witness[1]], np.int64)
         if found.size:
-            return Verdict(rule, sample_pairs(table, rule, options.key, left, right)[0])
-    return Verdict(rule, None)
+            return Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+    return Verdict(rule, True)
 
 
 @_governed

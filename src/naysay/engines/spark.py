@@ -68,7 +68,7 @@ def verify(
 ) -> Verdict:
     """Look for one violation."""
     report = check(data, [rule], key=key, nulls=nulls, quick=True, sizes=sizes)
-    return Verdict(rule, next(iter(report[0].sample), None))
+    return Verdict(rule, report[0].holds, next(iter(report[0].sample), None))
 
 
 @errors_of_tasks()

@@ -24,9 +24,9 @@ def report_cell(report: Report) -> str:
 
 
 def verdict_cell(verdict: Verdict) -> str:
-    if verdict.witness is None:
+    if verdict.holds:
         return _render("table_cell.html.jinja", text="Holds:", code=rule_text(verdict.rule), rows=())
-    reason = f"Broken ({printable(verdict.witness.reason)}):"
+    reason = "Broken:" if verdict.witness is None else f"Broken ({printable(verdict.witness.reason)}):"
     return _render("table_cell.html.jinja", text=reason, code=rule_text(verdict.rule), rows=())
 
 

@@ -153,21 +153,23 @@ def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a rule holds; where not, one violation. True or false as the rule holds or not."""
+    """Whether a rule holds, and one violation if it does not. True or false as the rule holds or not.
+
+    `holds` is what was found out about all rows. It never follows from the lack of a witness.
+    """
 
     rule: Rule
-    witness: SamplePair | None
-
-    @property
-    def holds(self) -> bool:
-        return self.witness is None
+    holds: bool
+    witness: SamplePair | None = None
 
     def __bool__(self) -> bool:
         return self.holds
 
     def __repr__(self) -> str:
         text = render(self.rule, short=True)
-        return f"<{text} holds>" if self.witness is None else f"<{text} is broken: {self.witness.reason}>"
+        if self.holds:
+            return f"<{text} holds>"
+        return f"<{text} is broken>" if self.witness is None else f"<{text} is broken: {self.witness.reason}>"
 
 
 @dataclass(frozen=True, slots=True)
