@@ -6,7 +6,6 @@ column itself, compared by Spark, so text, floats and decimals are cut as exactl
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from typing import Any
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +89,34 @@ def sort_key(value: Any) -> Any:
 
 
 def plain(column: Expression, type_: T.DataType) -> Expression:
-    """A column in a form that comes to Python exactly: instants as microseconds, whatever zone the session has."""
-    return F.unix_micros(column) if isinstance(type_, T.TimestampType) else column
+    """A column in a form that comes to Python exactly: times by their distance from 1970, whatever the zone of the
+    session. Python has no dates outside of years 1 to 9999; Spark has."""
+    if isinstance(type_, T.TimestampType):
+        return F.unix_micros(column)
+    if isinstance(type_, T.DateType):
+        return F.unix_date(column)
+    return column - _epoch() if isinstance(type_, T.TimestampNTZType) else column
 
 
 def literal(value: Any, type_: T.DataType) -> Expression:
     """A value that came by way of `plain` as a Column of its type again."""
     if isinstance(type_, T.TimestampType):
         return F.timestamp_micros(F.lit(value).cast(T.LongType()))
+    if isinstance(type_, T.DateType):
+        return F.date_from_unix_date(F.lit(value).cast(T.IntegerType()))
+    if isinstance(type_, T.TimestampNTZType):
+        return _epoch() + F.lit(value)
     if isinstance(type_, T.StructType):
         return F.struct(*(literal(value[field.name], field.dataType).alias(field.name) for field in type_.fields))
     if isinstance(type_, T.DecimalType):
         return F.lit(f"{value:f}" if isinstance(value, Decimal) else str(value)).cast(type_)
-    if isinstance(type_, T.TimestampNTZType | T.TimeType):
-        # Spark makes no literal of a time without zone but from text.
+    if isinstance(type_, T.TimeType):
+        # Spark makes no literal of a time of day but from text.
         return F.lit(str(value)).cast(type_)
     if isinstance(type_, T.DayTimeIntervalType):
         return F.lit(value)
     return F.lit(value).cast(type_)
+
+
+def _epoch() -> Expression:
+    return F.lit("1970-01-01").cast(T.TimestampNTZType())

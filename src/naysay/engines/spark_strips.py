@@ -176,8 +176,10 @@ def _cells(
         for side, stands in (("l", left), ("r", right))
         for i in range(len(strips))
     }
+    types = {name: placed.schema[name].dataType for name in keys.key_names}
     rows = placed.select(
-        *keys.key_names, keys.key_hash().alias("hash"), *(cell.alias(name) for name, cell in cells_of.items()),
+        *(plain(F.col(name), type_).alias(name) for name, type_ in types.items()), keys.key_hash().alias("hash"),
+        *(cell.alias(name) for name, cell in cells_of.items()),
         *(truth.cast(T.LongType()).alias(name) for name, truth in numbers.items()),
     )  # fmt: skip
     counted = rows.groupBy(*keys.key_names, "hash", *cells_of).agg(*(F.sum(name).alias(name) for name in numbers))
