@@ -23,6 +23,14 @@ ROWS: tuple[Row, ...] = (
         "soak.every_path",
     ),
     Row(
+        "spark-sizes",
+        "tables of 260,000 to 2 million rows on Spark at default sizes: every shape of rule, every type, many and few "
+        "rows for each combination, nulls swapped between columns, first rows without a violation",
+        1_000,
+        "the verdict, count, rows in conflict, rows to remove and pairs of in-process; counts of DuckDB",
+        "soak.spark_sizes",
+    ),
+    Row(
         "laws",
         "row order, names, recoding, swapped rows, one more predicate, pairs split in three, rows split in two",
         200_000,

@@ -1,0 +1,217 @@
+"""Tables of more rows than one task takes, at Spark's and naysay's default sizes, and hashes that meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from spark_differential import IN_PARTS, IN_TASKS, draw, judge_check
+from tables import to_spark
+
+import naive
+import naysay
+from cases import Case, rows_of
+from naysay.engines import spark as engine
+from naysay.engines import (
+    spark_aggregate,
+    spark_blocks,
+    spark_discover,
+    spark_identity,
+    spark_kernels,
+    spark_sample,
+)
+from naysay.rule.model import Column, Op, Predicate, Row, Rule
+from soak.row import run_seeds
+
+N_ROWS = 260_000
+# Of the types of columns below: how a bigint becomes one.
+TYPES = {
+    "tinyint": "cast({} as tinyint)",
+    "smallint": "cast({} as smallint)",
+    "int": "cast({} as int)",
+    "bigint": "cast({} as bigint)",
+    "float": "cast({} as float)",
+    "double": "cast({} as double)",
+    "decimal": "cast({} as decimal(12,2))",
+    "wide decimal": "cast({} as decimal(38,6))",
+    "string": "cast({} as string)",
+    "boolean": "{} % 2 = 0",
+    "date": "date_from_unix_date(cast({} as int))",
+    "timestamp": "timestamp_seconds({})",
+    "timestamp_ntz": "cast(date_from_unix_date(cast({} as int)) as timestamp_ntz)",
+}
+
+
+@pytest.fixture(scope="module")
+def ledger(spark: Any) -> DataFrame:
+    """Values that stand swapped beside a null, in rows that no look at the first rows finds."""
+    late = spark.createDataFrame(
+        [(-1, 7, None)] * 3 + [(-1, None, 7)] * 2, "acct bigint, debit bigint, credit bigint"
+    )
+    plain = spark.range(N_ROWS).selectExpr("id acct", "id + 10 debit", "-id - 10 credit")
+    return plain.union(late)
+
+
+@pytest.mark.parametrize(
+    ("rule", "nulls", "n_violations"),
+    [
+        ("not(t.acct == s.acct and t.debit == s.credit)", "sql", 6),
+        ("key(debit, credit)", "equal", 8),
+        ("not(t.debit != 7 and t.credit == 7)", "equal", 2),
+        ("not(t.debit == 7 and t.credit != 7)", "equal", 3),
+        ("acct -> debit", "equal", 12),
+        ("not(t.acct == s.acct and t.debit == s.credit and t.debit >= s.credit)", "sql", 6),
+    ],
+)
+def test_verdicts_do_not_hang_on_a_sample(
+    ledger: DataFrame, monkeypatch: pytest.MonkeyPatch, rule: str, nulls: str, n_violations: int
+) -> None:
+    assert naysay.count(ledger, rule, nulls=nulls) == n_violations
+    verdict = naysay.verify(ledger, rule, nulls=nulls)
+    assert not verdict.holds
+    assert verdict.witness is not None
+    assert not naysay.check(ledger, rule, nulls=nulls, quick=True)[0].holds
+    monkeypatch.setattr(engine, "samples", lambda *_: {})
+    without = naysay.verify(ledger, rule, nulls=nulls)
+    assert (without.holds, bool(without), without.witness) == (False, False, None)
+    assert "is broken" in repr(without)
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_rows_that_differ_in_the_place_of_a_null_are_listed(spark: Any, key: tuple[str, ...]) -> None:
+    rows = spark.createDataFrame([(1, 1, None), (1, None, 1), (1, 1, None)], "id int, a int, b int")
+    assert naysay.count(rows, "not(t.a == s.b)") == 2
+    assert len(naysay.violations(rows, "not(t.a == s.b)", key=key).collect()) == 2
+
+
+def test_names_of_rows_tell_nulls_and_nested_values_apart(spark: Any) -> None:
+    rows = spark.sql(
+        "select * from values (1, null, array(1), array(2, 3)), (null, 1, array(1), array(2, 3)), "
+        "(1, null, array(1, 2), array(3)), (1, null, array(1), array(2, null, 3)), (1, null, null, array(1, 2, 3)) "
+        "as t(a, b, c, d)"
+    )
+    names = {row["left"] for row in naysay.violations(rows, "key(a)", nulls="equal").collect()}
+    alone = naysay.violations(rows, "not(t.b == 1)").collect()[0]["left"]
+    assert len(names) == 4
+    assert not any("#" in name for name in (*names, alone))
+    assert alone not in names
+
+
+@pytest.mark.parametrize("type_", list(TYPES))
+def test_rows_in_conflict_of_every_type(spark: Any, type_: str) -> None:
+    rule = f"not(t.g == s.h and t.f {'!=' if type_ == 'boolean' else '>'} s.f)"
+    of = TYPES[type_].format
+    columns = [of("(id * 7919) % 37") + " g", of("(id % 41) + 9") + " h", of("id % 3") + " f"]
+    data = spark.range(N_ROWS).selectExpr(*columns)
+    found, expected = naysay.check(data, rule)[0], naysay.check(data.toArrow(), rule)[0]
+    assert found.violations == expected.violations > 0
+    assert found.rows_in_conflict == expected.rows_in_conflict
+    assert found.rows_to_remove.least <= expected.rows_to_remove.least
+    assert expected.rows_to_remove.most <= found.rows_to_remove.most
+    assert found.sample
+
+
+@pytest.mark.parametrize("sizes", [IN_TASKS, IN_PARTS])
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_do_not_depend_on_hashes(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, sizes: spark_kernels.Sizes, seed: int
+) -> None:
+    """Every hash meets every other one: grouping, samples, giant groups and names of rows by hash alone would fail."""
+    for module in (spark_aggregate, spark_blocks, spark_discover, spark_kernels, spark_sample):
+        monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(spark_aggregate.HASH_OF_NOTHING).cast("bigint"))
+    monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
+    table, rules, nulls = draw(9_000 + seed, 4)
+    judge_check(spark, table, rules, nulls, sizes)
+    rows = rows_of(table)
+    data = to_spark(spark, table)
+    for rule in [*rules[:2], *_crossed(table)]:
+        listed = engine.violations(data, rule, nulls=nulls, sizes=sizes).count()
+        assert listed == naive.count(rows, rule, nulls), Case(table, rule, nulls)
+
+
+def _crossed(table: pa.Table) -> list[Rule]:
+    """Every pair of columns of one type, as a key across columns."""
+    fields = list(table.schema)
+    pairs = [(a.name, b.name) for a in fields for b in fields if a.name != b.name and a.type == b.type]
+    sides = [(Column(Row.LEFT, left), Column(Row.RIGHT, right)) for left, right in pairs[:2]]
+    return [Rule((Predicate(left, Op.EQ, right),)) for left, right in sides]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("seed", [2, 10])
+def test_a_small_dose_of_the_soak(seed: int) -> None:
+    """Many rows to a combination, then few; more are `scripts/soak spark-sizes`."""
+    assert run_seeds("soak.spark_sizes", range(seed, seed + 1)).shown == []
+
+
+def test_the_hash_marks_nulls(spark: Any) -> None:
+    rows = spark.createDataFrame([(7, None), (None, 7), (None, None), (7, 7)], "a int, b int")
+    hashes = {row[0] for row in rows.select(spark_aggregate.hash_of([F.col("a"), F.col("b")])).collect()}
+    assert len(hashes) == 4
+
+
+def test_char_columns_compare_by_their_bytes(spark: Any, tmp_path: Path) -> None:
+    name = "naysay_test_chars"
+    columns = "id int, c5 char(5), c3 char(3), v varchar(5)"
+    spark.sql(f"create table {name} ({columns}) using parquet location '{tmp_path / name}'")
+    try:
+        spark.sql(f"insert into {name} values (1, 'a', 'b', 'a'), (2, 'b', 'a', 'b'), (3, 'c', 'zz', 'c    ')")
+        data = spark.table(name)
+        table = data.toArrow()
+        rules = [
+            "not(t.c5 == s.c3)", "not(t.c5 != s.c3)", "not(t.c5 < s.c3)", "not(t.c5 == 'a')", "not(t.c5 == 'a    ')",
+            "not(t.c5 > 'a')", "not(t.c5 == s.v)", "not(t.c5 == t.v)", "not(t.c5 == s.c5)",
+            "not(t.c5 == s.c3 and t.v < s.v)",
+        ]  # fmt: skip
+        expected = naysay.count(table, rules)
+        assert naysay.count(data, rules) == expected
+        assert [naysay.count(data, rule) for rule in rules] == expected
+        assert [result.violations for result in naysay.check(data, rules)] == expected
+        in_tasks = engine.check(data, [naysay.parse(rule) for rule in rules], sizes=IN_TASKS)
+        assert [result.violations for result in in_tasks] == expected
+    finally:
+        spark.sql(f"drop table {name}")
+
+
+def test_large_text_types_of_arrow(spark: Any) -> None:
+    setting = "spark.sql.execution.arrow.useLargeVarTypes"
+    table = pa.table({"id": [1, 2, 3, 4], "a": ["x", "y", "x", None], "b": ["y", "x", "z", "x"]})
+    rule = "not(t.a == s.b)"
+    data = to_spark(spark, table)
+    spark.conf.set(setting, "true")
+    try:
+        assert naysay.count(data, rule) == naysay.count(table, rule)
+        for sizes in (spark_kernels.Sizes(), spark_kernels.Sizes(rows_a_task=2)):
+            for key in ((), ("a",)):
+                report = engine.check(data, [naysay.parse(rule)], key=key, sizes=sizes)
+                assert report[0].violations == naysay.count(table, rule)
+                listed = engine.violations(data, naysay.parse(rule), key=key, sizes=sizes)
+                assert listed.count() == naysay.count(table, rule)
+                assert listed.toPandas()["left_a"].tolist() == ["x", "x", "x", "x", "y"]
+        good, bad = naysay.split(data, rule)
+        assert (good.count(), bad.count()) == (0, 4)
+        on_spark, in_process = ({str(rule) for rule in naysay.discover(each).rules} for each in (data, table))
+        assert on_spark == in_process
+    finally:
+        spark.conf.unset(setting)
+
+
+@pytest.mark.parametrize("type_", ["date", "timestamp", "timestamp_ntz"])
+def test_times_outside_of_pythons_years_in_strips(spark: Any, type_: str) -> None:
+    of = {"date": "{}", "timestamp": "cast({} as timestamp)", "timestamp_ntz": "cast({} as timestamp_ntz)"}[type_]
+    day = of.format("date_add(date'1970-01-01', cast({} as int))")
+    data = spark.range(200).selectExpr(
+        day.format("(id * 31 % 97 - 40) * 100000") + " a", day.format("(id * 17 % 89 - 40) * 100000") + " b",
+        day.format("(id % 2 - 2) * 3000000") + " k", "id % 5 n",
+    )  # fmt: skip
+    table = data.toArrow()
+    for text in ("not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"):
+        sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)
+        found = engine.check(data, [naysay.parse(text)], sizes=sizes)[0]
+        expected = naysay.check(table, text)[0]
+        assert found.violations == expected.violations > 0
+        assert found.rows_in_conflict == expected.rows_in_conflict
