@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from spark_differential import IN_PARTS, IN_TASKS, draw, judge_check
+from spark_differential import IN_PARTS, IN_TASKS, KEY, draw, judge_check
 from tables import to_spark
 
 import naive
@@ -127,10 +127,14 @@ def test_answers_do_not_depend_on_hashes(
     table, rules, nulls = draw(9_000 + seed, 4)
     judge_check(spark, table, rules, nulls, sizes)
     rows = rows_of(table)
-    data = to_spark(spark, table)
+    data, ids = to_spark(spark, table), table.column(KEY).to_pylist()
     for rule in [*rules[:2], *_crossed(table)]:
         listed = engine.violations(data, rule, nulls=nulls, sizes=sizes).count()
         assert listed == naive.count(rows, rule, nulls), Case(table, rule, nulls)
+    for rule in _crossed(table):
+        named = engine.violations(data, rule, key=[KEY], nulls=nulls, sizes=sizes).select("left", "right").collect()
+        expected = sorted(tuple(ids[row] for row in pair) for pair in naive.pairs(rows, rule, nulls))
+        assert sorted(map(tuple, named)) == expected, Case(table, rule, nulls)
 
 
 def _crossed(table: pa.Table) -> list[Rule]:

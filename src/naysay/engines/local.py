@@ -219,8 +219,9 @@ def _quick(table: Table, rule: Rule, join: Join, memo: Memo, options: Options) -
         # One violation does not say whether there are more of them than the rule tolerates.
         return _full(table, rule, join, memo, 1, options)[0]
     verdict = verify(table, rule, options)
-    if verdict.witness is None:
+    if verdict.holds:
         return rule, True, True, 0, 0, Removal(0, 0), ()
+    assert verdict.witness is not None
     return rule, False, False, None, None, None, (verdict.witness,)
 
 

@@ -68,7 +68,7 @@ def _sorted(table: Table, rule: TaskRule, naming: Naming) -> Table:
         place = arrow.schema.get_field_index(naming.copies)
         names = arrow.column(place).combine_chunks()
         if rule.sided:
-            alike = _row_numbers(table, (naming.copies, *rule.columns))
+            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
             names = numbered(names, alike, numbers(table, SIDE))
         else:
             names = numbered(names)
@@ -84,8 +84,8 @@ def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
 def numbered(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
     """Names with #2, #3, ... after those that repeat.
 
-    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with values
-    of a rule's columns: names are hashes, so rows that differ may share one and must not be taken for each other.
+    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with the key
+    and the values compared: names are hashes, so rows that differ may share one and must not be taken for each other.
     """
     codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
     if alike is None or sides is None:
