@@ -53,9 +53,11 @@ def column(text: str) -> tuple[str, list[Any]]:
         ("0.5\n0", "double", [0.5, 0.0]),
         ("9223372036854775807\n1", "int64", [2**63 - 1, 1]),
         ("12345678901234567890\n1", "decimal128(38, 0)", [Decimal(12345678901234567890), Decimal(1)]),
-        ("1e400\n12345678901234567890", "double", [float("inf"), 12345678901234567890.0]),
+        ("12345678901234567890\n0.25", "decimal128(38, 2)", [Decimal(12345678901234567890), Decimal("0.25")]),
+        ("9007199254740993.5\n+1", "decimal128(38, 1)", [Decimal("9007199254740993.5"), Decimal(1)]),
+        ("9007199254740992\n0.5", "double", [2.0**53, 0.5]),
+        ("1e20\n-Infinity\n0e-5", "double", [1e20, float("-inf"), 0.0]),
         ("1" * 50 + "\n-1", "string", ["1" * 50, "-1"]),
-        ("1" * 50 + "\n0.5", "double", [float("1" * 50), 0.5]),
         ("\t007\n5", "string", ["\t007", "5"]),
         ("x\n\n", "string", ["x", None, None]),
         ('x\n""', "string", ["x", ""]),
@@ -74,6 +76,32 @@ def test_types_of_csv_columns(text: str, type_: str, values: list[Any]) -> None:
         assert (str(table.schema.field("a").type), table.column("a").to_pylist()) == (type_, values)
     else:
         assert column(text) == (type_, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        (("1", "1e400"), ("f.csv:6:", "1e400 in column 'a'", "too large", "inf")),
+        (("-1e400", "1"), ("f.csv:5:", "-1e400", "too large")),
+        (("1e-400", "0"), ("f.csv:5:", "1e-400", "too small")),
+        (("0.5", "0." + "0" * 400 + "1"), ("f.csv:6:", "too small")),
+        (("1e5", "12345678901234567890"), ("f.csv:6:", "12345678901234567890", "2^53", "38 digits")),
+        (("9007199254740993", "inf"), ("f.csv:5:", "9007199254740993", "2^53")),
+        (("0.5", "1" * 50), ("f.csv:6:", "1" * 50, "2^53")),
+    ],
+)
+def test_numbers_that_no_type_holds_are_refused(tmp_path: Path, values: tuple[str, str], parts: list[str]) -> None:
+    """In one file, after blank lines and a row of two lines; and over two files."""
+    with pytest.raises(TableError) as caught:
+        csv_table('a,z\n\n2,"x\ny"\n' + "".join(f"{value},1\n" for value in values))
+    for part in parts:
+        assert part in str(caught.value)
+    for place, value in enumerate(values):
+        (tmp_path / f"{place}.csv").write_text(f"a,z\n{value},1\n")
+    with pytest.raises(TableError) as caught:
+        read_table(str(tmp_path))
+    for part in parts[1:]:
+        assert part in str(caught.value)
 
 
 @compiled
@@ -96,6 +124,28 @@ def test_a_header_alone_is_a_table_without_rows(text: str) -> None:
     table = csv_table(text)
     assert table.column_names == ["a", "b"]
     assert table.num_rows == 0
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quotes_inside_header_names_are_characters(end: str) -> None:
+    """A quote that does not begin a name or a value is a character, and takes no row with it."""
+    lines = ['id,5" pipe,note', "1,x,y", '2,6" y,z', "3,x,y", "4,x,y"]
+    table = csv_table(end.join(lines) + end)
+    assert table.column_names == ["id", '5" pipe', "note"]
+    assert table.column("id").to_pylist() == [1, 2, 3, 4]
+    assert table.column('5" pipe').to_pylist() == ["x", '6" y', "x", "x"]
+    assert csv_table(f'5" a;"b;|""c,,";d{end}1;2;3{end}').column_names == ['5" a', 'b;|"c,,', "d"]
+
+
+def test_text_after_a_closing_quote_in_the_header_is_refused() -> None:
+    with pytest.raises(TableError, match=r"f.csv:2: text follows the closing quote of a value in the header"):
+        csv_table('"a\nb"c,d\n1,2\n')
+
+
+@pytest.mark.parametrize("header", ["   ", "\t\t", " \t "])
+def test_a_blank_header_is_refused(header: str) -> None:
+    with pytest.raises(TableError, match=r"f.csv:2: the line of column names is blank"):
+        csv_table(f"\n{header}\n1\t2\t3\n", delimiter="\t")
 
 
 def test_names_of_every_sort() -> None:
@@ -290,7 +340,9 @@ def test_a_folder_is_one_table(tmp_path: Path) -> None:
     ("first", "second", "type_"),
     [
         ("9", "12345678901234567890", "decimal128(38, 0)"),
-        ("0.5", "12345678901234567890", "double"),
+        ("0.5", "12345678901234567890", "decimal128(38, 1)"),
+        ("9007199254740993", "0.25", "decimal128(38, 2)"),
+        ("0.5", "9007199254740993.25", "decimal128(38, 2)"),
         ("9", "0.5", "double"),
         ("2024-01-31", "2024-01-31 00:00:00", "timestamp[s]"),
         ("2024-01-31T00:00", "2024-01-31 00:00:00.5", "timestamp[ns]"),
@@ -298,6 +350,9 @@ def test_a_folder_is_one_table(tmp_path: Path) -> None:
         ("2024-01-31", "2024-01-31 00:00Z", "string"),
         ("9", "2024-01-31", "string"),
         ("9", "1" * 50, "string"),
+        ("x", "12345678901234567890", "string"),
+        ("0.5", "x", "string"),
+        ("007", "12345678901234567890", "string"),
     ],
 )
 def test_a_column_over_files_has_the_type_that_it_has_in_one_file(

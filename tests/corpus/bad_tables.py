@@ -241,7 +241,6 @@ def _values() -> Iterator[Case]:
         ("leading zeros", ("007", "7"), "string"),
         ("a plus sign", ("+7", "7"), "double"),
         ("an exponent", ("1e3", "1000"), "double"),
-        ("too large for a double", ("1e400", "1"), "double"),
         ("NaN", ("NaN", "1.5"), "double"),
         ("infinity", ("inf", "1.5"), "double"),
         ("minus zero", ("-0.0", "0.0"), "double"),
@@ -265,6 +264,13 @@ def _values() -> Iterator[Case]:
     ):
         types = {} if type_ is None else {"a": type_}
         yield _csv(f"values: {name}", "a,b\n" + "".join(f"{value},1\n" for value in values), Reads(2, 2, types=types))
+    for name, values, part in (
+        ("too large for a double", ("1", "1e400"), "too large"),
+        ("too small for a double", ("1", "1e-400"), "too small"),
+        ("too long for a double", ("1e5", "9007199254740993"), "2^53"),
+    ):
+        text = "a,b\n" + "".join(f"{value},1\n" for value in values)
+        yield _csv(f"values: {name}", text, Refuses(("f.csv:3", values[1], "'a'", part)))
     compared = Refuses(("'a'", "'b'", "text", "integer"), "not(t.a < s.b)")
     yield _csv("a text column against numbers", "a,b\nx,1\ny,2\n", compared)
     constant = Refuses(("'a'", "text"), "not(t.a < 5)")

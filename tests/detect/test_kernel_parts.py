@@ -9,7 +9,7 @@ import pytest
 
 from naysay.kernels import dual_tree, kd_tree
 from naysay.kernels.blocks import _FEW, BLOCK_ROWS, empty_block, fill_block
-from naysay.kernels.csv import RAGGED, scan_csv
+from naysay.kernels.csv import FAULT_SIZE, RAGGED, scan_csv
 from naysay.kernels.encode import finite_spans, float_keys, short_decimals
 from naysay.kernels.group import partition_keys
 from naysay.kernels.pair_search import find_four_orders
@@ -39,9 +39,9 @@ def test_a_block_has_room_for_all_sets_of_all_columns() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 def test_line_ends_within_quotes_are_counted(end: str) -> None:
     data = np.frombuffer(f'a,b{end}"1{end}{end}2",3{end}4,5,6{end}'.encode(), np.uint8).copy()
-    looks, fault = np.zeros(2, np.int64), np.zeros(4, np.int64)
+    looks, fault = np.zeros(2, np.int64), np.zeros(FAULT_SIZE, np.int64)
     assert scan_csv(data, ord(","), 2, looks, fault) == 2
-    assert (fault[0], fault[2], fault[3]) == (RAGGED, 5, 3)
+    assert (fault[0], fault[2], fault[3], fault[4]) == (RAGGED, 5, 3, data.size)
 
 
 def test_rows_are_parted_at_the_middle() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from naysay.kernels.compare import compare_groups, list_groups
-from naysay.kernels.csv import FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
+from naysay.kernels.csv import FAULT_SIZE, FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
 from naysay.kernels.dual_tree import AT_MOST, DIFFERS, LESS, _prospect, build_tree, find_pair
 from naysay.kernels.encode import valid_span
 from naysay.kernels.hyperloglog import estimate
@@ -263,14 +263,21 @@ def test_matching_takes_as_many_steps_as_it_may() -> None:
         ),
         *(("0x1f", LEADING_ZERO), ("0b1", 0), ("", 0), ("  ", 0), ("+", 0), ("123456789012345", 0)),
         *(
-            ("1234567890123456", LONG_INTEGER),
-            (" +1234567890123456", LONG_INTEGER),
-            ("1234567890123456  ", LONG_INTEGER),
+            ("1234567890123456", 0),
+            ("9007199254740992", 0),
+            ("9007199254740993", LONG_INTEGER),
+            ("-9007199254740993.", LONG_INTEGER),
+            (" +9007199254740993", LONG_INTEGER),
+            ("9007199254740993  ", LONG_INTEGER),
+            ("9" * 60, LONG_INTEGER),
+            ("9" * 60 + ".5", LONG_INTEGER),
         ),
         *(
             ("1234567890123.56", 0),
-            ("1234567890123456e", 0),
-            ("12345678901234 6", 0),
+            ("9234567890123456e", 0),
+            ("92345678901234 6", 0),
+            ("9234567890123456.5.5", 0),
+            ("0.9234567890123456789", 0),
             ("0123456789012345", LEADING_ZERO),
         ),
     ],
@@ -284,7 +291,7 @@ def test_what_a_number_would_lose(field: str, looks: int) -> None:
         (f"{field}, 1 2\n", 0),
     ):
         data = np.frombuffer(text.encode(), np.uint8).copy()
-        found, fault = np.zeros(2, np.int64), np.zeros(4, np.int64)
+        found, fault = np.zeros(2, np.int64), np.zeros(FAULT_SIZE, np.int64)
         scan_csv(data, ord(","), 2, found, fault)
         assert fault[0] == FINE
         assert found[column] == looks

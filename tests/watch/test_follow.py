@@ -113,6 +113,39 @@ def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_a_ragged_row_with_a_quote_inside_takes_no_other_row_along(source: Path, tmp_path: Path) -> None:
+    lines = ['id,size "mm,zip,city,op', "1,5,7,Ulm,i", '2,6" x,insert', "3,5,7,Ulm,i", '4,6" y,7,Ulm,i', "5,5,7,Ulm,i"]
+    (source / "1.csv").write_text("\n".join(lines) + "\n")
+    _, aside = follow(source, tmp_path / "state")
+    assert [(bad["row"], bad["reason"], bad["content"]) for bad in aside] == [
+        (2, "3 columns where the header has 5", '2,6" x,insert')
+    ]
+    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+        rows = watch.rows()
+        assert rows is not None
+        assert sorted(rows["id"].to_pylist()) == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_numbers_that_a_float_does_not_hold_are_set_aside(source: Path, tmp_path: Path, ending: str) -> None:
+    (source / "1.csv").write_text("op,id,zip,city\ni,1,0.5,Ulm\n")
+    values = ["1e400", "9007199254740993", "1e-400", "9007199254740994", "1e300", "0e-5"]
+    if ending == "csv":
+        text = "op,id,zip,city\n" + "".join(f"i,{9 + i},{value},Ulm\n" for i, value in enumerate(values))
+    else:
+        line = '{{"op": "i", "id": {}, "zip": {}, "city": "Ulm"}}\n'
+        text = "".join(line.format(9 + i, value) for i, value in enumerate(values))
+    (source / f"2.{ending}").write_text(text)
+    _, aside = follow(source, tmp_path / "state")
+    assert [bad["row"] for bad in aside] == [1, 2, 3]
+    for bad in aside:
+        assert "in column 'zip' is no double" in bad["reason"]
+    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+        rows = watch.rows()
+        assert rows is not None
+        assert rows["zip"].to_pylist() == [0.5, 9007199254740994.0, 1e300, 0.0]
+
+
 def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
     (source / "1.jsonl").write_text(
         'nothing\n{"op": "i", "id": 1, "zip": "02139", "city": "2024-01-31", "ok": true}\n'

@@ -22,6 +22,7 @@ from pyarrow import types
 
 from naysay.engines.local_csv import CsvFile, has_leading_zero, open_csv, read_csv, without_ragged
 from naysay.engines.local_json import read_json_lines
+from naysay.engines.local_numbers import loss, suspects
 from naysay.errors import TableError
 from naysay.table.codes import Int64Array
 from naysay.watch.changes import OP_COLUMN, Aside, ChangeRows, split_ops
@@ -127,6 +128,8 @@ def _typed_json(data: bytes, given: dict[str, pa.DataType]) -> pa.Table:
     for place, name in enumerate(table.column_names):
         if read_as.get(name) != given.get(name):
             table = table.set_column(place, name, table.column(place).cast(given[name]))
+    if any(types.is_floating(column.type) and suspects(column, data) is not None for column in table.columns):
+        raise pa.ArrowInvalid("a number may be none that a float holds")
     empty = {name for name in given if table.column(name).null_count == table.num_rows}
     if empty and table.num_rows:
         # A column that no line speaks of is missing, not null.
@@ -241,7 +244,10 @@ def _converted(text: str, value: pa.Scalar, wanted: pa.DataType) -> Any:
         raise ValueError("a leading zero")
     if types.is_time(wanted):
         return datetime.time.fromisoformat(text.strip())
-    return pa.scalar(text.strip(), value.type).cast(wanted).as_py()
+    converted = pa.scalar(text.strip(), value.type).cast(wanted).as_py()
+    if types.is_floating(wanted) and loss(text, converted):
+        raise ValueError("another number")
+    return converted
 
 
 def _first_line(error: object) -> str:

@@ -2,8 +2,9 @@
 
 Types are inferred over the whole file, a column at a time: integer, boolean, date, time, timestamp, float, else text.
 A column stays text where any of its values has leading zeros (00123 is not 123), and becomes decimal where whole
-numbers are too long for 64 bits, text again beyond 38 digits. An empty cell is null, a quoted empty cell is an empty
-text.
+numbers are too long for 64 bits, or for a float beside fractions; text again where all are whole and one is beyond 38
+digits. A number that none of these can hold, such as 1e400, is refused. An empty cell is null, a quoted empty cell is
+an empty text.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ import pyarrow.csv
 from numpy.typing import NDArray
 from pyarrow import types
 
+from naysay.engines.local_numbers import LONG, is_long, loss, suspects
 from naysay.errors import TableError
 
 _DELIMITERS = ",;\t|"
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-LONGEST_DECIMAL = pa.decimal128(38, 0)
+_MOST_DIGITS = 38
+LONGEST_DECIMAL = pa.decimal128(_MOST_DIGITS, 0)
 _WHOLE = r"^[ \t]*-?[0-9]+[ \t]*$"
+_PLAIN = r"^[ \t]*[+-]?(?P<whole>[0-9]*)[.]?(?P<fraction>[0-9]*)[ \t]*$"
+_NUMBER = r"(?i)^[ \t]*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)[ \t]*$"
 _NO_BYTES = np.frombuffer(b"", dtype=np.uint8)
 
 
@@ -47,17 +52,58 @@ def open_csv(path: str, data: bytes, *, encoding: str | None = None, delimiter: 
     data = as_utf8(path, data, encoding)
     if not data.strip():
         raise TableError(f"{path}: the file is empty; a CSV file begins with a line of column names")
-    header_end = _record_end(path, data)
-    try:
-        header = data[:header_end].decode("utf-8").strip("\r\n")
-    except UnicodeDecodeError:
-        raise _not_utf8(path, data) from None
     if delimiter is None:
-        delimiter = max(_DELIMITERS, key=lambda character: _unquoted(header).count(character))
+        headers = [_first_row(data, character) for character in _DELIMITERS]
+        header = max(headers, key=lambda header: (header.n_fields, header.is_whole))
     elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         raise TableError(f"{delimiter!r} cannot divide the values of a CSV file; a delimiter is one ASCII character")
-    names = next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter))
-    return CsvFile(path, tuple(names), delimiter, data, header_end)
+    else:
+        header = _first_row(data, delimiter)
+    if not header.is_whole:
+        raise _fault(path, data, header.fault, "in the header ")
+    try:
+        text = data[header.start : header.end].decode("utf-8").strip("\r\n")
+    except UnicodeDecodeError:
+        raise _not_utf8(path, data) from None
+    if not text.strip():
+        raise TableError(f"{path}:{header.fault[2]}: the line of column names is blank; a CSV file begins with them")
+    try:
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=header.delimiter))
+    except csv.Error as error:
+        raise TableError(f"{path}: the line of column names cannot be read: {error}") from None
+    return CsvFile(path, tuple(names), header.delimiter, data, header.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The first row of a file if this is the delimiter; not whole if it cannot be."""
+
+    delimiter: str
+    fault: list[int]
+
+    @property
+    def is_whole(self) -> bool:
+        from naysay.kernels.csv import RAGGED
+
+        return self.fault[0] == RAGGED
+
+    @property
+    def n_fields(self) -> int:
+        return self.fault[3]
+
+    @property
+    def start(self) -> int:
+        return self.fault[1]
+
+    @property
+    def end(self) -> int:
+        return self.fault[4]
+
+
+def _first_row(data: bytes, delimiter: str) -> _Header:
+    from naysay.kernels.csv import FIRST_ROW
+
+    return _Header(delimiter, _scanned(data, 0, delimiter, FIRST_ROW)[2])
 
 
 def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> pa.Table:
@@ -73,17 +119,77 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
         return pa.schema(fields).empty_table()
     wanted = {f"{i}": given[name] for i, name in enumerate(file.names) if given and name in given}
     table = _convert(file, wanted)
-    again: dict[str, pa.DataType] = {}
     for i, type_ in enumerate(table.schema.types):
-        if f"{i}" in wanted or not (types.is_integer(type_) or types.is_floating(type_)):
-            continue
-        if looks[i] & LEADING_ZERO:
-            again[f"{i}"] = pa.string()
-        elif looks[i] & LONG_INTEGER and types.is_floating(type_):
-            again[f"{i}"] = LONGEST_DECIMAL
-    for name, type_ in again.items():
-        table = table.set_column(int(name), name, _convert_one(file, name, type_, table.column(name)))
+        name, exact = f"{i}", None
+        if name not in wanted and _is_number(type_) and looks[i] & LEADING_ZERO:
+            exact = pa.string()
+        elif name not in wanted and types.is_floating(type_) and looks[i] & LONG_INTEGER:
+            exact = exact_type([file], i)
+        if exact is not None:
+            table = table.set_column(i, name, _convert(file, {name: exact}, only=name).column(0))
+        elif types.is_floating(type_):
+            _require_kept(file, i, table.column(i))
     return table.rename_columns(file.names)
+
+
+def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
+    """The type that keeps all digits of a column of numbers, in one file or over several: a decimal, or text for whole
+    numbers beyond that. TableError if there is none, for the first number with too many digits for a float."""
+    texts = [_text(file, place) for file in files]
+    text = pa.chunked_array([chunk for column in texts for chunk in column.chunks], pa.string())
+    parts = pc.extract_regex(text, _PLAIN)
+    if parts.null_count == text.null_count:
+        lengths = [pc.max(pc.utf8_length(pc.struct_field(parts, [part]))).as_py() for part in (0, 1)]
+        if sum(lengths) <= _MOST_DIGITS:
+            return pa.decimal128(_MOST_DIGITS, lengths[1])
+    if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
+        return pa.string()
+    for file, column in zip(files, texts, strict=True):
+        for row, value in enumerate(column.to_pylist()):
+            if value is not None and is_long(value):
+                raise _value_error(file, place, row, value, LONG)
+    raise AssertionError("called for a column without long numbers")
+
+
+def holds_long_numbers(file: CsvFile, place: int) -> bool:
+    """Whether a column has numbers with more digits before the point than a float keeps, and nothing but numbers."""
+    from naysay.kernels.csv import LONG_INTEGER
+
+    looks = _scan(file)[0][place]
+    # Only whole numbers beyond decimals are text and numbers still.
+    return looks == LONG_INTEGER and bool(pc.all(pc.match_substring_regex(_text(file, place), _NUMBER)).as_py())
+
+
+def _require_kept(file: CsvFile, place: int, column: pa.ChunkedArray) -> None:
+    """Refuse a column of floats in which a number of the text became another."""
+    suspect = suspects(column, file.data)
+    if suspect is None:
+        return
+    text = _text(file, place)
+    lost = {value: loss(value, float(value)) for value in pc.unique(text.filter(suspect)).to_pylist()}
+    if not any(lost.values()):
+        return
+    row, value = next((row, value) for row, value in enumerate(text.to_pylist()) if lost.get(value))
+    raise _value_error(file, place, row, value, lost[value])
+
+
+def _text(file: CsvFile, place: int) -> pa.ChunkedArray:
+    return _convert(file, {f"{place}": pa.string()}, only=f"{place}").column(0)
+
+
+def _value_error(file: CsvFile, place: int, row: int, value: str, what: str) -> TableError:
+    shown = value if len(value) <= 60 else value[:60] + "…"
+    return TableError(f"{file.path}:{_line_of_row(file, row)}: {shown} in column {file.names[place]!r} {what}")
+
+
+def _line_of_row(file: CsvFile, row: int) -> int:
+    """The line in which a row begins; rows are numbered from 0."""
+    from naysay.kernels.csv import FIRST_ROW
+
+    position = file.start
+    for _ in range(row):
+        position += _scanned(file.data, position, file.delimiter, FIRST_ROW)[2][4]
+    return _n_lines(file.data[:position]) + _scanned(file.data, position, file.delimiter, FIRST_ROW)[2][2]
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -101,26 +207,25 @@ class RaggedRow:
 
 def without_ragged(file: CsvFile) -> tuple[CsvFile, list[RaggedRow]]:
     """The file without its ragged rows, and these. TableError where its structure is wrong in another way."""
-    from naysay.kernels import csv as kernel
+    from naysay.kernels.csv import RAGGED
 
     ragged: list[RaggedRow] = []
     kept = [file.data[: file.start]]
-    looks = np.zeros(len(file.names), dtype=np.int64)
-    rest, n_before = file.data[file.start :], 0
-    while rest:
-        fault = np.zeros(4, dtype=np.int64)
-        n_rows = int(kernel.scan_csv(_as_array(rest), ord(file.delimiter), len(file.names), looks, fault))
-        what, position, _, n_fields = fault.tolist()
-        if what != kernel.RAGGED:
+    start, n_before = file.start, 0
+    while True:
+        _, n_rows, (what, position, _, n_fields, end) = _scanned(
+            file.data, start, file.delimiter, len(file.names)
+        )
+        if what != RAGGED:
             break
-        end = position + _record_end(file.path, rest[position:])
         n_before += n_rows + 1
-        ragged.append(RaggedRow(n_before, n_fields, rest[position:end].decode("utf-8", "replace").rstrip("\r\n")))
-        kept.append(rest[:position])
-        rest = rest[end:]
+        text = file.data[start + position : start + end].decode("utf-8", "replace").rstrip("\r\n")
+        ragged.append(RaggedRow(n_before, n_fields, text))
+        kept.append(file.data[start : start + position])
+        start += end
     if not ragged:
         return file, []
-    return CsvFile(file.path, file.names, file.delimiter, b"".join([*kept, rest]), file.start), ragged
+    return CsvFile(file.path, file.names, file.delimiter, b"".join([*kept, file.data[start:]]), file.start), ragged
 
 
 def has_leading_zero(file: CsvFile, names: Sequence[str]) -> bool:
@@ -154,32 +259,49 @@ def codecs_name(encoding: str) -> str:
 
 def _scan(file: CsvFile) -> tuple[list[int], int]:
     """Check the structure of the rows; what the fields of each column look like, and how many rows there are."""
+    from naysay.kernels.csv import FINE, RAGGED
+
+    looks, n_rows, fault = _scanned(file.data, file.start, file.delimiter, len(file.names))
+    if fault[0] == FINE:
+        return looks, n_rows
+    if fault[0] != RAGGED:
+        raise _fault(file.path, file.data, fault, start=file.start)
+    divided = "" if file.delimiter == "," else f", divided by {_NAMES.get(file.delimiter, repr(file.delimiter))}"
+    raise TableError(
+        f"{file.path}:{_n_lines(file.data[: file.start]) + fault[2]}: {fault[3]} fields where the header has "
+        f"{len(file.names)}{divided}: {_line_at(file.data, file.start + fault[1])}; "
+        "complete the row, or quote a value that holds the delimiter"
+    )
+
+
+def _scanned(data: bytes, start: int, delimiter: str, n_columns: int) -> tuple[list[int], int, list[int]]:
+    """What the kernel says of the rows from a byte on: looks of the columns, number of rows, fault (from that byte)."""
     from naysay.kernels import csv as kernel
 
-    looks = np.zeros(len(file.names), dtype=np.int64)
-    fault = np.zeros(4, dtype=np.int64)
-    data = _as_array(file.data, file.start)
-    n_rows = int(kernel.scan_csv(data, ord(file.delimiter), len(file.names), looks, fault))
-    what, position, line, n_fields = fault.tolist()
-    if what == kernel.FINE:
-        return looks.tolist(), n_rows
-    place = f"{file.path}:{_n_lines(file.data[: file.start]) + line}"
-    text = _line_at(file.data, file.start + position)
-    if what == kernel.RAGGED:
-        divided = "" if file.delimiter == "," else f", divided by {_NAMES.get(file.delimiter, repr(file.delimiter))}"
-        raise TableError(
-            f"{place}: {n_fields} fields where the header has {len(file.names)}{divided}: {text}; "
-            "complete the row, or quote a value that holds the delimiter"
-        )
+    looks = np.zeros(max(n_columns, 0), dtype=np.int64)
+    fault = np.zeros(kernel.FAULT_SIZE, dtype=np.int64)
+    n_rows = int(kernel.scan_csv(_as_array(data, start), ord(delimiter), n_columns, looks, fault))
+    return looks.tolist(), n_rows, fault.tolist()
+
+
+def _fault(path: str, data: bytes, fault: list[int], where: str = "", start: int = 0) -> TableError:
+    """The error for a quote or a byte that cannot be; `where` says more about the place than its line."""
+    from naysay.kernels import csv as kernel
+
+    what, position, line = fault[0], start + fault[1], _n_lines(data[:start]) + fault[2]
+    place, text = f"{path}:{line}", _line_at(data, position)
     if what == kernel.UNCLOSED:
-        raise TableError(f"{place}: a quote is opened and never closed: {text}; close it, or double it inside a value")
-    if what == kernel.AFTER_QUOTE:
-        raise TableError(
-            f"{place}: text follows the closing quote of a value: {text}; double the quotes inside a value"
+        return TableError(
+            f"{place}: a quote {where}is opened and never closed: {text}; close it, or double it inside a value"
         )
-    raise TableError(
-        f"{place}: byte {file.start + position + 1:,} of the file is NUL; the file is damaged, or no text, or in "
-        "another encoding such as UTF-16: then give --encoding utf-16"
+    if what == kernel.AFTER_QUOTE:
+        return TableError(
+            f"{place}: text follows the closing quote of a value{where and ' '}{where.strip()}: {text}; double the "
+            "quotes inside a value"
+        )
+    return TableError(
+        f"{place}: byte {position + 1:,} is NUL; the file is damaged, or no text, or in another encoding such as "
+        "UTF-16: then give --encoding utf-16"
     )
 
 
@@ -222,18 +344,6 @@ def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None 
     return table
 
 
-def _convert_one(file: CsvFile, name: str, type_: pa.DataType, inferred: pa.ChunkedArray) -> pa.ChunkedArray:
-    """One column again, as another type; as inferred where the text does not allow it, as numbers with exponents.
-
-    Whole numbers too long for a decimal stay text: as floats, different ones would be equal.
-    """
-    try:
-        return _convert(file, {name: type_}, only=name).column(0)
-    except TableError:
-        text = _convert(file, {name: pa.string()}, only=name).column(0)
-        return text if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py() else inferred
-
-
 def _not_utf8(path: str, data: bytes) -> TableError:
     try:
         data.decode("utf-8")
@@ -245,31 +355,6 @@ def _not_utf8(path: str, data: bytes) -> TableError:
             f"{_line_at(data, error.start)}; give the file's --encoding, such as latin-1 or cp1252"
         )
     return TableError(f"{path}: a column holds bytes that are no text")
-
-
-def _record_end(path: str, data: bytes) -> int:
-    """Where the first record ends, its line end included; blank lines before it belong to it."""
-    position = len(data) - len(data.lstrip(b"\r\n"))
-    inside = False
-    while position < len(data):
-        byte = data[position]
-        if byte == 0:
-            raise TableError(
-                f"{path}: byte {position + 1} is NUL: the file is no text, or in another encoding; "
-                "for UTF-16 give --encoding utf-16"
-            )
-        if byte == 34:
-            inside = not inside
-        elif not inside and byte in b"\r\n":
-            return position + (2 if data[position : position + 2] == b"\r\n" else 1)
-        position += 1
-    if inside:
-        raise TableError(f"{path}:1: a quote in the header is opened and never closed")
-    return len(data)
-
-
-def _unquoted(text: str) -> str:
-    return "".join(text.split('"')[::2])
 
 
 def _n_lines(data: bytes) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from naysay.engines.local_csv import LONGEST_DECIMAL, CsvFile, open_csv, read_csv
+from naysay.engines.local_csv import CsvFile, exact_type, holds_long_numbers, open_csv, read_csv
 from naysay.errors import TableError
 from naysay.rule.nearest import nearest_name
 
@@ -244,19 +244,22 @@ def _read_csv_folder(files: list[CsvFile], types: Mapping[str, pa.DataType]) -> 
     tables = [read_csv(file, types) for file in files]
     given = dict(types)
     for i, name in enumerate(files[0].names):
-        found = {table.schema.types[i] for table in tables if i < table.num_columns} - {pa.null()}
-        if len(found) > 1:
-            given[name] = _common_type(found)
+        found = [table.schema.types[i] if i < table.num_columns else pa.null() for table in tables]
+        if len({*found} - {pa.null()}) > 1:
+            given[name] = _common_type(files, i, found)
     if len(given) > len(types):
         tables = [read_csv(file, given) for file in files]
     return _together([file.path for file in files], tables)
 
 
-def _common_type(found: set[pa.DataType]) -> pa.DataType:
-    """The type that one file with the values of all files would have."""
-    numbers = {pa.int64(), pa.float64(), LONGEST_DECIMAL}
-    if found <= numbers:
-        return pa.float64() if pa.float64() in found else LONGEST_DECIMAL
+def _common_type(files: list[CsvFile], place: int, types: list[pa.DataType]) -> pa.DataType:
+    """The type that a column at a place would have if all files, where it has these types, were one."""
+    found = set(types) - {pa.null()}
+    numbers = {type_ for type_ in found if type_ in (pa.int64(), pa.float64()) or pa.types.is_decimal(type_)}
+    others = [file for file, type_ in zip(files, types, strict=True) if type_ not in {*numbers, pa.null()}]
+    long = [file for file in files if holds_long_numbers(file, place)] if numbers else []
+    if numbers and all(file in long for file in others):
+        return exact_type(files, place) if long else pa.float64()
     moments = {type_ for type_ in found if pa.types.is_timestamp(type_)}
     zones = {type_.tz for type_ in moments}
     if len(zones) == 1 and all(pa.types.is_date(type_) and zones == {None} for type_ in found - moments):

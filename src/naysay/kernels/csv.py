@@ -10,13 +10,19 @@ from naysay.kernels.compile import kernel
 # What is wrong, if anything.
 FINE, UNCLOSED, AFTER_QUOTE, RAGGED, NUL = 0, 1, 2, 3, 4
 
+# How many numbers describe a fault: see `scan_csv`.
+FAULT_SIZE = 5
+# As the number of columns: no row has so few, so that the first row is a fault, which has its fields and its end.
+FIRST_ROW = -1
+
 # What the fields of a column look like; a column has the bits of all its fields.
 LEADING_ZERO = 1
 LONG_INTEGER = 2
 
 _QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
-_MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X = 45, 43, 32, 9, 120, 88
-_EXACT_DIGITS = 15
+_MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X, _POINT = 45, 43, 32, 9, 120, 88, 46
+# Up to here a float holds every whole number, and numbers of so many digits are below it.
+_EXACT, _EXACT_DIGITS = 1 << 53, 15
 
 
 @kernel
@@ -27,7 +33,7 @@ def scan_csv(
 
     Rows end with \\n, \\r\\n or \\r; blank lines are no rows. Quotes are double, doubled inside. `looks` gets the bits
     of each column's fields. `fault` gets what is wrong, where (a byte), in which line (from 1; for RAGGED that of the
-    row's first byte) and how many fields the row has. O(bytes).
+    row's first byte), how many fields the row has, up to the fault, and for RAGGED where the next row begins. O(bytes).
     """
     ends_field = np.zeros(256, np.bool_)
     for byte in (0, _NEWLINE, _RETURN, delimiter):
@@ -47,17 +53,17 @@ def scan_csv(
             if quoted:
                 position, n_lines = _skip_quoted(data, position, fault)
                 if fault[0] != FINE:
-                    fault[2] = line + n_lines
+                    fault[2], fault[3] = line + n_lines, n_fields + 1
                     return n_rows
                 line += n_lines
                 if position < data.size and data[position] != delimiter and not _line_end(data, position):
-                    fault[0], fault[1], fault[2] = AFTER_QUOTE, position, line
+                    fault[0], fault[1], fault[2], fault[3] = AFTER_QUOTE, position, line, n_fields + 1
                     return n_rows
             else:
                 while position < data.size and not ends_field[data[position]]:
                     position += 1
                 if position < data.size and data[position] == 0:
-                    fault[0], fault[1], fault[2] = NUL, position, line
+                    fault[0], fault[1], fault[2], fault[3] = NUL, position, line, n_fields + 1
                     return n_rows
             if n_fields < n_columns:
                 looks[n_fields] |= _look(data, start + quoted, position - quoted)
@@ -65,13 +71,13 @@ def scan_csv(
             if position >= data.size or data[position] != delimiter:
                 break
             position += 1
-        if n_fields != n_columns:
-            fault[0], fault[1], fault[2], fault[3] = RAGGED, row_start, row_line, n_fields
-            return n_rows
-        n_rows += 1
         if position < data.size:
             position += _line_end(data, position)
             line += 1
+        if n_fields != n_columns:
+            fault[0], fault[1], fault[2], fault[3], fault[4] = RAGGED, row_start, row_line, n_fields, position
+            return n_rows
+        n_rows += 1
     return n_rows
 
 
@@ -108,7 +114,7 @@ def _skip_quoted(data: NDArray[np.uint8], opening: int, fault: NDArray[np.int64]
 
 @kernel
 def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
-    """What would be lost if the field became a number: zeros before its digits, or digits beyond a float's."""
+    """What a float would lose of a number: zeros before its digits, or the last of the digits before its point."""
     while start < stop and (data[start] == _SPACE or data[start] == _TAB):
         start += 1
     if start < stop and (data[start] == _MINUS or data[start] == _PLUS):
@@ -122,7 +128,12 @@ def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
         return 0
     while stop > start and (data[stop - 1] == _SPACE or data[stop - 1] == _TAB):
         stop -= 1
+    whole, n_points = np.int64(0), 0
     for position in range(start, stop):
-        if not _ZERO <= data[position] <= _NINE:
+        if data[position] == _POINT and n_points == 0:
+            n_points = 1
+        elif not _ZERO <= data[position] <= _NINE:
             return 0
-    return LONG_INTEGER
+        elif n_points == 0 and whole <= _EXACT:
+            whole = 10 * whole + (np.int64(data[position]) - _ZERO)
+    return LONG_INTEGER if whole > _EXACT else 0

@@ -1,0 +1,46 @@
+"""Numbers in text that a 64-bit float does not hold: too large, too small, or with more digits than it keeps."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Up to here a float holds every whole number.
+EXACT = 1 << 53
+LONG = (
+    "is beyond 2^53, where 64-bit floats do not tell whole numbers apart, in a column that is not all plain numbers of "
+    "up to 38 digits; write all of them so, without exponents, or write this one with an exponent"
+)
+_PLAIN = re.compile(r"[+-]?([0-9]*)[.]?[0-9]*")
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
+# A number below the least float has a negative exponent, or this many zeros.
+_TINY = (b"e-", b"E-", b"0" * 300)
+
+
+def suspects(column: pa.ChunkedArray, data: bytes) -> pa.ChunkedArray | None:
+    """Which floats may stand for a number that is another one in the text `data`; None if there are none."""
+    size = pc.abs(column)
+    suspect = pc.greater_equal(size, float(EXACT))
+    if pc.any(pc.equal(size, 0.0)).as_py() and any(part in data for part in _TINY):
+        suspect = pc.or_(suspect, pc.equal(size, 0.0))
+    return suspect if pc.any(suspect).as_py() else None
+
+
+def loss(text: str, value: float) -> str:
+    """What is lost when this text becomes this float, in words; nothing for what is only rounded behind its point."""
+    text = text.strip(" \t")
+    if math.isinf(value) and "inf" not in text.lower():
+        return "is too large for a 64-bit float; write inf if infinity is meant"
+    if value == 0 and _NOT_ZERO.match(text):
+        return "is too small for a 64-bit float, in which it would be 0; write 0 if that is meant"
+    return LONG if is_long(text) and Decimal(value) != Decimal(text) else ""
+
+
+def is_long(text: str) -> bool:
+    """Whether the digits before the point are more than a float keeps; numbers with exponents are floats anyway."""
+    found = _PLAIN.fullmatch(text.strip(" \t"))
+    return found is not None and int(found[1] or "0") > EXACT
