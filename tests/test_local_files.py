@@ -6,6 +6,7 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -363,6 +364,27 @@ def test_a_column_over_files_has_the_type_that_it_has_in_one_file(
     folder = read_table(str(tmp_path))
     together = csv_table(f"a,b\n{first},1\n{second},1\n")
     assert (str(folder.schema.field("a").type), folder.column("a")) == (type_, together.column("a"))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "orc", "jsonl"])
+def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path, ending: str) -> None:
+    tables = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "c": [0.5]}), pa.table({"c": [1.5], "a": [3]})]
+    for place, table in enumerate(tables):
+        path = tmp_path / f"{place}.{ending}"
+        if ending == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        else:
+            (pyarrow.parquet if ending == "parquet" else pyarrow.orc).write_table(table, path)
+    found = read_table(str(tmp_path))
+    assert found.to_pydict() == {"a": [1, None, 3], "b": ["x", "y", None], "c": [None, 0.5, 1.5]}
+
+
+def test_columns_of_a_folder_whose_names_differ_in_case_are_refused(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"zip": [1], "Zip": [1]}), tmp_path / "1.parquet")
+    assert read_table(str(tmp_path)).num_columns == 2
+    pyarrow.parquet.write_table(pa.table({"ZIP": [1]}), tmp_path / "2.parquet")
+    with pytest.raises(TableError, match=r"2.parquet: column 'ZIP' is '[zZ]ip' in .*1.parquet; give it one spelling"):
+        read_table(str(tmp_path))
 
 
 def test_folders_that_cannot_be_read(tmp_path: Path) -> None:

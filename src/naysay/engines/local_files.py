@@ -213,7 +213,7 @@ def _read_folder(
     if formats == {"csv"}:
         return _read_csv_folder([_open_csv(file, encoding, delimiter) for file in files], given)
     reader = _READERS[formats.pop()]
-    return _together(files, [_whole(file, reader) for file in files])
+    return _together(files, [_whole(file, reader) for file in files], by_name=True)
 
 
 def files_in(path: str) -> list[str]:
@@ -227,15 +227,26 @@ def files_in(path: str) -> list[str]:
     return [os.path.join(path, name) for name in names]
 
 
-def _together(files: list[str], tables: list[pa.Table]) -> pa.Table:
-    first = tables[0].schema
-    for file, table in zip(files[1:], tables[1:], strict=True):
-        if table.schema.names != first.names:
-            here, there = _listed(table.schema.names), _listed(first.names)
-            raise TableError(f"{file}: the columns are {here}; in {files[0]} they are {there}")
-        for name, type_, expected in zip(first.names, table.schema.types, first.types, strict=True):
-            if type_ != expected and not pa.types.is_null(type_) and not pa.types.is_null(expected):
-                raise TableError(f"{file}: column {name!r} is {type_}; in {files[0]} it is {expected}")
+def _together(files: list[str], tables: list[pa.Table], *, by_name: bool) -> pa.Table:
+    """One table of several. `by_name`: a column that a file lacks is null there, and the order of columns is free."""
+    first = tables[0].schema.names
+    known: dict[tuple[str, int], tuple[str, pa.DataType]] = {}
+    spelled: dict[str, tuple[str, str]] = {}
+    for file, table in zip(files, tables, strict=True):
+        names = table.schema.names
+        if names != first and not (by_name and len(set(names)) == len(names) and len(set(first)) == len(first)):
+            raise TableError(f"{file}: the columns are {_listed(names)}; in {files[0]} they are {_listed(first)}")
+        for place, (name, type_) in enumerate(zip(names, table.schema.types, strict=True)):
+            other, there = spelled.setdefault(name.lower(), (name, file))
+            if other != name and there != file:
+                # Spark takes them for one column.
+                raise TableError(f"{file}: column {name!r} is {other!r} in {there}; give it one spelling")
+            key = name, names[:place].count(name) if len(set(names)) < len(names) else 0
+            there, expected = known.get(key, (file, pa.null()))
+            if pa.types.is_null(expected):
+                known[key] = file, type_
+            elif type_ != expected and not pa.types.is_null(type_):
+                raise TableError(f"{file}: column {name!r} is {type_}; in {there} it is {expected}")
     return pa.concat_tables(tables, promote_options="default")
 
 
@@ -249,7 +260,7 @@ def _read_csv_folder(files: list[CsvFile], types: Mapping[str, pa.DataType]) -> 
             given[name] = _common_type(files, i, found)
     if len(given) > len(types):
         tables = [read_csv(file, given) for file in files]
-    return _together([file.path for file in files], tables)
+    return _together([file.path for file in files], tables, by_name=False)
 
 
 def _common_type(files: list[CsvFile], place: int, types: list[pa.DataType]) -> pa.DataType:

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 # Up to here a float holds every whole number.
 EXACT = 1 << 53
+TOO_LARGE = "is too large for a 64-bit float; write inf if infinity is meant"
+TOO_SMALL = "is too small for a 64-bit float, in which it would be 0; write 0 if that is meant"
 LONG = (
     "is beyond 2^53, where 64-bit floats do not tell whole numbers apart, in a column that is not all plain numbers of "
     "up to 38 digits; write all of them so, without exponents, or write this one with an exponent"
@@ -34,9 +36,9 @@ def loss(text: str, value: float) -> str:
     """What is lost when this text becomes this float, in words; nothing for what is only rounded behind its point."""
     text = text.strip(" \t")
     if math.isinf(value) and "inf" not in text.lower():
-        return "is too large for a 64-bit float; write inf if infinity is meant"
+        return TOO_LARGE
     if value == 0 and _NOT_ZERO.match(text):
-        return "is too small for a 64-bit float, in which it would be 0; write 0 if that is meant"
+        return TOO_SMALL
     return LONG if is_long(text) and Decimal(value) != Decimal(text) else ""
 
 

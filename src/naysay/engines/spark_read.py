@@ -1,27 +1,23 @@
 """Files, folders, globs and tables that Spark can reach, as a DataFrame with the types that our own reader would give.
 
-What a CSV file means is decided in `local_csv.py`, which reads small files of this machine itself. Of others Spark
-reads all columns as text, one pass looks at the values, and the columns are cast. So leading zeros stay, long numbers
-stay exact, and one word in the last row makes a column text instead of nulls.
+Small CSV files of this machine are read by our own reader, in `local_csv.py`; others by Spark, in `spark_csv.py`.
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.engines.local_csv import codecs_name
 from naysay.engines.local_files import read_table
+from naysay.engines.spark_csv import read_csv
 from naysay.engines.spark_frame import FILE_ROW, from_arrow, spark_type
 from naysay.engines.spark_identity import with_file_rows
+from naysay.engines.spark_partitions import partitions_of, typed_partitions, with_text
 from naysay.engines.spark_session import plain_errors
 from naysay.errors import TableError, UsageError
 
@@ -34,13 +30,6 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 # Up to this size a CSV file of this machine is read by our own reader, which knows line breaks inside of quotes and
 # says in which line a fault is; Spark gets the table.
 _WHOLE_BYTES = 64 << 20
-# What Spark can decode, by Python's names.
-_ENCODINGS = {
-    "utf-8": "UTF-8", "utf-8-sig": "UTF-8", "ascii": "US-ASCII", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16",
-    "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32",
-}  # fmt: skip
-_DELIMITERS = ",;\t|"
-_CORRUPT = "naysay_malformed_row"
 
 
 def read(
@@ -62,12 +51,20 @@ def read(
             if _is_small(source):
                 table = read_table(source, format="csv", encoding=encoding, delimiter=delimiter)
                 return _frame_of(session, table, source if numbered else None)
-            return _read_csv(session, source, encoding, delimiter)
+            return read_csv(session, source, encoding, delimiter)
         if chosen == "json":
             reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
-            return reader.json(source)
-        rows = session.read.format(chosen).load(source)
-        return with_file_rows(rows) if numbered and chosen == "parquet" else rows
+            parts = partitions_of(rows := reader.json(source), source)
+            if parts:
+                rows = reader.schema(with_text(rows.schema, parts)).json(source)
+            return typed_partitions(session, rows, parts, source)
+        # A column that a file lacks is null there, whichever file Spark looks at first.
+        reader = session.read.format(chosen).option("mergeSchema", True)
+        parts = partitions_of(rows := reader.load(source), source)
+        if parts:
+            rows = reader.schema(with_text(rows.schema, parts)).load(source)
+        rows = with_file_rows(rows) if numbered and chosen == "parquet" else rows
+        return typed_partitions(session, rows, parts, source)
 
 
 def _format_of(session: SparkSession, source: str) -> str:
@@ -99,36 +96,6 @@ def _uncompressed(name: str) -> str:
     return next((name[: -len(ending)] for ending in _COMPRESSED if name.endswith(ending)), name)
 
 
-def _read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
-    charset = _charset(source, encoding)
-    header = _first_line(session, source, charset)
-    delimiter = delimiter or _delimiter(source, header)
-    # Spark takes what equals `nullValue` for null, quoted or not: so that a quoted empty cell stays an empty text.
-    options: dict[str, Any] = {
-        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset,
-        "multiLine": False, "sep": delimiter, "nullValue": "\0",
-    }  # fmt: skip
-    _refuse_open_quotes(session, source, charset, delimiter)
-    names = next(csv.reader([header], delimiter=delimiter))
-    positions = [f"c{place}" for place in range(len(names))]
-    # Where names tell columns apart, Spark compares the header of every file with them.
-    distinct = all(names) and len({name.lower() for name in names}) == len(names)
-    fields = [*(names if distinct else positions), _CORRUPT]
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in fields])
-    reader = session.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
-    rows = reader.option("enforceSchema", not distinct).schema(schema).csv(source).toDF(*positions, _CORRUPT)
-    looks = rows.agg(*_looks(positions), F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd"))
-    found = looks.collect()[0]
-    _refuse_malformed(source, found["malformed"], len(names))
-    if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
-        raise TableError(
-            f"{source}: a value is not in the file's encoding: {found['odd'][:60]!r}; "
-            "give the file's --encoding, such as latin-1"
-        )
-    columns = [_typed(F.col(position), found.asDict(), position) for position in positions]
-    return rows.select(*columns).toDF(*names)
-
-
 def _frame_of(session: SparkSession, table: pa.Table, file: str | None) -> DataFrame:
     """A table of ours as a DataFrame, its types kept; with the file's name, numbered rows."""
     columns = [_for_spark(column) for column in table.columns]
@@ -157,145 +124,6 @@ def _for_spark(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _charset(source: str, encoding: str | None) -> str:
-    name = codecs_name(encoding or "utf-8")
-    if name not in _ENCODINGS:
-        raise TableError(
-            f"{source}: Spark reads no CSV files in {encoding}, but in utf-8, latin-1 and utf-16; convert the file"
-        )
-    return _ENCODINGS[name]
-
-
-def _refuse_open_quotes(session: SparkSession, source: str, charset: str, delimiter: str) -> None:
-    """Spark reads line by line, and takes the rest of a line after an open quote for a value: refuse such lines.
-
-    A quote inside a value that does not begin with one is a character as any other.
-    """
-    lines = session.read.option("encoding", charset).text(source)
-    n_quotes = F.length("value") - F.length(F.replace(F.col("value"), F.lit('"')))
-    is_suspect = n_quotes % 2 == 1
-    if len(delimiter) == 1:
-        # Quantifiers are possessive: one pass over the line, however long it is.
-        between = rf"\x{{{ord(delimiter):x}}}"
-        field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^{between}]*+)'
-        is_suspect &= ~F.col("value").rlike(rf"\A{field}(?:{between}{field})*+\z")
-    row = lines.filter(is_suspect).head()
-    if row is not None:
-        raise TableError(
-            f"{source}: a line has a quote that is not closed in it: {row[0][:60]!r}; close it, or double it inside a "
-            "value. A quoted value that goes on in the next line can be read from a single file of up to 64 MB alone"
-        )
-
-
 def _is_small(source: str) -> bool:
     path = Path(source)
     return path.is_file() and not source.endswith(_COMPRESSED) and path.stat().st_size <= _WHOLE_BYTES
-
-
-def _is_all_text(source: str, encoding: str) -> bool:
-    """Whether a file that we can open ourselves is in its encoding throughout; then U+FFFD is one character of many."""
-    if not Path(source).is_file() or source.endswith(_COMPRESSED):
-        return False
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        with open(source, "rb") as file:
-            while part := file.read(1 << 20):
-                decoder.decode(part)
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _first_line(session: SparkSession, source: str, charset: str) -> str:
-    first = session.read.option("encoding", charset).text(source).filter("length(value) > 0").head()
-    if first is None:
-        raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
-    return str(first[0]).removeprefix("\ufeff")
-
-
-def _delimiter(source: str, header: str) -> str:
-    """The most frequent of comma, semicolon, tab and bar in the header; tab for .tsv."""
-    if _uncompressed(source).endswith(".tsv"):
-        return "\t"
-    return max(_DELIMITERS, key="".join(header.split('"')[::2]).count)
-
-
-def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
-    if row is not None:
-        raise TableError(
-            f"{source}: a row does not have the {n_columns} fields of the header: {row[:60]!r}; "
-            "complete it, or quote a value that holds the delimiter"
-        )
-
-
-def _undecoded(positions: list[str]) -> Column:
-    """A value with the character that stands for bytes that were no text, if a row has one."""
-    return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
-
-
-# What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
-# date or a time mean nothing, here as to our own reader.
-_INTEGER = r"^[ \t]*-?[0-9]+[ \t]*$"
-_WIDE = r"^[ \t]*-?[0-9]{1,38}[ \t]*$"
-_LEADING_ZERO = r"^[ \t]*[+-]?0[0-9xX]"
-_BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
-_DATE = r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$"
-_TIME = r"^[ \t]*([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?[ \t]*$"
-_CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?"
-_TIMESTAMP = rf"^{_CLOCK}$"
-_INSTANT = rf"^{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)$"
-_FLOAT = r"^[ \t]*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))[ \t]*$"
-
-
-def _looks(positions: list[str]) -> list[Column]:
-    """For each column, whether all of its values look like each type."""
-    looks = []
-    for position in positions:
-        value = F.col(position)
-        tests = {
-            "zero": ~value.rlike(_LEADING_ZERO),
-            "integer": value.rlike(_INTEGER),
-            "long": value.try_cast("bigint").isNotNull(),
-            "wide": value.rlike(_WIDE),
-            "boolean": value.rlike(_BOOLEAN),
-            "date": value.rlike(_DATE) & value.try_cast("date").isNotNull(),
-            "time": value.rlike(_TIME),
-            "timestamp": (value.rlike(_TIMESTAMP) | value.rlike(_DATE)) & value.try_cast("timestamp_ntz").isNotNull(),
-            "instant": value.rlike(_INSTANT) & _in_full(value).try_cast("timestamp").isNotNull(),
-            "float": value.rlike(_FLOAT),
-        }
-        looks += [F.min(F.when(value.isNotNull(), test)).alias(f"{position} {name}") for name, test in tests.items()]
-    return looks
-
-
-def _in_full(instant: Column) -> Column:
-    """An instant with its minutes and seconds, and a colon in its offset: Spark reads no zone without them."""
-    text = F.regexp_replace(instant, r"([ T][0-9]{2})(Z|[+-])", "$1:00$2")
-    text = F.regexp_replace(text, r"([ T][0-9]{2}:[0-9]{2})(Z|[+-])", "$1:00$2")
-    return F.regexp_replace(text, r"([+-][0-9]{2})([0-9]{2})$", "$1:$2")
-
-
-def _typed(value: Column, looks: dict[str, Any], position: str) -> Column:
-    """The column as the first type that all its values look like."""
-
-    def all_look(*names: str) -> bool:
-        return all(looks[f"{position} {name}"] is True for name in names)
-
-    if all_look("integer", "zero"):
-        return value.cast("bigint") if all_look("long") else value.cast("decimal(38,0)") if all_look("wide") else value
-    for name, type_ in (("boolean", "boolean"), ("date", "date")):
-        if all_look(name):
-            return value.cast(type_)
-    if all_look("time"):
-        # Spark's type for the time of day is off by default; written out in full, text has its order and equality.
-        bare = F.regexp_replace(value, r"[ \t]", "")
-        return F.when(F.length(bare) == 5, F.concat(bare, F.lit(":00"))).otherwise(bare)
-    if all_look("timestamp"):
-        return value.cast("timestamp_ntz")
-    if all_look("instant"):
-        return _in_full(value).cast("timestamp")
-    if all_look("float", "zero"):
-        # Spark knows no NaN with a sign.
-        return F.regexp_replace(value, "[+-](?i:nan)", "NaN").cast("double")
-    return value

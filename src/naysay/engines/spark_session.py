@@ -182,6 +182,8 @@ _MEANINGS = (
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
     (r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
      "{source}: a file is no Parquet file, or is damaged{detail}"),
+    (r"CANNOT_MERGE_SCHEMA|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|Failed to merge",
+     "{source}: a column has different types in different files{detail}; give it one type"),
     (r"MALFORMED_RECORD_IN_PARSING|MalformedRecordException", "{source}: a row cannot be read{detail}"),
     (r"CSV header does not conform|[Nn]umber of column in CSV header",
      "{source}: the files have different columns, or have them in another order{detail}; give all one header"),
