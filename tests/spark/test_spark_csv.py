@@ -139,11 +139,11 @@ def test_what_our_reader_refuses_is_refused(spark: Any, tmp_path: Path, name: st
 
 
 def test_a_line_of_many_quoted_columns(spark: Any, tmp_path: Path) -> None:
-    names = ",".join(f"c{place}" for place in range(300))
-    line = ",".join(['"x"" ,"', '6" y', ""] * 100)
+    names = ",".join(f"c{place}" for place in range(60))
+    line = ",".join(['"x"" ,"', '6" y', ""] * 20)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(f"{names}\n{line}\n".encode()))
     (row,) = spark_read.read(spark, str(tmp_path / "a.csv.gz")).collect()
-    assert tuple(row) == ('x" ,', '6" y', None) * 100
+    assert tuple(row) == ('x" ,', '6" y', None) * 20
 
 
 def test_files_with_other_columns_are_refused(spark: Any, tmp_path: Path) -> None:
