@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import pyarrow as pa
@@ -27,7 +28,8 @@ from naysay.errors import TableError
 from soak.row import Outcome
 
 # Of this many files one is also read on Spark, and by DuckDB.
-_SPARK_EVERY, _DUCKDB_EVERY = 50, 4
+_SPARK_EVERY, _DUCKDB_EVERY = 80, 4
+ROUTES = ("gz", "folder", "plain")
 _ENDS = ("\n", "\n", "\r\n", "\r")
 _DELIMITERS = (",", ",", ";", "\t", "|")
 _LETTERS = ("a", "b", "x", "é", "😀", "\u2028", "\u0085", " ", "  ", "'", "\\", "#", "5", "0", ".", "-")
@@ -62,10 +64,11 @@ def trial(seed: int) -> Outcome:
         fault, note = _difference(drawn, names, rows), "read"
         if not fault and seed % _DUCKDB_EVERY == 0:
             fault, note = _duckdb_difference(drawn, names, rows)
+    notes = [note]
     if not fault and seed % _SPARK_EVERY == 0:
-        fault = spark_difference(drawn, in_folder=seed % (2 * _SPARK_EVERY) == 0)
-        note = f"{note}, also on Spark"
-    return Outcome(failure=f"{drawn}: {fault}" if fault else "", notes=(note,))
+        fault, note = spark_difference(drawn, ROUTES[seed // _SPARK_EVERY % len(ROUTES)])
+        notes.append(note)
+    return Outcome(failure=f"{drawn}: {fault}" if fault else "", notes=tuple(notes))
 
 
 def draw(rng: random.Random, op: str = "") -> Drawn:
@@ -192,26 +195,26 @@ def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple
     return ("", "read, as by DuckDB") if blank == expected else (f"{expected}, with DuckDB {blank}", "read")
 
 
-def spark_difference(drawn: Drawn, *, in_folder: bool) -> str:
-    """Spark's reader beside ours, on a compressed file, or on a folder that has the file twice."""
+def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
+    """Spark's reader beside ours, on a file (compressed or plain) or a folder that has it twice: a fault, and a note."""
     from naysay.engines import spark_read
     from soak.spark_session import session
 
-    with tempfile.TemporaryDirectory() as folder:
-        if in_folder:
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(spark_read, "_WHOLE_BYTES", -1):
+        source = folder if route == "folder" else f"{folder}/f.{drawn.ending}{'.gz' if route == 'gz' else ''}"
+        if route == "folder":
             for place in range(2):
                 (Path(folder) / f"{place}.{drawn.ending}").write_bytes(drawn.data)
-            source = folder
         else:
-            source = f"{folder}/f.{drawn.ending}.gz"
-            Path(source).write_bytes(gzip.compress(drawn.data))
-        found = [_outcome(lambda: read_table(source, delimiter=drawn.delimiter))]
-        found.append(_outcome(lambda: _collected(spark_read.read(session(), source, delimiter=drawn.delimiter))))
-    if found[0] == found[1]:
-        return ""
-    if found[1] == "refused" and _has_lines_in_values(drawn):
-        return ""
-    return f"{found[0]}, on Spark {found[1]}"
+            Path(source).write_bytes(gzip.compress(drawn.data) if route == "gz" else drawn.data)
+        ours = _outcome(lambda: read_table(source, delimiter=drawn.delimiter))
+        found = _outcome(lambda: _collected(spark_read.read(session(), source, delimiter=drawn.delimiter)))
+    note = f"on Spark ({route}) {'refused' if found == 'refused' else 'read'} as in-process"
+    if ours == found:
+        return "", note
+    if found == "refused" and _has_lines_in_values(drawn):
+        return "", f"on Spark ({route}) refused for a line end in a value"
+    return f"{ours}, on Spark ({route}) {found}", note
 
 
 def _has_lines_in_values(drawn: Drawn) -> bool:

@@ -62,7 +62,7 @@ ROWS: tuple[Row, ...] = (
         "readers",
         "generated CSV and TSV files (quotes anywhere, ragged rows, all line ends, blank lines, lines of spaces or "
         "tabs, byte order marks, U+2028), change files and JSON lines, cell by cell as text beside csv.reader, every "
-        "fourth beside DuckDB; every fiftieth on Spark, compressed or as a folder, beside ours",
+        "fourth beside DuckDB; every eightieth on Spark, plain, compressed or as a folder, beside in-process",
         20_000,
         "the same rows, or a refusal of what a strict csv.reader refuses too",
         "soak.readers",

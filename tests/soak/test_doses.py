@@ -25,7 +25,7 @@ DOSES = {
     "bad-rules": [range(600, 605)],
     "bad-tables": [range(250), range(250, 300)],
     # None of those that are read on Spark as well; tests/spark has a few.
-    "readers": [range(start + 1, start + 50) for start in range(2050, 2950, 50)],
+    "readers": [range(start + 1, start + 80) for start in range(2080, 2960, 80)],
     "csv-out": [range(48)],
     "explosion": [range(1)],
     "paths": [range(70), range(70, len(paths.CASES) - len(paths._FOLDERS))],

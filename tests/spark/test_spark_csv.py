@@ -224,7 +224,7 @@ def test_a_column_of_two_types_is_refused(spark: Any, tmp_path: Path) -> None:
             read(str(tmp_path))
 
 
-@pytest.mark.parametrize("seed", range(0, 400, 50))
+@pytest.mark.parametrize("seed", range(9))
 def test_generated_files_are_read_as_in_process(spark: Any, seed: int) -> None:
-    drawn = readers.draw(random.Random(seed))
-    assert readers.spark_difference(drawn, in_folder=seed % 100 == 0) == ""
+    fault, _ = readers.spark_difference(readers.draw(random.Random(seed)), readers.ROUTES[seed % 3])
+    assert fault == ""
