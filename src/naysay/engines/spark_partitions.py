@@ -5,7 +5,7 @@ Spark would take 02139 and 2139 for the same number. So these columns are read a
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,8 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 def partitions_of(rows: DataFrame, source: str) -> dict[str, set[str]]:
     """The columns of a table just read that stand in the names of its folders, each with its values."""
-    base = urlparse(source).path if "://" in source else str(Path(source).absolute())
+    address = urlparse(source)
+    base = os.path.normpath(address.path) if address.scheme else os.path.abspath(source)
     depth = len(base.rstrip("/").split("/"))
     known = {name.lower(): name for name in rows.columns}
     found: dict[str, set[str]] = {}
