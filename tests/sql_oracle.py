@@ -57,6 +57,14 @@ def sql_violations(
     return None if answer is None else set(answer)
 
 
+def conditions(table: pa.Table, rule: Rule, nulls: Nulls) -> list[tuple[str, tuple[Any, ...]]] | None:
+    """The predicates as SQL about t.c0, s.c1 and so on, with their parameters; None where `why_not` has a reason."""
+    try:
+        return [_condition(table, predicate, nulls) for predicate in rule.predicates]
+    except _Differs:
+        return None
+
+
 def why_not(table: pa.Table, rule: Rule) -> str:
     """The named difference because of which DuckDB is not asked, or nothing."""
     try:
@@ -70,21 +78,20 @@ def why_not(table: pa.Table, rule: Rule) -> str:
 def _ask(
     con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls, wanted: str
 ) -> list[tuple[Any, ...]] | None:
-    try:
-        conditions = [_condition(table, predicate, nulls) for predicate in rule.predicates]
-    except _Differs:
+    found = conditions(table, rule, nulls)
+    if found is None:
         return None
     # Columns go in under numbers: DuckDB takes names that differ in case for one, and no name meets a parser.
     numbered = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
     numbered = numbered.select(sorted({table.column_names.index(name) for name in rule.column_names}))
     numbered = numbered.append_column("row", pa.array(range(table.num_rows), pa.int64()))
     source = "r t" if rule.is_one_row else "r t join r s on t.row <> s.row"
-    where = " and ".join(text for text, _ in conditions)
+    where = " and ".join(text for text, _ in found)
     con.register("r", numbered)
     try:
-        parameters = [value for _, values in conditions for value in values]
-        found = con.execute(f"select {wanted} from {source} where {where}", parameters).fetchall()
-        return list(found)
+        parameters = [value for _, values in found for value in values]
+        answer = con.execute(f"select {wanted} from {source} where {where}", parameters).fetchall()
+        return list(answer)
     finally:
         con.unregister("r")
 

@@ -45,6 +45,14 @@ ROWS: tuple[Row, ...] = (
         "soak.corners",
     ),
     Row(
+        "large-tables",
+        "tables of 50,000 to 600,000 rows (few and many distinct values, skew, null, NaN, infinities, 64-bit extremes) "
+        "and rules of every shape, as SQL on DuckDB; each strategy, 1 and 2 threads, broken early, late and not at all",
+        2_000,
+        "the same verdict, count and rows in conflict; each listed pair is one for DuckDB",
+        "soak.large_tables",
+    ),
+    Row(
         "bad-rules",
         "the corpus of texts that are no rules, then 200 mutated rules a seed",
         10_500,

@@ -22,6 +22,7 @@ DOSES = {
     "every-path": [range(1, 20), range(20, 21), range(21, 50)],
     "laws": [range(start, start + 30) for start in range(0, 90, 30)],
     "corners": [range(start, start + 1) for start in range(18)],
+    "large-tables": [range(4)],
     "bad-rules": [range(600, 605)],
     "bad-tables": [range(250), range(250, 300)],
     # None of those that are read on Spark as well; tests/spark has a few.
