@@ -405,3 +405,11 @@ def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "year=2024").mkdir()
     with pytest.raises(TableError, match="folders in it"):
         read_table(str(tmp_path))
+
+
+def test_an_orc_timestamp_beyond_nanoseconds_is_named(tmp_path: Path) -> None:
+    """9999-12-31 often stands for "no end"; Arrow reads ORC in nanoseconds, which end in 2262."""
+    path = tmp_path / "f.orc"
+    pyarrow.orc.write_table(pa.table({"ends": pa.array([253_402_300_799], pa.timestamp("s"))}), path)
+    with pytest.raises(TableError, match=r"outside the years 1677 to 2262.*--engine spark.*Parquet"):
+        read_table(str(path))

@@ -71,6 +71,21 @@ def judge_check(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls
         assert bool(shown) == bool(named), case
 
 
+def judge_verify(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
+    """The verdict, and that its witness is a violation; with a key and without."""
+    rows = rows_of(table)
+    ids = table.column(KEY).to_pylist()
+    for rule in rules:
+        expected = {tuple(ids[row] for row in violation) for violation in naive.violations(rows, rule, nulls)}
+        case = Case(table, rule, nulls)
+        verdict = engine.verify(to_spark(spark, table), rule, key=[KEY], nulls=nulls, sizes=sizes)
+        assert verdict.holds == (not expected), case
+        if verdict.witness is not None:
+            sides = (verdict.witness.left, verdict.witness.right)
+            assert tuple(side[KEY] for side in sides if side is not None) in expected, case
+        assert engine.verify(to_spark(spark, table), rule, nulls=nulls, sizes=sizes).holds == (not expected), case
+
+
 def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
     """All violations, the first five of them, and the rows in conflict, as sets."""
     data = to_spark(spark, table)

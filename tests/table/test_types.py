@@ -116,6 +116,23 @@ def test_run_ends_have_the_kind_of_their_values() -> None:
     assert ranks(encoded) == ranks(values)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["b", None, "a"]).dictionary_encode(),
+        pa.array(["b", None, "a"], pa.string_view()),
+        pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["b", "a"], pa.string_view())),
+    ],
+)
+def test_runs_of_dictionaries_and_views(values: pa.Array) -> None:
+    """Arrow cannot decode these runs itself."""
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), values)
+    plain = ["b", "b", None, "a", "a"]
+    for column, expected in ((runs, plain), (runs[1:4], plain[1:4]), (runs[3:], plain[3:]), (runs[:0], [])):
+        assert ranks(column) == ranks(pa.array(expected, pa.string()))
+        assert Table(pa.table({"a": column})).take(np.arange(len(expected)))["a"].to_pylist() == expected
+
+
 def test_chunks_with_dictionaries_of_their_own() -> None:
     first = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), pa.array(["b", "a"]))
     second = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3], pa.int8()), pa.array(["a", None, "a", "c"]))

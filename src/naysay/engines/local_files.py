@@ -143,7 +143,15 @@ def _read_orc(path: str) -> pa.Table:
         import pyarrow.orc
     except ImportError:
         raise TableError(f"{path}: this pyarrow was built without ORC; convert the file to Parquet") from None
-    return _guarded(path, "ORC", lambda: pyarrow.orc.ORCFile(path).read())
+    try:
+        return _guarded(path, "ORC", lambda: pyarrow.orc.ORCFile(path).read())
+    except TableError as error:
+        if "out of range for nanosecond" not in str(error):
+            raise
+        raise TableError(
+            f"{path}: a timestamp lies outside the years 1677 to 2262, and ORC files are read in nanoseconds here; "
+            "check the file with --engine spark, or convert it to Parquet"
+        ) from error
 
 
 def _read_arrow(path: str) -> pa.Table:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from naysay.table.codes import BoolArray, Int64Array
+from naysay.table.frame import decoded
 
 Float64Array = NDArray[np.float64]
 
@@ -74,8 +75,7 @@ def read_column(column: pa.ChunkedArray) -> Indexed:
     """Bring a column of any comparable kind to its plain form."""
     type_ = column.type
     if types.is_run_end_encoded(type_):
-        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return read_column(pa.chunked_array(chunks, type_.value_type))
+        return read_column(decoded(column))
     if types.is_dictionary(type_):
         return _read_dictionary(column)
     return Indexed(_plain(column))

@@ -6,8 +6,8 @@ import re
 import weakref
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from naysay.errors import TableError
 
@@ -52,9 +52,20 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
         chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]
         return decoded(pa.chunked_array(chunks, column.type.value_type))
     if pa.types.is_run_end_encoded(column.type):
-        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return decoded(pa.chunked_array(chunks, column.type.value_type))
+        return _runs_decoded(column)
     return column
+
+
+def _runs_decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decode the values of the runs, then repeat them: Arrow itself cannot decode runs of dictionaries or views."""
+    chunks = []
+    for chunk in column.chunks:
+        values = decoded(pa.chunked_array([chunk.values]))
+        # Run ends count from the start of the array that a slice was cut from.
+        rows = np.arange(chunk.offset, chunk.offset + len(chunk))
+        runs = np.searchsorted(chunk.run_ends.to_numpy(), rows, side="right")
+        chunks += values.take(pa.array(runs)).chunks
+    return pa.chunked_array(chunks, decoded(pa.chunked_array([], column.type.value_type)).type)
 
 
 def _of_view(type_: pa.DataType) -> pa.DataType | None:
