@@ -102,6 +102,8 @@ def write_bad_files(folder: Path) -> None:
         (("missing.parquet", "--rule", "zip -> city"), "there is no file or folder 'missing.parquet'"),
         (("no/*.json", "--rule", "zip -> city"), "there is no file or folder 'no/*.json'"),
         (("people", "--rule", "zip -> city"), "there is no file, folder or table 'people'"),
+        (("-", "--rule", "zip -> city"), "there is no file, folder or table '-'"),
+        (("my people", "--rule", "zip -> city"), "there is no file, folder or table 'my people'"),
         (("nothing", "--rule", "zip -> city"), "the folder holds no data files"),
         (("damaged.parquet", "--rule", "key(a)"), "a file is no Parquet file, or is damaged"),
         (("damaged.orc", "--rule", "key(a)"), "damaged"),
@@ -115,6 +117,7 @@ def write_bad_files(folder: Path) -> None:
         (("people.csv", "--rule", "zip -> city", "--strategy", "facet"), "--strategy is for --engine local"),
         (("people.csv", "--rule", "zip -> city", "--key", "nr"), "the key column 'nr'"),
         (("people.csv", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table"),
+        (("-", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table '-'"),
     ],
 )
 def test_bad_input_is_one_message(spark: Any, work: Path, arguments: tuple[str, ...], said: str) -> None:

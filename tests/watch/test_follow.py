@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 from outputs import asides, events
 
+from naysay.cli.group import naysay
 from naysay.engines.local_changes import read_changes
 from naysay.engines.local_follow import Follower
 from naysay.errors import RuleError, StateError, UsageError
@@ -323,6 +325,17 @@ def test_a_wrong_key_or_rule_takes_no_file(source: Path, tmp_path: Path, wrong: 
 def test_the_source_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         follow(tmp_path / "missing", tmp_path / "state")
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, engine: str) -> None:
+    """Spark used to skip the one file that was named, and the watch ended well with nothing done."""
+    (tmp_path / "changes.arrow").write_bytes(b"ARROW1")
+    command = ["watch", str(tmp_path / "changes.arrow"), "--rule", "zip -> city", "--key", "id", "--once"]
+    done = CliRunner().invoke(naysay, [*command, "--engine", engine, "--state", str(tmp_path / "state")])
+    assert done.exit_code == 2, done.output
+    assert "is not a change file; those are Parquet, CSV or JSON lines" in done.stderr
+    assert not (tmp_path / "state").exists()
 
 
 def test_the_command_line(source: Path, tmp_path: Path) -> None:

@@ -8,22 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from naysay.engines.local_changes import format_of, read_changes
+from naysay.engines.local_changes import endings, format_of, read_changes
 from naysay.errors import UsageError
 from naysay.watch.feed import Body, Step, read_or_aside
 
 
 def folder_at(source: str) -> Path | None:
-    """The folder of this machine that a source names; None of a source elsewhere. UsageError where it is not there."""
+    """The folder or change file of this machine that a source names; None of a source elsewhere.
+
+    UsageError if there is no such folder, or if the file has another format: Spark would skip it without a word.
+    """
     if urlsplit(source).scheme not in ("", "file"):
         return None
     folder = Path(source.removeprefix("file://")).absolute()
     if not folder.exists():
         raise _not_there(source)
+    if folder.is_file() and format_of(folder.name) is None:
+        raise UsageError(f"{source} is not a change file; those are Parquet, CSV or JSON lines: {', '.join(endings())}")
     return folder
 
 
-def _not_there(source: str | Path) -> UsageError:
+def _not_there(source: str) -> UsageError:
     return UsageError(f"there is no folder {source} to follow")
 
 
@@ -31,8 +36,7 @@ class Follower:
     """A folder, or a single file, and what its changes are fed to. The state's own folder is no part of it."""
 
     def __init__(self, source: Path, body: Body, folder: Path) -> None:
-        if not source.exists():
-            raise _not_there(source)
+        folder_at(str(source))
         self.source = source
         self.body = body
         self._folder = folder.resolve()

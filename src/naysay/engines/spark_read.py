@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -85,11 +86,19 @@ def _format_of(session: SparkSession, source: str) -> str:
         )
     if known:
         return known
-    if "/" not in source and session.catalog.tableExists(source):
+    if "/" not in source and _is_table(session, source):
         return "table"
     if local.exists() or "/" in source:
         raise TableError(f"{source}: the name does not say what kind of file it is; say so with --input-format")
     raise TableError(f"there is no file, folder or table {source!r}")
+
+
+def _is_table(session: SparkSession, name: str) -> bool:
+    try:
+        return bool(session.catalog.tableExists(name))
+    except ParseException:
+        # Not every text can be the name of a table.
+        return False
 
 
 def _uncompressed(name: str) -> str:
