@@ -198,3 +198,5 @@ def test_a_column_that_arrow_cannot_have_is_named() -> None:
         from_frame(frame)
     with pytest.raises(TableError, match=r"cast or leave out 'mixed'$"):
         from_frame(pd.DataFrame({"mixed": [1, "x"], "b": [1, 1]}))
+    with pytest.raises(TableError, match=r"cast or leave out 'long'$"):
+        from_frame(pd.DataFrame({"long": [2**70, 1], "b": [1, 1]}))

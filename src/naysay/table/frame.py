@@ -13,6 +13,8 @@ from naysay.errors import TableError
 
 # Readers can be read once.
 _SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
+# What Arrow raises for a column that it has no type for; the last for whole numbers beyond 64 bits.
+_NO_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -92,7 +94,7 @@ def _read(frame: Any) -> pa.Table:
         )
     try:
         return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except _NO_ARROW as error:
         columns = ", ".join(map(repr, _unreadable(frame)))
         remedy = f"; cast or leave out {columns}" if columns else ""
         raise TableError(
@@ -106,7 +108,7 @@ def _unreadable(frame: Any) -> list[str]:
     for name in getattr(frame, "columns", ()):
         try:
             pa.table(frame[[name]])
-        except (pa.ArrowException, TypeError, ValueError):
+        except _NO_ARROW:
             found.append(str(name))
         except LookupError:
             return []
