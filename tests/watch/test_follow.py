@@ -327,6 +327,32 @@ def test_the_source_must_be_there(tmp_path: Path) -> None:
         follow(tmp_path / "missing", tmp_path / "state")
 
 
+@pytest.mark.parametrize(
+    ("table", "reasons"),
+    [
+        (pa.table([["insert"], ["insert"], [9]], names=["op", "op", "id"]), ["there are 2 columns 'op'"]),
+        (pa.table({"op": [["insert"]], "id": [9]}), ["the column 'op' is list"]),
+        (
+            pa.table({
+                "op": pa.array(["insert", "bogus"], pa.string_view()), "id": [9, 10], "zip": [7, 7],
+                "city": pa.array(["Ulm", "Ulm"], pa.string_view()),
+            }),
+            ["unknown op 'bogus'"],
+        ),
+    ],
+)  # fmt: skip
+def test_an_op_that_cannot_be_read_does_not_stop_the_watch(
+    source: Path, tmp_path: Path, table: pa.Table, reasons: list[str]
+) -> None:
+    """The file is set aside, or its bad row, and the files after it are applied."""
+    pa.parquet.write_table(ROWS, source / "1.parquet")
+    pa.parquet.write_table(table, source / "2.parquet")
+    pa.parquet.write_table(pa.table({"op": ["delete"], "id": [2]}), source / "3.parquet")
+    counts, aside = follow(source, tmp_path / "state")
+    assert counts == {"zip": 0}
+    assert [reason in bad["reason"] for reason, bad in zip(reasons, aside, strict=True)] == [True]
+
+
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_a_file_of_another_format_is_refused(tmp_path: Path, engine: str) -> None:
     """Spark used to skip the one file that was named, and the watch ended well with nothing done."""

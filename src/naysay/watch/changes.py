@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from naysay.errors import TableError
 from naysay.table.codes import Int64Array
+from naysay.table.frame import decoded, without_views
 
 OP_COLUMN = "op"
 
@@ -81,9 +82,15 @@ def no_changes(source: str, aside: Sequence[Aside]) -> ChangeRows:
 
 
 def split_ops(source: str, table: pa.Table, rows: Int64Array | None = None, aside: Sequence[Aside] = ()) -> ChangeRows:
-    """Take the op out of a table; rows without a known one are set aside. TableError where there is no such column."""
-    if OP_COLUMN not in table.column_names:
-        raise TableError(f"{source}: there is no column {OP_COLUMN!r} with insert, update or delete")
+    """Take the op out of a table; rows without a known one are set aside. TableError unless one column has it."""
+    n_columns = table.column_names.count(OP_COLUMN)
+    if n_columns != 1:
+        found = f"there are {n_columns} columns" if n_columns else "there is no column"
+        raise TableError(f"{source}: {found} {OP_COLUMN!r} with insert, update or delete")
+    if pa.types.is_nested(table.schema.field(OP_COLUMN).type):
+        raise TableError(f"{source}: the column {OP_COLUMN!r} is {table.schema.field(OP_COLUMN).type}, not text")
+    # Arrow takes no rows from views, and rows that are set aside are taken out.
+    table = pa.table([without_views(column) for column in table.columns], names=table.column_names)
     words, ops = _ops_of(table.column(OP_COLUMN))
     rows = np.arange(1, table.num_rows + 1) if rows is None else rows
     made = ChangeRows(table, ops, rows, list(aside), (source,))
@@ -99,8 +106,7 @@ def split_ops(source: str, table: pa.Table, rows: Int64Array | None = None, asid
 
 def _ops_of(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Int64Array]:
     """The op of each row, each distinct word looked up once."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
