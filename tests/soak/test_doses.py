@@ -37,7 +37,7 @@ _IS_COMPILED = not numba.config.DISABLE_JIT
 
 @pytest.mark.parametrize(("row", "seeds"), [(row, seeds) for row, parts in DOSES.items() for seeds in parts])
 def test_a_small_dose(row: str, seeds: range) -> None:
-    if not _IS_COMPILED and row in ("explosion", "bad-tables", "bad-rules", "paths", "csv-out"):
+    if not _IS_COMPILED and row in ("explosion", "large-tables", "bad-tables", "bad-rules", "paths", "csv-out"):
         pytest.skip("takes minutes where kernels are not compiled, or calls none")
     found = run_seeds(_MODULES[row], seeds)
     assert found.shown == []
