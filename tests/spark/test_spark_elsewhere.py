@@ -24,7 +24,7 @@ def run(*command: str, **settings: str) -> str:
 
 def test_every_verb_over_connect() -> None:
     pytest.importorskip("grpc")
-    assert "the same over Connect: 2 seeds" in run(sys.executable, str(HERE / "connect_job.py"), "7", "2")
+    assert "the same over Connect: 1 seeds" in run(sys.executable, str(HERE / "connect_job.py"), "7", "1")
 
 
 def test_an_executor_killed_during_a_job() -> None:

@@ -87,20 +87,3 @@ def test_a_folder_that_both_engines_read(spark: Any, tmp_path: Path, format: str
     rows = rows_of(table)
     wanted = [naive.count(rows, rule, nulls) for rule in rules]
     assert naysay.count(read_table(path), rules, nulls=nulls) == wanted
-
-
-def test_a_partitioned_folder_of_csv_files(spark: Any, tmp_path: Path) -> None:
-    """Text and numbers as our own reader would type them; the folder is a column."""
-    people = pa.table({
-        "id": pa.array(range(8), pa.int64()),
-        "zip": ["01067", "01067", "1067", None, "9", "9", "10", "10"],
-        "amount": [1.5, 2.0, 2.0, None, -0.0, 0.0, 1e300, 7.25],
-        "year": pa.array([2023, 2024, 2024, 2023, 2025, 2023, 2024, None], pa.int32()),
-    })  # fmt: skip
-    path = str(tmp_path / "data")
-    to_spark(spark, people).write.format("csv").option("header", "true").partitionBy("year").save(path)
-    rules = ["zip -> year", "key(zip)", "not(t.year == s.year and t.amount < s.amount)", "not(t.year < s.year)"]
-    rows = rows_of(people)
-    data = spark_read.read(spark, path)
-    wanted = [naive.count(rows, naysay.parse(rule)) for rule in rules]
-    assert naysay.count(data, rules) == wanted
