@@ -47,9 +47,10 @@ from naysay.watch.naming import named
 from naysay.watch.output import drop_older_standing, make_folders, write_aside
 from naysay.watch.part import Answer, PartPlan, Task, aside_of
 from naysay.watch.partition import groups_of, part_numbers, rows_group
+from naysay.watch.sealed import read_sealed, sealed
 from naysay.watch.serial import digest_of, rules_from_json, rules_to_json, schema_from_bytes, schema_to_bytes
 
-VERSION = 1
+VERSION = 2
 _SETTINGS = "settings.json"
 _LAYOUT = "layout.arrow"
 
@@ -240,8 +241,8 @@ def open_parts(
     settings = _read_settings(path, given) if path.exists() else _new_settings(stream.state, given)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        body = json.dumps(settings, sort_keys=True)
-        write_bytes(f"{digest_of(body).hex()} {body}\n".encode(), path, folder)
+        line, _ = sealed(settings)
+        write_bytes(line + b"\n", path, folder)
     kept = named(rules_from_json(json.dumps(settings["rules"]).encode()))
     n_parts, kept_key = settings["partitions"], tuple(settings["key"])
     plan = PartPlan(
@@ -262,10 +263,7 @@ def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
-    check, _, body = path.read_text("utf-8", "replace").strip().partition(" ")
-    if digest_of(body).hex() != check:
-        raise StateError(f"{path}: this file is damaged; put back a copy of the folder")
-    kept: dict[str, Any] = json.loads(body)
+    kept = read_sealed(path, VERSION)
     for name, value in given.items():
         if value not in (None, [], kept.get(name)):
             raise UsageError(

@@ -13,9 +13,9 @@ from typing import Any
 
 from naysay.errors import StateError, UsageError
 from naysay.watch.manifest import write_bytes
-from naysay.watch.serial import digest_of
+from naysay.watch.sealed import read_sealed, sealed
 
-VERSION = 1
+VERSION = 2
 _RECORD = "stream.json"
 _CHECKPOINT = "checkpoint"
 
@@ -31,7 +31,7 @@ class StreamRecord:
         self._drop_unfinished()
         wanted = {"version": VERSION, **shape, "spark": dict(spark), "query": None}
         if self._path.exists():
-            self._content = self._read()
+            self._content = read_sealed(self._path, VERSION)
             self._compare(wanted)
         else:
             self._content = wanted
@@ -76,17 +76,6 @@ class StreamRecord:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StateError(f"{path}: the checkpoint of this stream cannot be read: {error}") from error
 
-    def _read(self) -> dict[str, Any]:
-        check, _, body = self._path.read_text("utf-8", "replace").strip().partition(" ")
-        if check != digest_of(body).hex():
-            raise StateError(f"{self._path}: this file is damaged; put back a copy of the folder")
-        content: dict[str, Any] = json.loads(body)
-        if content.get("version") != VERSION:
-            raise StateError(
-                f"{self._path}: version {content.get('version')}; this naysay reads version {VERSION}"
-            )
-        return content
-
     def _write(self) -> None:
-        body = json.dumps(self._content, sort_keys=True)
-        write_bytes(f"{digest_of(body).hex()} {body}\n".encode(), self._path, self._folder)
+        line, _ = sealed(self._content)
+        write_bytes(line + b"\n", self._path, self._folder)

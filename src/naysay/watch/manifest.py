@@ -1,4 +1,4 @@
-"""Which files of an output folder count: a file of JSON lines, each with a checksum that chains it to the line before.
+"""Which files of an output folder count: a file of JSON lines, each with a checksum as its last field.
 
 A file is written whole or not at all, and entered afterwards; what no line names was left by a kill, and is written
 over or entered by whoever knows what it is.
@@ -6,7 +6,6 @@ over or entered by whoever knows what it is.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from naysay.errors import StateError
+from naysay.watch.sealed import SealedLines
 from naysay.watch.serial import digest_of
 
-VERSION = 1
+VERSION = 2
 # So many of the last entries have their files looked at when a folder is opened: a start must not read all that was
 # ever written.
 _N_CHECKED = 256
@@ -43,8 +43,8 @@ class Manifest:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "manifest.jsonl"
-        self._chain = digest_of("manifest", VERSION).hex()
-        self.entries = self._read()
+        self._lines = SealedLines(self.path, "manifest", VERSION)
+        self.entries = [_entry(item) for item in self._lines.items]
         self._check_files()
 
     def last(self, kind: str) -> Entry | None:
@@ -55,36 +55,8 @@ class Manifest:
     ) -> None:
         """Add a line; durable when this returns."""
         entry = Entry(seq, kind, batch_id, files, notes or {})
-        item = {"version": VERSION, "seq": seq, "kind": kind, "batch": batch_id, "files": files, **entry.notes}
-        body = json.dumps(item)
-        self._chain = digest_of(self._chain, body).hex()
-        with self.path.open("ab") as file:
-            file.write(f"{self._chain} {body}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
+        self._lines.append({"seq": seq, "kind": kind, "batch": batch_id, "files": files, **entry.notes})
         self.entries.append(entry)
-
-    def _read(self) -> list[Entry]:
-        """The entries. A last line that was cut short is dropped, as if it had not been begun."""
-        if not self.path.exists():
-            return []
-        data = self.path.read_bytes()
-        entries: list[Entry] = []
-        kept = 0
-        for line in data.split(b"\n")[:-1]:
-            check, _, body = line.partition(b" ")
-            if digest_of(self._chain, body).hex().encode() != check:
-                raise StateError(f"{self.path}: line {len(entries) + 1} is damaged; put back a copy of the folder")
-            item = json.loads(body)
-            if item.pop("version") != VERSION:
-                raise StateError(f"{self.path}: written by another version; this naysay reads version {VERSION}")
-            seq, kind, batch_id, files = (item.pop(name) for name in ("seq", "kind", "batch", "files"))
-            entries.append(Entry(seq, kind, batch_id, files, item))
-            self._chain = check.decode()
-            kept += len(line) + 1
-        if kept < len(data):
-            os.truncate(self.path, kept)
-        return entries
 
     def _check_files(self) -> None:
         """Of standing violations the last ones alone are kept. Older files are left to whoever reads them."""
@@ -104,6 +76,11 @@ class Manifest:
         if path.is_symlink() or self.folder.resolve() not in path.resolve().parents:
             raise StateError(f"{self.path}: it names {name!r}, which is not in its folder")
         return path
+
+
+def _entry(item: Mapping[str, Any]) -> Entry:
+    notes = {name: value for name, value in item.items() if name not in ("seq", "kind", "batch", "files")}
+    return Entry(item["seq"], item["kind"], item["batch"], item["files"], notes)
 
 
 def write_bytes(data: bytes, path: Path, folder: Path) -> Described:
