@@ -82,7 +82,8 @@ class IntegerCoder:
         values = np.array(plain.values, np.int64)
         if plain.valid is not None:
             values[~plain.valid] = 0
-        if len(values) == 0:
+        if not values.any():
+            # Zero at any scale, even one whose factor no 64-bit integer holds.
             return values
         factor = 10 ** (self.scale - plain.scale)
         low, high = int(values.min()), int(values.max())
