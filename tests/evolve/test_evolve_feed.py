@@ -46,7 +46,7 @@ def events(state: Path) -> list[dict[str, Any]]:
 def test_rules_come_and_go_as_events(source: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     with EvolveFeed(state, ["id"]) as feed:
-        steps = list(Follower(source, feed, state).drain())
+        steps = list(Follower(source, feed, state, moment=0).drain())
         assert [step.n_rows for step in steps] == [2, 3, 3]
         assert [len(step.aside) for step in steps] == [0, 1, 0]
         assert feed.evolver is not None
@@ -66,7 +66,7 @@ def test_rules_come_and_go_as_events(source: Path, tmp_path: Path) -> None:
     written = pyarrow.parquet.read_table(next((state / "output" / "standing").iterdir()))
     assert set(written.column("rule").to_pylist()) == standing
     with EvolveFeed(state, ["id"]) as feed:
-        assert list(Follower(source, feed, state).drain()) == []
+        assert list(Follower(source, feed, state, moment=0).drain()) == []
         assert feed.n_rows == 3
 
 
@@ -76,10 +76,10 @@ def test_events_of_a_batch_that_was_cut_short_are_entered_once(
     state = tmp_path / "state"
     monkeypatch.setattr("naysay.watch.output.Output.confirm", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
     with EvolveFeed(state, ["id"]) as feed, pytest.raises(KeyboardInterrupt):
-        list(Follower(source, feed, state).drain())
+        list(Follower(source, feed, state, moment=0).drain())
     monkeypatch.undo()
     with EvolveFeed(state, ["id"]) as feed:
-        assert [step.source for step in Follower(source, feed, state).drain()] == ["1.csv", "2.csv"]
+        assert [step.source for step in Follower(source, feed, state, moment=0).drain()] == ["1.csv", "2.csv"]
     assert {event["batch"] for event in events(state)} == set(FILES)
 
 
@@ -108,6 +108,6 @@ def test_other_states_are_refused(tmp_path: Path) -> None:
 def test_a_wrong_key_takes_no_file(source: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     with EvolveFeed(state, ["ident"]) as feed, pytest.raises(UsageError, match="is not in the table"):
-        list(Follower(source, feed, state).drain())
+        list(Follower(source, feed, state, moment=0).drain())
     with EvolveFeed(state, ["id"]) as feed:
-        assert [step.n_rows for step in Follower(source, feed, state).drain()] == [2, 3, 3]
+        assert [step.n_rows for step in Follower(source, feed, state, moment=0).drain()] == [2, 3, 3]

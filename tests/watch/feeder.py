@@ -96,7 +96,7 @@ def follow(folder: Path, job: dict[str, Any]) -> None:
     state = folder / "state"
     feed, _ = open_feed(state, named(RULES), ["id"], FeedOptions())
     with feed:
-        for _ in Follower(folder / "changes", feed, state).drain():
+        for _ in Follower(folder / "changes", feed, state, moment=0).drain():
             pass
         feed.write_standing()
 

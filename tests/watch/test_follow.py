@@ -31,7 +31,7 @@ def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, An
     """Drain a folder once; gives the counts, and everything that was set aside."""
     feed, _ = open_feed(state, named(RULE), ["id"], FeedOptions())
     with feed:
-        list(Follower(source, feed, state).drain())
+        list(Follower(source, feed, state, moment=0).drain())
         feed.write_standing()
         return dict(feed.counts), asides(state)
 
@@ -314,12 +314,12 @@ def test_a_wrong_key_or_rule_takes_no_file(source: Path, tmp_path: Path, wrong: 
     state = tmp_path / "state"
     feed, _ = open_feed(state, named(wrong.get("rule", "zip -> city")), wrong.get("key", ["id"]), FeedOptions())
     with feed, pytest.raises(UsageError, match=r"is not in the table|there is no column 'town'"):
-        list(Follower(source, feed, state).drain())
+        list(Follower(source, feed, state, moment=0).drain())
     assert asides(state) == []
     if "rule" in wrong:
         feed, _ = open_feed(state, named("zip -> city"), ["id"], FeedOptions())
         with feed:
-            assert [step.n_changes for step in Follower(source, feed, state).drain()] == [3]
+            assert [step.n_changes for step in Follower(source, feed, state, moment=0).drain()] == [3]
 
 
 def test_the_source_must_be_there(tmp_path: Path) -> None:

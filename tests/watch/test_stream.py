@@ -193,6 +193,121 @@ def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
         assert events(state) == set()
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["this machine", "elsewhere"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The folder as a path, and as the address of a file system that only Spark can read."""
+    (tmp_path / "changes").mkdir()
+    if request.param == "this machine":
+        return str(tmp_path / "changes")
+    monkeypatch.setattr("naysay.engines.stream_folder.folder_at", lambda source: None)
+    return f"file://{tmp_path}/changes"
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partitions: int) -> None:
+    from naysay.engines.stream import StreamOptions
+    from naysay.engines.stream_folder import FolderSource
+    from naysay.engines.stream_parts import Parts
+    from naysay.engines.stream_watch import open_body
+    from naysay.watch.feed import FeedOptions
+
+    path, state, clock = tmp_path / "changes" / "1.csv", tmp_path / "state", Clock()
+    lines = ["op,id,zip,city\n", "insert,1,9,Ulm\n", "insert,2,9,Bonn\n", "insert,3,8,Kiel\n"]
+    path.write_text(lines[0])
+    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=partitions),
+                        FeedOptions())  # fmt: skip
+    admit = body.admit if isinstance(body, Parts) else None
+    batch = spark.createDataFrame([(path.as_uri(),)], "path STRING")
+
+    def source() -> FolderSource:
+        return FolderSource(spark, place, state, admit, moment=5.0, clock=clock)
+
+    following = source()
+    steps = following.steps(body, batch, 0)
+    for n_lines in (2, 3):
+        assert next(steps) is None
+        clock.now += 5
+        path.write_text("".join(lines[:n_lines]))
+    assert next(steps) is None
+    assert list(following.changed(body)) == []
+    clock.now += 5
+    step = next(steps)
+    assert step is not None
+    assert (step.n_changes, step.n_rows, step.counts) == (2, 2, {"zip": 2})
+    assert list(steps) == []
+    assert list(following.changed(body)) == []
+    path.write_text("".join(lines))
+    assert list(following.changed(body)) == [None]
+    clock.now += 5
+    assert [step and len(step.aside) for step in following.changed(body)] == [1]
+    assert list(following.changed(body)) == list(source().changed(body)) == []
+    (bad,) = asides(state)
+    assert bad["reason"].startswith("1.csv: this file has grown from 46 to 62 bytes since it was applied")
+    assert body.n_rows == 2
+    body.close()
+
+
+def test_a_batch_that_is_sent_again_must_hold_the_same(spark: Any, tmp_path: Path) -> None:
+    from naysay.engines.stream import StreamOptions
+    from naysay.engines.stream_folder import FolderSource
+    from naysay.engines.stream_watch import open_body
+    from naysay.watch.feed import FeedOptions
+
+    folder, state = tmp_path / "changes", tmp_path / "state"
+    folder.mkdir()
+    path = folder / "1.csv"
+    path.write_text("op,id,zip,city\ninsert,1,9,Ulm\n")
+    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=2), FeedOptions())
+    batch = spark.createDataFrame([(path.as_uri(),)], "path STRING")
+
+    def steps(admit: Any) -> Any:
+        return FolderSource(spark, str(folder), state, admit, moment=0).steps(body, batch, 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body, "apply", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            list(steps(body.admit))
+    path.write_text("op,id,zip,city\ninsert,1,9,Ulm\ninsert,2,9,Bonn\n")
+    with pytest.raises(StateError, match=r"1\.csv: this file was changed or removed while 'batch 0, 1 files"):
+        list(steps(body.admit))
+    path.write_text("op,id,zip,city\ninsert,1,9,Ulm\n")
+    assert [step.n_rows for step in steps(body.admit)] == [1]
+
+
+def test_a_stream_reports_a_file_that_grows_later(spark: Any, tmp_path: Path) -> None:
+    """While it runs, and at the next start."""
+    from naysay.engines.stream import StreamOptions
+    from naysay.engines.stream_watch import follow_folder, open_body
+    from naysay.watch.feed import FeedOptions
+
+    source, state = tmp_path / "changes", tmp_path / "state"
+    source.mkdir()
+    text = "op,id,zip,city\ninsert,1,9,Ulm\n"
+    (source / "1.csv").write_text(text)
+    for n_known, once in ((0, False), (1, True)):
+        steps: list[Any] = []
+        options = StreamOptions(state, once=once, interval=0.1)
+        body, _ = open_body(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
+        with follow_folder(spark, str(source), body, options, steps.append) as stream:
+            while not once and not steps:
+                assert not stream.wait(0.1)
+            text += f"insert,{5 + n_known},9,Bonn\n"
+            (source / "1.csv").write_text(text)
+            while not once and len(steps) < 2:
+                assert not stream.wait(0.1)
+            if once:
+                assert stream.wait()
+        assert len(asides(state)) == n_known + 1
+        assert body.n_rows == 1
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_kills(tmp_path: Path, mode: str) -> None:
     rng = random.Random(MODES.index(mode))

@@ -1,4 +1,4 @@
-"""Every pair of types that compare, in batches of only zeros, only nulls or only extremes: a watch, a count, the oracle.
+"""Every pair of types that compare, in batches of only zeros, nulls or extremes: a watch, a count, the oracle.
 
 A watch gives codes to the values of a batch before it knows what later batches hold; batches that look alike under one
 type and not under the other are where that goes wrong.
@@ -67,12 +67,13 @@ def count(table: pa.Table, rule: Rule, nulls: str) -> int | None:
     try:
         return naysay.count(table, rule, nulls=nulls)
     except TableError as error:
-        assert "too wide to compare exactly" in str(error)
+        if "too wide to compare exactly" not in str(error):
+            raise
         return None
 
 
 def check_pair(rng: random.Random, left: Sort, right: Sort) -> None:
-    """Three batches of each column's own fill; after each, the watch and a count from scratch say what the oracle says."""
+    """Three batches; after each, the watch and a count from scratch say what the oracle says."""
     rule = parse(f"not(t.a {rng.choice(_OPS)} s.b)")
     nulls = rng.choice(("sql", "equal"))
     batches: list[pa.Table] = []

@@ -95,6 +95,7 @@ def watch(**given: Any) -> int:
 
     A change file is Parquet, CSV or JSON lines: the columns of the table, and a column op with insert, update or
     delete (or c, u, d). Each file is applied once, in the order of names, also when the process is killed in between.
+    Write files elsewhere and rename them into the folder: one that is still being written is waited for.
     DIR/output has the events, the standing violations, what was set aside with the reason, and a manifest.
 
     \b
@@ -182,15 +183,20 @@ def _options(request: Request) -> FeedOptions:
 def _follow(follower: Any, view: Any, request: Request) -> None:
     written = 0.0
     stale = True
+    told: set[str] = set()
     while True:
         for step in follower.drain():
             view.show(step)
             stale = True
-        if stale and (request.once or time.monotonic() - written > _STANDING_SECONDS):
+        done = request.once and not follower.taker.changing
+        if stale and (done or time.monotonic() - written > _STANDING_SECONDS):
             follower.body.write_standing()
             written, stale = time.monotonic(), False
-        if request.once:
+        if done:
             return
+        for name in set(follower.taker.slow()) - told:
+            say(f"{name}: waiting for this file, which is still being written")
+            told.add(name)
         view.idle()
         time.sleep(request.interval)
 

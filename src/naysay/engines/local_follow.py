@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from naysay.engines.local_changes import endings, format_of, read_changes
+from naysay.engines.local_take import MOMENT, LocalFiles, Place, Taker
 from naysay.errors import UsageError
 from naysay.watch.feed import Body, Step, read_or_aside
 
@@ -33,32 +34,46 @@ def _not_there(source: str) -> UsageError:
 
 
 class Follower:
-    """A folder, or a single file, and what its changes are fed to. The state's own folder is no part of it."""
+    """A folder, or a single file, and what its changes are fed to. The state's own folder is no part of it.
 
-    def __init__(self, source: Path, body: Body, folder: Path) -> None:
+    A file that is still being written holds back those after it, so that changes are made in the order of names.
+    """
+
+    def __init__(
+        self, source: Path, body: Body, folder: Path, *, moment: float = MOMENT, files: LocalFiles | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         folder_at(str(source))
         self.source = source
         self.body = body
+        self.taker = Taker(files or LocalFiles(), folder, moment, clock)
         self._folder = folder.resolve()
 
-    def waiting(self) -> list[Path]:
-        """The change files that were not applied yet, in the order of their names."""
-        if self.source.is_file():
-            found = [self.source]
-        else:
-            found = [path for path in self.source.rglob("*") if self._is_change_file(path)]
-        return sorted(path for path in found if not self.body.knows(self.batch_id(path)))
-
     def drain(self) -> Iterator[Step]:
-        """Apply every file that is waiting."""
-        paths = self.waiting()
-        for place, path in enumerate(paths, start=1):
-            step = apply_file(self.body, self.batch_id(path), path)
+        """Apply the files that are waiting, up to the first that has not been still for a moment."""
+        found = {self.batch_id(path): path for path in self._found()}
+        self.taker.keep(found)
+        waiting = [name for name in found if not self.body.knows(name)]
+        for name in waiting:
+            self.taker.look(name, found[name])
+        for name in sorted(set(found) - set(waiting)):
+            step = self.taker.recheck(self.body, name, found[name])
             if step is not None:
-                yield replace(step, n_waiting=len(paths) - place)
+                yield step
+        for place, name in enumerate(waiting, start=1):
+            step = apply_file(self.body, self.taker, name, found[name])
+            if step is not None:
+                yield replace(step, n_waiting=len(waiting) - place)
+            elif name in self.taker.changing:
+                return
 
     def batch_id(self, path: Path) -> str:
         return path.name if self.source.is_file() else path.relative_to(self.source).as_posix()
+
+    def _found(self) -> list[Path]:
+        if self.source.is_file():
+            return [self.source]
+        return sorted(path for path in self.source.rglob("*") if self._is_change_file(path))
 
     def _is_change_file(self, path: Path) -> bool:
         parts = path.relative_to(self.source).parts
@@ -67,13 +82,15 @@ class Follower:
         return self._folder not in path.resolve().parents
 
 
-def apply_file(body: Body, batch_id: str, path: Path) -> Step | None:
-    """Apply a change file as a batch; None where it is gone again."""
+def apply_file(body: Body, taker: Taker[Place], name: str, place: Place) -> Step | None:
+    """Apply a change file as a batch; None if it is gone, or still being written."""
     start = time.perf_counter()
-    try:
-        data, written = path.read_bytes(), path.stat().st_mtime
-    except FileNotFoundError:
+    found = taker.read(name, place)
+    if found is None:
         return None
-    changes = read_or_aside(batch_id, lambda: read_changes(batch_id, data, body.schema))
-    step = body.apply(batch_id, changes)
-    return replace(step, seconds=time.perf_counter() - start, lag=max(0.0, time.time() - written))
+    data, stamp = found
+    taker.taken.add(name, name, data, stamp)
+    changes = read_or_aside(name, lambda: read_changes(name, data, body.schema))
+    step = body.apply(name, changes)
+    lag = max(0.0, time.time() - stamp.mtime_ns / 1e9)
+    return replace(step, seconds=time.perf_counter() - start, lag=lag)

@@ -26,6 +26,7 @@ from naysay.watch.feed import Body, Step, read_or_aside
 # The standing violations are written this often at most while batches come, and once they have stopped.
 _STANDING_SECONDS = 10.0
 _POLL_SECONDS = 0.25
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,11 @@ class Source(Protocol):
     def frame(self) -> DataFrame:
         """The streaming DataFrame."""
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step]:
-        """Apply one of its batches."""
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+        """Apply one of its batches; gives None from time to time while it waits, so that it can be stopped."""
+
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        """Report what has changed since it was applied; None for what is still changing."""
 
 
 class FrameSource:
@@ -73,7 +77,7 @@ class FrameSource:
     def frame(self) -> DataFrame:
         return self._frame
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step]:
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
         batch_id = f"batch {number}"
         if body.knows(batch_id):
             return
@@ -83,6 +87,9 @@ class FrameSource:
         if self._order:
             table = table.sort_by(self._order)
         yield body.apply(batch_id, read_or_aside(batch_id, lambda: split_ops(batch_id, table)))
+
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        return iter(())
 
 
 _running: dict[int, Stream] = {}
@@ -156,6 +163,8 @@ class Stream:
         with self._lock:
             if self._error is not None:
                 raise self._error
+            while self._report_changed() and not self._stopping:
+                time.sleep(_POLL_SECONDS)
             self.body.write_standing()
             self._stale = False
         return True
@@ -217,26 +226,45 @@ class Stream:
             self._record.settle()
             self._settled = True
         for step in self._source.steps(self.body, batch, number):
-            self._stale = True
-            if self._show is not None:
-                self._show(step)
+            self._take_step(step)
             if self._stopping:
                 return
 
+    def _report_changed(self) -> bool:
+        """Whether something that was applied is still changing; the rest is reported."""
+        steps = list(self._source.changed(self.body))
+        for step in steps:
+            self._take_step(step)
+        return None in steps
+
+    def _take_step(self, step: Step | None) -> None:
+        if step is None:
+            return
+        self._stale = True
+        if self._show is not None:
+            self._show(step)
+
     def _keep_standing(self) -> None:
-        """While the stream runs, write the standing violations from time to time."""
+        """While the stream runs, look for changed files and write the standing violations from time to time."""
+        looked = time.monotonic()
         while not self._stopping and self._error is None and not self._over.wait(_POLL_SECONDS):
-            if not self._stale or time.monotonic() - self._written < _STANDING_SECONDS:
+            if time.monotonic() - looked < _LOOK_SECONDS:
                 continue
             with self._lock:
                 try:
-                    if self._stale and self._error is None and not self._stopping:
-                        self.body.write_standing()
-                        self._stale, self._written = False, time.monotonic()
+                    if self._error is None and not self._stopping:
+                        self._report_changed()
+                        looked = time.monotonic()
+                        self._write_standing_in_time()
                 except Exception as error:
                     self._error = error
             if self._error is not None:
                 self._query.stop()
+
+    def _write_standing_in_time(self) -> None:
+        if self._stale and time.monotonic() - self._written >= _STANDING_SECONDS:
+            self.body.write_standing()
+            self._stale, self._written = False, time.monotonic()
 
 
 def _refuse_connect(session: SparkSession) -> None:

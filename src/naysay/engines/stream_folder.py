@@ -10,18 +10,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.engines.local_changes import format_of, read_changes
-from naysay.engines.local_follow import folder_at
-from naysay.errors import TableError
+from naysay.engines.local_follow import apply_file, folder_at
+from naysay.engines.local_take import MOMENT, LocalFiles, Taker
+from naysay.errors import StateError, TableError
 from naysay.watch.changes import ChangeRows, merged
 from naysay.watch.feed import Body, Step, read_or_aside
 from naysay.watch.serial import digest_of
+from naysay.watch.taken import Stamp
 
 Admit = Callable[[ChangeRows], ChangeRows]
 _SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
+_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,41 @@ class _File:
     local: Path | None
 
 
+class _Files:
+    """Files of this machine, and of any file system that Spark knows."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._local = LocalFiles()
+
+    def stamp(self, place: _File) -> Stamp | None:
+        if place.local is not None:
+            return self._local.stamp(place.local)
+        system, path = self._hadoop(place.path)
+        if not system.exists(path):
+            return None
+        status = system.getFileStatus(path)
+        return Stamp(status.getLen(), status.getModificationTime() * 1_000_000, 0)
+
+    def read(self, place: _File) -> bytes | None:
+        if place.local is not None:
+            return self._local.read(place.local)
+        content = self._session.read.format("binaryFile").load(place.path).select("content").toArrow()["content"]
+        return bytes(content[0].as_py()) if len(content) else None
+
+    def listed(self, base: str) -> Iterator[str]:
+        """The paths of all files below a folder that is not on this machine."""
+        system, path = self._hadoop(base)
+        found = system.listFiles(path, True)
+        while found.hasNext():
+            yield found.next().getPath().toString()
+
+    def _hadoop(self, path: str) -> tuple[Any, Any]:
+        jvm: Any = self._session._jvm
+        place = jvm.org.apache.hadoop.fs.Path(path)
+        return place.getFileSystem(self._session._jsc.hadoopConfiguration()), place
+
+
 class FolderSource:
     """A folder that this process or Spark can read. The state's own folder is no part of it.
 
@@ -42,13 +81,18 @@ class FolderSource:
 
     kind = "folder"
 
-    def __init__(self, session: SparkSession, source: str, state: Path, admit: Admit | None = None) -> None:
+    def __init__(
+        self, session: SparkSession, source: str, state: Path, admit: Admit | None = None, *, moment: float = MOMENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._session = session
         self._admit = admit
         self.pinned = admit is not None
         self._state = state.resolve()
         self._local = folder_at(source)
         self._base = source.rstrip("/") if self._local is None else self._local.as_posix()
+        self._files = _Files(session)
+        self._taker = Taker(self._files, state, moment, clock)
 
     def frame(self) -> DataFrame:
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
@@ -60,46 +104,78 @@ class FolderSource:
         }
         return reader.options(**options).load(self._base).select("path")
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step]:
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
         found = [self._file(str(path)) for path in batch.toArrow()["path"].to_pylist()]
         files = sorted((file for file in found if self._is_change_file(file)), key=lambda file: file.name.split("/"))
         if self._admit is not None:
             yield from self._apply_together(body, files, number)
             return
         files = [file for file in files if not body.knows(file.name)]
+        for file in files:
+            self._taker.look(file.name, file)
         for place, file in enumerate(files, start=1):
-            start = time.perf_counter()
-            read = self._read(file, body)
-            if read is not None:
-                changes, written = read
-                step = body.apply(file.name, changes)
-                lag = None if written is None else max(0.0, time.time() - written)
-                seconds = time.perf_counter() - start
-                yield replace(step, seconds=seconds, n_waiting=len(files) - place, lag=lag)
+            while (step := apply_file(body, self._taker, file.name, file)) is None and self._is_changing(file):
+                time.sleep(_PAUSE_SECONDS)
+                yield None
+            if step is not None:
+                yield replace(step, n_waiting=len(files) - place)
 
-    def _apply_together(self, body: Body, files: Sequence[_File], number: int) -> Iterator[Step]:
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        """Report files that have changed since they were applied; None while one of them is still changing."""
+        for file in self._listed():
+            taken = self._taker.taken
+            batch_id = taken[file.name].batch if file.name in taken else file.name
+            if self._is_change_file(file) and body.knows(batch_id):
+                step = self._taker.recheck(body, file.name, file)
+                if step is not None or self._is_changing(file):
+                    yield step
+
+    def _apply_together(self, body: Body, files: Sequence[_File], number: int) -> Iterator[Step | None]:
         names = digest_of(*(file.name for file in files)).hex()[:8]
         batch_id = f"batch {number}, {len(files)} files, {names}"
         if not files or body.knows(batch_id):
             return
-        read = [found for file in files if (found := self._read(file, body)) is not None]
-        yield body.apply(batch_id, merged([changes for changes, _ in read]))
+        for file in files:
+            self._taker.look(file.name, file)
+        changes = []
+        for file in files:
+            while (found := self._taker.read(file.name, file)) is None and self._is_changing(file):
+                time.sleep(_PAUSE_SECONDS)
+                yield None
+            self._refuse_another(file, batch_id, found)
+            if found is not None:
+                data, stamp = found
+                self._taker.taken.add(file.name, batch_id, data, stamp)
+                changes.append(self._admitted(file.name, data, body))
+        yield body.apply(batch_id, merged(changes))
 
-    def _read(self, file: _File, body: Body) -> tuple[ChangeRows, float | None] | None:
-        """The changes of a file and when it was written; None where it is gone again."""
-        written = None
-        if file.local is None:
-            content = self._session.read.format("binaryFile").load(file.path).select("content").toArrow()["content"]
-            data = content[0].as_py() if len(content) else None
+    def _refuse_another(self, file: _File, batch_id: str, found: tuple[bytes, Stamp] | None) -> None:
+        """A batch that is sent again must hold what it held before: some parts may have applied it already."""
+        taken = self._taker.taken
+        if file.name not in taken or taken[file.name].batch != batch_id:
+            return
+        if found is None or not taken[file.name].is_of(found[0]):
+            raise StateError(
+                f"{file.path}: this file was changed or removed while {batch_id!r} was being applied; "
+                "put it back as it was and start again"
+            )
+
+    def _admitted(self, name: str, data: bytes, body: Body) -> ChangeRows:
+        assert self._admit is not None
+        admit = self._admit
+        return read_or_aside(name, lambda: admit(read_changes(name, data, body.schema)))
+
+    def _is_changing(self, file: _File) -> bool:
+        return file.name in self._taker.changing
+
+    def _listed(self) -> Iterator[_File]:
+        """All files that are in the folder now."""
+        if self._local is None:
+            yield from map(self._file, self._files.listed(self._base))
+        elif self._local.is_file():
+            yield self._file(str(self._local))
         else:
-            try:
-                data, written = file.local.read_bytes(), file.local.stat().st_mtime
-            except FileNotFoundError:
-                data = None
-        if data is None:
-            return None
-        admit = self._admit or (lambda changes: changes)
-        return read_or_aside(file.name, lambda: admit(read_changes(file.name, data, body.schema))), written
+            yield from (self._file(str(path)) for path in sorted(self._local.rglob("*")) if path.is_file())
 
     def _file(self, path: str) -> _File:
         if self._local is None:
