@@ -182,6 +182,14 @@ ROWS: tuple[Row, ...] = (
         "soak.stream_kills",
     ),
     Row(
+        "growing-files",
+        "change files that grow, shrink, appear half-written, are renamed, replaced or deleted between and during the "
+        "looks of a watch, an evolver or a stream, which is restarted in between",
+        1_000,
+        "no row lost or read twice, or a refusal that names the file",
+        "soak.growing_files",
+    ),
+    Row(
         "damage",
         "files of a watch's store: bits, cuts, zeros, garbage, pages swapped, deleted, an older version put back",
         10_000,

@@ -29,6 +29,7 @@ DOSES = {
     "readers": [range(start + 1, start + 80) for start in range(2080, 2960, 80)],
     "csv-out": [range(48)],
     "explosion": [range(1)],
+    "growing-files": [range(2000, 2024)],
     "paths": [range(70), range(70, len(paths.CASES) - len(paths._FOLDERS))],
 }
 _MODULES = {row.name: row.module for row in ROWS}
@@ -37,7 +38,8 @@ _IS_COMPILED = not numba.config.DISABLE_JIT
 
 @pytest.mark.parametrize(("row", "seeds"), [(row, seeds) for row, parts in DOSES.items() for seeds in parts])
 def test_a_small_dose(row: str, seeds: range) -> None:
-    if not _IS_COMPILED and row in ("explosion", "large-tables", "bad-tables", "bad-rules", "paths", "csv-out"):
+    slow = {"growing-files", "explosion", "large-tables", "bad-tables", "bad-rules", "paths", "csv-out"}
+    if not _IS_COMPILED and row in slow:
         pytest.skip("takes minutes where kernels are not compiled, or calls none")
     found = run_seeds(_MODULES[row], seeds)
     assert found.shown == []
