@@ -132,19 +132,19 @@ class Meddling(LocalFiles):
         self._folder = folder
 
     def stamp(self, place: Any) -> Any:
-        self._meddle(place)
+        self._meddle(place, 0.06)
         return super().stamp(place)
 
     def read(self, place: Any) -> bytes | None:
         data = super().read(place)
-        if self._meddle(place):
+        if self._meddle(place, 0.3):
             # The reader had come half way.
             later = super().read(place) or b""
             data = (data or b"")[: len(later) // 2] + later[len(later) // 2 :]
         return data
 
-    def _meddle(self, place: Any) -> bool:
-        if self._folder.rng.random() > 0.06 or place.name not in _NAMES:
+    def _meddle(self, place: Any, chance: float) -> bool:
+        if self._folder.rng.random() > chance or place.name not in _NAMES:
             return False
         self._folder.deed(place.name)
         return True
@@ -190,9 +190,7 @@ class Following:
     def _look_as_spark(self) -> int:
         """Spark hands over each path once, and the batch that was not finished again after a restart."""
         self.n_looks += 1
-        found = 0
-        for step in self.stream.changed(self.body):
-            found += 1
+        found = len(list(self.stream.changed(self.body)))
         for step in self._batch_steps():
             found += 1
             if step is None:
@@ -217,12 +215,12 @@ class _Batch:
 
     paths: list[Path]
 
-    def toArrow(self) -> pa.Table:  # noqa: N802
+    def toArrow(self) -> pa.Table:
         return pa.table({"path": [path.as_uri() for path in self.paths]})
 
 
 def rows_in(name: str, data: bytes) -> Rows:
-    """What a content says, read by Python's own readers; rows that are cut short say nothing, unless they look whole."""
+    """What a content says, read by Python's own readers; a row that is cut short counts if it looks whole."""
     found: list[tuple[int, str | None]] = []
     if name.endswith(".parquet"):
         try:
