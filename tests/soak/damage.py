@@ -1,4 +1,4 @@
-"""Files of a watch's store damaged: one bit, many, cut, zeroed, deleted, swapped, an older version put back."""
+"""Files of every kind of state damaged: one bit, many, cut, zeroed, deleted, swapped, an older version put back."""
 
 from __future__ import annotations
 

@@ -256,6 +256,7 @@ def trial(seed: int) -> Outcome:
         folder.path.mkdir()
         # The columns are settled by a first file that is whole.
         folder._put("0.csv", b'op,id,src,text\ninsert,0,0.csv,"a word"\n')
+        stream_folder._PAUSE_SECONDS = 0.0
         following = Following(kind, folder, Path(home) / "state")
         _settle(following)
         for _ in range(rng.randint(3, 25)):

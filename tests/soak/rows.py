@@ -191,9 +191,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "damage",
-        "files of a watch's store: bits, cuts, zeros, garbage, pages swapped, deleted, an older version put back",
+        "every file of the state of a watch, an evolver, both as followers of a folder, and a stream in parts: bits, "
+        "cuts, zeros, garbage, pages swapped, deleted, an older version put back; at headers, tails, edges of pages",
         10_000,
-        "found and named, or without effect on any answer",
+        "found and named, or without effect on any answer; nothing is unpickled",
         "soak.damage",
     ),
 )

@@ -236,7 +236,6 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
         clock.now += 5
         path.write_text("".join(lines[:n_lines]))
     assert next(steps) is None
-    assert list(following.changed(body)) == []
     clock.now += 5
     step = next(steps)
     assert step is not None
@@ -251,6 +250,33 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
     (bad,) = asides(state)
     assert bad["reason"].startswith("1.csv: this file has grown from 46 to 62 bytes since it was applied")
     assert body.n_rows == 2
+    body.close()
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, partitions: int) -> None:
+    """Spark names each path once: if the file comes back, it is read, or was named as lost."""
+    from naysay.engines.stream import StreamOptions
+    from naysay.engines.stream_folder import FolderSource
+    from naysay.engines.stream_parts import Parts
+    from naysay.engines.stream_watch import open_body
+    from naysay.watch.feed import FeedOptions
+
+    folder, state = tmp_path / "changes", tmp_path / "state"
+    folder.mkdir()
+    options = StreamOptions(state, partitions=partitions)
+    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
+    admit = body.admit if isinstance(body, Parts) else None
+    source = FolderSource(spark, str(folder), state, admit, moment=0)
+    batch = spark.createDataFrame([((folder / "1.csv").as_uri(),)], "path STRING")
+    steps = list(source.steps(body, batch, 0))
+    (folder / "1.csv").write_text("op,id,zip,city\ninsert,1,9,Ulm\n")
+    steps += source.changed(body)
+    assert [(step.source, step.n_rows) for step in steps if step] == (
+        [("batch 0, 1 files, " + steps[0].source[-8:], 0)] if partitions else [("1.csv", 1)]
+    )
+    reasons = [bad["reason"].split(";")[0] for bad in asides(state)]
+    assert reasons == (["1.csv: this file was gone before it was read"] if partitions else [])
     body.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,21 +51,7 @@ class Follower:
 
     def drain(self) -> Iterator[Step]:
         """Apply the files that are waiting, up to the first that has not been still for a moment."""
-        found = {self.batch_id(path): path for path in self._found()}
-        self.taker.keep(found)
-        waiting = [name for name in found if not self.body.knows(name)]
-        for name in waiting:
-            self.taker.look(name, found[name])
-        for name in sorted(set(found) - set(waiting)):
-            step = self.taker.recheck(self.body, name, found[name])
-            if step is not None:
-                yield step
-        for place, name in enumerate(waiting, start=1):
-            step = apply_file(self.body, self.taker, name, found[name])
-            if step is not None:
-                yield replace(step, n_waiting=len(waiting) - place)
-            elif name in self.taker.changing:
-                return
+        yield from apply_files(self.body, self.taker, {self.batch_id(path): path for path in self._found()})
 
     def batch_id(self, path: Path) -> str:
         return path.name if self.source.is_file() else path.relative_to(self.source).as_posix()
@@ -82,7 +68,27 @@ class Follower:
         return self._folder not in path.resolve().parents
 
 
-def apply_file(body: Body, taker: Taker[Place], name: str, place: Place) -> Step | None:
+def apply_files(body: Body, taker: Taker[Place], found: Mapping[str, Place]) -> Iterator[Step]:
+    """Apply the files of a folder, given in order, that are not known, up to the first that has not been still for a
+    moment; report those that have changed since they were applied.
+    """
+    taker.keep(found)
+    waiting = [name for name in found if not body.knows(name)]
+    for name in waiting:
+        taker.look(name, found[name])
+    for name in sorted(found.keys() - set(waiting)):
+        step = taker.recheck(body, name, found[name])
+        if step is not None:
+            yield step
+    for place, name in enumerate(waiting, start=1):
+        step = _apply_file(body, taker, name, found[name])
+        if step is not None:
+            yield replace(step, n_waiting=len(waiting) - place)
+        elif name in taker.changing:
+            return
+
+
+def _apply_file(body: Body, taker: Taker[Place], name: str, place: Place) -> Step | None:
     """Apply a change file as a batch; None if it is gone, or still being written."""
     start = time.perf_counter()
     found = taker.read(name, place)

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.engines.local_changes import format_of, read_changes
-from naysay.engines.local_follow import apply_file, folder_at
+from naysay.engines.local_follow import apply_files, folder_at
 from naysay.engines.local_take import MOMENT, LocalFiles, Taker
 from naysay.errors import StateError, TableError
-from naysay.watch.changes import ChangeRows, merged
+from naysay.watch.changes import Aside, ChangeRows, merged, no_changes
 from naysay.watch.feed import Body, Step, read_or_aside
 from naysay.watch.serial import digest_of
 from naysay.watch.taken import Stamp
 
 Admit = Callable[[ChangeRows], ChangeRows]
 _SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,30 +105,34 @@ class FolderSource:
         return reader.options(**options).load(self._base).select("path")
 
     def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
-        found = [self._file(str(path)) for path in batch.toArrow()["path"].to_pylist()]
-        files = sorted((file for file in found if self._is_change_file(file)), key=lambda file: file.name.split("/"))
+        files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
         if self._admit is not None:
             yield from self._apply_together(body, files, number)
             return
-        files = [file for file in files if not body.knows(file.name)]
-        for file in files:
-            self._taker.look(file.name, file)
-        for place, file in enumerate(files, start=1):
-            while (step := apply_file(body, self._taker, file.name, file)) is None and self._is_changing(file):
-                time.sleep(_PAUSE_SECONDS)
-                yield None
-            if step is not None:
-                yield replace(step, n_waiting=len(files) - place)
+        yield from self.changed(body)
+        while any(not body.knows(file.name) and self._files.stamp(file) is not None for file in files):
+            time.sleep(_PAUSE_SECONDS)
+            yield from self.changed(body)
 
     def changed(self, body: Body) -> Iterator[Step | None]:
-        """Report files that have changed since they were applied; None while one of them is still changing."""
-        for file in self._listed():
+        """Apply what is waiting, in order, and report files that have changed since; None while some are changing.
+
+        Spark names each path once: a file that was gone then, and is there now, is found here. Where all files of a
+        trigger are one batch, they are only reported.
+        """
+        files = {file.name: file for file in self._listed()}
+        if self._admit is not None:
             taken = self._taker.taken
-            batch_id = taken[file.name].batch if file.name in taken else file.name
-            if self._is_change_file(file) and body.knows(batch_id):
-                step = self._taker.recheck(body, file.name, file)
-                if step is not None or self._is_changing(file):
+            files = {name: file for name, file in files.items() if name in taken and body.knows(taken[name].batch)}
+            self._taker.keep(files)
+            for name, file in files.items():
+                step = self._taker.recheck(body, name, file)
+                if step is not None:
                     yield step
+        else:
+            yield from apply_files(body, self._taker, files)
+        if self._taker.changing:
+            yield None
 
     def _apply_together(self, body: Body, files: Sequence[_File], number: int) -> Iterator[Step | None]:
         names = digest_of(*(file.name for file in files)).hex()[:8]
@@ -143,10 +147,13 @@ class FolderSource:
                 time.sleep(_PAUSE_SECONDS)
                 yield None
             self._refuse_another(file, batch_id, found)
-            if found is not None:
-                data, stamp = found
-                self._taker.taken.add(file.name, batch_id, data, stamp)
-                changes.append(self._admitted(file.name, data, body))
+            if found is None:
+                gone = f"{file.name}: this file was gone before it was read; if it comes again, give it another name"
+                changes.append(no_changes(file.name, [Aside(None, gone, source=file.name)]))
+                continue
+            data, stamp = found
+            self._taker.taken.add(file.name, batch_id, data, stamp)
+            changes.append(self._admitted(file.name, data, body))
         yield body.apply(batch_id, merged(changes))
 
     def _refuse_another(self, file: _File, batch_id: str, found: tuple[bytes, Stamp] | None) -> None:
@@ -168,14 +175,19 @@ class FolderSource:
     def _is_changing(self, file: _File) -> bool:
         return file.name in self._taker.changing
 
-    def _listed(self) -> Iterator[_File]:
-        """All files that are in the folder now."""
+    def _listed(self) -> list[_File]:
+        """The change files that are in the folder now, in order."""
         if self._local is None:
-            yield from map(self._file, self._files.listed(self._base))
+            paths = list(self._files.listed(self._base))
         elif self._local.is_file():
-            yield self._file(str(self._local))
+            paths = [str(self._local)]
         else:
-            yield from (self._file(str(path)) for path in sorted(self._local.rglob("*")) if path.is_file())
+            paths = [str(path) for path in self._local.rglob("*") if path.is_file()]
+        return self._change_files(paths)
+
+    def _change_files(self, paths: Sequence[str]) -> list[_File]:
+        files = [self._file(path) for path in paths]
+        return sorted(filter(self._is_change_file, files), key=lambda file: file.name.split("/"))
 
     def _file(self, path: str) -> _File:
         if self._local is None:
