@@ -40,6 +40,40 @@ def test_random_damages(gallery: Gallery, lot: int) -> None:
     assert verdicts["same"] > 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        ("followed", "state.duckdb", "the file is missing, though its seal is there"),
+        ("evolving", "evolve.duckdb", "the file is missing, though its seal is there"),
+        ("evolve closed", "evolve.duckdb", "the file is missing, though its seal is there"),
+        ("parts", "parts/settings.json", "this file is missing"),
+        ("parts", "output/manifest.jsonl", "the parts know batches that it does not"),
+    ],
+)
+def test_a_lost_file_is_no_new_beginning(gallery: Gallery, tmp_path: Path, kind: str, name: str, words: str) -> None:
+    if kind not in gallery.kinds:
+        pytest.skip("parts need pyspark")
+    home = tmp_path / "state"
+    shutil.copytree(gallery.folder / kind / "state", home)
+    (home / name).unlink()
+    with pytest.raises(StateError, match=f"{name}: .*{words}"):
+        gallery.kinds[kind].answers(home)
+
+
+def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -> None:
+    """With one batch less than the parts know it looks like a kill, until another batch comes first."""
+    if "parts" not in gallery.kinds:
+        pytest.skip("parts need pyspark")
+    for n_lost in (1, 2, 5):
+        home = tmp_path / str(n_lost)
+        shutil.copytree(gallery.folder / "parts" / "state", home)
+        manifest = home / "output" / "manifest.jsonl"
+        lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"standing"' not in line]
+        manifest.write_bytes(b"".join(lines[:-n_lost]))
+        with pytest.raises(StateError, match=r"manifest\.jsonl: the parts know batches that it does not"):
+            gallery.kinds["parts"].answers(home)
+
+
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     path = tmp_path / "state.duckdb"

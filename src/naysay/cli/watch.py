@@ -159,7 +159,7 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _rules(request: Request) -> dict[str, Rule] | None:
     if not request.rules_files and not request.rule_texts:
-        if any((request.state / name).exists() for name in ("state.duckdb", "parts")):
+        if any((request.state / name).exists() for name in ("state.duckdb", "state.duckdb.seal", "parts")):
             return None
         load((), ())
     return named(load(request.rules_files, request.rule_texts))

@@ -69,6 +69,8 @@ class Parts:
         self._layout = self._read_layout()
         self._known = {entry.batch_id for entry in self._manifest.entries if entry.kind == "rows"}
         self._answers: dict[int, Answer] = {}
+        # The batch that some part knows and the manifest does not: a kill came in between, so it is sent again first.
+        self._begun: str | None = None
         self._ask_status()
 
     @property
@@ -110,6 +112,8 @@ class Parts:
 
     def apply(self, batch_id: str, changes: ChangeRows) -> Step:
         start = time.perf_counter()
+        if changes.n_changes and self._begun not in (None, batch_id):
+            raise self._outdated()
         changes = self._admitted(changes)
         task = Task(batch_id, len(self._known) + 1)
         answers = self._run_batch(changes, task) if changes.n_changes else []
@@ -124,6 +128,7 @@ class Parts:
         self._manifest.enter(task.seq, "rows", batch_id, files, {"marks": marks})
         passing("parts.manifest")
         self._known.add(batch_id)
+        self._begun = None if self._begun == batch_id else self._begun
         self._answers |= {self._place(answer): answer for answer in answers}
         return self._step(batch_id, changes.n_changes, answers, aside, time.perf_counter() - start)
 
@@ -176,12 +181,26 @@ class Parts:
     def _ask_status(self) -> None:
         """Open every part that there is: each must be as far as the manifest says."""
         marks: dict[int, Any] = {}
+        n_batches: Counter[int] = Counter()
         for entry in self._manifest.entries:
-            marks |= {int(place): mark for place, mark in entry.notes.get("marks", {}).items()}
+            found_marks = {int(place): mark for place, mark in entry.notes.get("marks", {}).items()}
+            marks |= found_marks
+            n_batches.update(found_marks.keys())
         found = [place for place in range(self._places.total) if place in marks or self._exists(place)]
         records = [(place, "status", json.dumps(marks[place]).encode() if place in marks else b"") for place in found]
         for answer in self._run(records, AskStatus(self._places)):
-            self._answers[self._place(answer)] = answer
+            place = self._place(answer)
+            self._answers[place] = answer
+            n_ahead = answer["n_batches"] - n_batches[place]
+            if n_ahead > 1 or (n_ahead == 1 and self._begun not in (None, answer["last_batch"])):
+                raise self._outdated()
+            self._begun = answer["last_batch"] if n_ahead else self._begun
+
+    def _outdated(self) -> StateError:
+        return StateError(
+            f"{self._manifest.path}: the parts know batches that it does not: it is an older copy, or damaged; "
+            "put back a copy of the whole folder"
+        )
 
     def _exists(self, place: int) -> bool:
         group, part = self._places.part(place)
@@ -255,6 +274,9 @@ def open_parts(
 def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
     if (state / "state.duckdb").exists():
         raise UsageError(f"{state}: this state is in one process; name another folder for one in parts")
+    lost = state / "parts" / _SETTINGS
+    if lost.parent.exists() and any(not path.name.startswith(".") for path in lost.parent.iterdir()):
+        raise StateError(f"{lost}: this file is missing; put back a copy of the folder")
     if given["rules"] is None:
         raise UsageError(f"{state}: there is no state here yet; give the rules to watch")
     if not given["key"]:

@@ -22,6 +22,7 @@ from naysay.watch.changes import Aside, ChangeRows, no_changes
 from naysay.watch.fold import fold
 from naysay.watch.naming import RuleLike
 from naysay.watch.output import Output
+from naysay.watch.store import has_store
 from naysay.watch.watch import Watch
 
 
@@ -193,7 +194,7 @@ def open_feed(
 ) -> tuple[Feed, list[str]]:
     """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
     store = folder / "state.duckdb"
-    is_new = not store.exists()
+    is_new = not has_store(store)
     if (folder / "parts").exists():
         raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
     if is_new and rules is None:

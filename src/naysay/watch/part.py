@@ -158,7 +158,8 @@ def part_status(plan: PartPlan, group: Group, part: int, mark: Sequence[Any] | N
         assert watch.store is not None
         if mark is not None and not watch.store.has(int(mark[0]), bytes.fromhex(mark[1])):
             raise StateError(f"{watch.store.path}: this is an older copy, or another part; put back the right one")
-        return _answer(plan, group, part, watch, None, None)
+        batches = {"n_batches": len(watch.batch_ids), "last_batch": watch.store.last_batch()}
+        return {**_answer(plan, group, part, watch, None, None), **batches}
 
 
 def write_part_standing(plan: PartPlan, group: Group, part: int, seq: int) -> Described:

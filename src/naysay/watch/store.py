@@ -54,6 +54,11 @@ class Event:
     parts: Parts
 
 
+def has_store(path: Path) -> bool:
+    """Whether there is a store, or was one: the seal of a lost file says so, and opening it says what is wrong."""
+    return path.exists() or Seal(path).exists()
+
+
 class Store:
     """An open store. Any damage found is a StateError that names the file and the cause."""
 
@@ -176,6 +181,13 @@ class Store:
         """Whether an event has this chain: then it and all before it are the ones that were meant."""
         found = self._connection.execute("SELECT chain FROM events WHERE seq = ?", [seq]).fetchall()
         return [bytes(row[0]) for row in found] == [chain]
+
+    def last_batch(self) -> str | None:
+        """The id of the last batch that has one."""
+        found = self._connection.execute(
+            "SELECT batch_id FROM events WHERE batch_id IS NOT NULL ORDER BY seq DESC LIMIT 1"
+        ).fetchall()
+        return str(found[0][0]) if found else None
 
     def close(self) -> None:
         passing("close.begin")

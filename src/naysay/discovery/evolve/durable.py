@@ -31,7 +31,7 @@ from naysay.discovery.space import Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.watch.layout import Layout
 from naysay.watch.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
-from naysay.watch.store import Event, Parts, Store
+from naysay.watch.store import Event, Parts, Store, has_store
 
 # The file in the folder of a state.
 FILE = "evolve.duckdb"
@@ -53,7 +53,7 @@ def store_at(state: str | os.PathLike[str], *, make: bool) -> Store:
                 raise UsageError(f"there is no folder {path.parent} to make the state {path.name} in")
             path.mkdir(exist_ok=True)
         path = path / FILE
-    if not make and not path.exists():
+    if not make and not has_store(path):
         raise StateError(f"{path}: there is no state of an evolver here")
     return Store(path)
 

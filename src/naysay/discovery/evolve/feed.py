@@ -28,6 +28,7 @@ from naysay.watch.feed import Step, unfit
 from naysay.watch.fold import fold
 from naysay.watch.layout import Layout
 from naysay.watch.output import Output
+from naysay.watch.store import has_store
 
 _EVENTS = pa.schema([
     ("rule", pa.string()), ("left", pa.string()), ("right", pa.string()), ("reason", pa.string()),
@@ -64,7 +65,7 @@ class EvolveFeed:
         self, folder: Path, key: Sequence[str], *, nulls: str | None = None, error: float = 0.0, n_sentences: int = 0
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "state.duckdb").exists() or (folder / "parts").exists():
+        if has_store(folder / "state.duckdb") or (folder / "parts").exists():
             raise UsageError(f"{folder}: this is the state of a watch over given rules; name another folder")
         self._folder = folder
         self._options: dict[str, Any] = {"nulls": nulls or "sql", "error": error}
@@ -73,7 +74,7 @@ class EvolveFeed:
         self._unborn = _Unborn(tuple(key))
         self._seen: set[str] = set()
         self._aside: Sequence[Aside] = ()
-        if (folder / FILE).exists():
+        if has_store(folder / FILE):
             self._use(Evolver.open(folder))
 
     @property
