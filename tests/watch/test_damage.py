@@ -15,8 +15,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from damage import Gallery
 
+from naysay.cli.group import naysay as naysay_command
 from naysay.errors import StateError, UsageError
 from naysay.watch import Watch
 
@@ -58,6 +60,32 @@ def test_a_lost_file_is_no_new_beginning(gallery: Gallery, tmp_path: Path, kind:
     (home / name).unlink()
     with pytest.raises(StateError, match=f"{name}: .*{words}"):
         gallery.kinds[kind].answers(home)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("followed", "state.duckdb"), ("followed", "state.duckdb.seal"), ("followed", "taken.jsonl"),
+        ("evolving", "evolve.duckdb"), ("evolving", "evolve.duckdb.seal"), ("evolving", "taken.jsonl"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("how", ["lost", "cut"])
+def test_the_command_line_ends_with_code_3(gallery: Gallery, tmp_path: Path, kind: str, name: str, how: str) -> None:
+    home = tmp_path / "state"
+    shutil.copytree(gallery.folder / kind / "state", home)
+    if how == "lost":
+        (home / name).unlink()
+    else:
+        (home / name).write_bytes((home / name).read_bytes()[:10])
+    source = str(gallery.folder / kind / "changes")
+    commands = [["watch", source, "--state", str(home), "--engine", "local", "--once", "--key", "id"]]
+    if kind == "evolving":
+        commands[0].append("--evolve")
+        commands += [["evolve", str(home)]] if name != "taken.jsonl" else []
+    for command in commands:
+        done = CliRunner().invoke(naysay_command, command)
+        assert done.exit_code == 3, done.output
+        assert str(home) in done.output
 
 
 def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -> None:
