@@ -41,7 +41,7 @@ Answers = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of state. `files` names those that are damaged, below the home folder."""
+    """A kind of state."""
 
     name: str
     make: Callable[[Path], None]
