@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,10 @@ import pyarrow as pa
 import pytest
 
 import naysay
+from browser import NoBrowser, chromium
 from naysay.rule import parse_rules
 from naysay.verbs.result import Report
 
-CHROMIUM_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 RULES = """
 - {name: zip, rule: "zip -> city", description: A post code lies in one city.}
 - {name: id, rule: key(id)}
@@ -60,33 +49,12 @@ def payloads() -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def _find_chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
-
-
-def _install_chromium() -> None:
-    """Debian's own package; without root or apt-get there is nothing to try."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return
-    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
-    for step in (["apt-get", "update", "-q"], command):
-        subprocess.run(step, capture_output=True, timeout=600, check=False)
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; tests that need it are skipped where there is none and none can be installed.
-
-    Closed with the last test of a file: a process can have one alone, and the soak of reports has its own.
-    """
-    playwright = pytest.importorskip("playwright.sync_api")
-    if _find_chromium() is None:
-        _install_chromium()
-    path = _find_chromium()
-    if path is None:
-        pytest.skip("there is no Chromium, and without root and apt-get none can be installed")
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+    """A headless Chromium, closed after the last test of a file because the soak of reports starts its own."""
+    with ExitStack() as opened:
+        try:
+            started = opened.enter_context(chromium())
+        except NoBrowser as missing:
+            pytest.skip(str(missing))
         yield started
-        started.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 from payloads import payloads
 
 import naysay
+from browser import chromium
 from naysay.report.html import write_page
 from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
@@ -25,11 +26,6 @@ from soak.row import FINE, Outcome
 
 PAYLOADS = payloads()
 PLACES = ("value", "column", "rule", "file name", "key")
-# Nothing beyond this machine can be reached, and nothing of the browser's own is asked for.
-_FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND"),
-)
 _PROVOKE = """() => {
   document.querySelectorAll('details').forEach((card) => { card.open = true; });
   document.querySelectorAll('*').forEach((node) => {
@@ -77,21 +73,12 @@ def _as_file_name(payload: str) -> str:
     return payload.replace("/", "∕").replace("\0", "")[:60]
 
 
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
-
-
 class Browser:
     """A headless Chromium with one page, and everything that happened in it that should not have."""
 
-    def __init__(self, playwright: Any) -> None:
-        path = chromium()
-        if path is None:
-            raise SystemExit("there is no Chromium")
-        self._playwright = playwright
-        self._browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
-        self._page = self._browser.new_context().new_page()
+    def __init__(self) -> None:
+        self._opened = ExitStack()
+        self._page = self._opened.enter_context(chromium()).new_context().new_page()
         self._happened: list[str] = []
         self._at = ""
         self._page.expose_function("naysayRan", lambda *_: self._happened.append("a script of the data ran"))
@@ -115,15 +102,12 @@ class Browser:
         return list(self._happened)
 
     def close(self) -> None:
-        self._browser.close()
-        self._playwright.stop()
+        self._opened.close()
 
 
 @cache
 def _browser() -> Browser:
-    from playwright.sync_api import sync_playwright
-
-    browser = Browser(sync_playwright().start())
+    browser = Browser()
     atexit.register(close_browser)
     return browser
 

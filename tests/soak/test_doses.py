@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 
+from browser import NoBrowser
 from soak import hostile, memory, names, paths, report
 from soak.record import FIGURES, load, table, table_on_page
 from soak.row import run_seeds
@@ -69,10 +70,11 @@ def browser() -> Iterator[None]:
 @pytest.mark.usefixtures("browser")
 @pytest.mark.parametrize("seed", range(0, 2500, 113))
 def test_payloads_in_a_browser(seed: int) -> None:
-    pytest.importorskip("playwright.sync_api")
-    if report.chromium() is None:
-        pytest.skip("there is no Chromium")
-    assert report.trial(seed).failure == ""
+    try:
+        outcome = report.trial(seed)
+    except NoBrowser as missing:
+        pytest.skip(str(missing))
+    assert outcome.failure == ""
 
 
 @pytest.mark.parametrize(
