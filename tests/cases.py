@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from naive import Moment
+from naive import Half, Moment, Single
 from naysay.rule.model import Column, Constant, Nulls, Predicate, Row, Rule
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -33,7 +33,7 @@ class Case:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The table as the oracle's rows: Python values, times as exact moments."""
+    """The table as the oracle's rows: Python values, times as exact moments, narrow floats as such."""
     columns = [_values(column) for column in table.columns]
     names = table.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -48,6 +48,10 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_time32(type):
         return _moments(column, pa.int32(), "time")
     values: list[Any] = column.to_pylist()
+    stored = type.value_type if pa.types.is_dictionary(type) else type
+    if pa.types.is_float32(stored) or pa.types.is_float16(stored):
+        narrow = Single if pa.types.is_float32(stored) else Half
+        return [None if value is None else narrow(value) for value in values]
     return values
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,6 +33,14 @@ class Moment:
 
     kind: str
     nanoseconds: int
+
+
+class Single(float):
+    """A value of a column of 32-bit floats."""
+
+
+class Half(float):
+    """A value of a column of 16-bit floats."""
 
 
 def compare(op: Op, left: Any, right: Any, nulls: Nulls = Nulls.SQL) -> bool:
@@ -121,12 +130,26 @@ def holds(predicate: Predicate, left: Record, right: Record, nulls: Nulls = Null
 
 def read_beside(constant: Any, value: Any) -> Any:
     """A constant with a fraction, read in the type of the column: 0.1 is one tenth beside decimals, whichever way it
-    is written, and the nearest float beside floats."""
+    is written, and the nearest float beside floats: of 64 bits, and of those the nearest of 32 or 16 bits if the
+    column has such."""
     if isinstance(value, Decimal) and isinstance(constant, float) and math.isfinite(constant):
         return constant if constant == int(constant) else Decimal(repr(constant))
     if isinstance(value, float) and isinstance(constant, Decimal) and constant.is_finite():
-        return float(constant) if math.isfinite(float(constant)) else constant
+        constant = float(constant) if math.isfinite(float(constant)) else constant
+    if isinstance(value, (Single, Half)) and isinstance(constant, float):
+        return narrowed(constant, "<f" if isinstance(value, Single) else "<e")
     return constant
+
+
+def narrowed(constant: float, form: str) -> float:
+    """The narrow float nearest to a fraction; a whole number, or one that would become zero or infinity, as it is."""
+    if not math.isfinite(constant) or constant == int(constant):
+        return constant
+    try:
+        (nearest,) = struct.unpack(form, struct.pack(form, constant))
+    except OverflowError:
+        return constant
+    return nearest or constant
 
 
 def breaks(rule: Rule, left: Record, right: Record, nulls: Nulls = Nulls.SQL) -> bool:

@@ -111,7 +111,7 @@ SORTS: tuple[Sort, ...] = (
 EXOTIC: tuple[Sort, ...] = (
     _integer(pa.uint16(), 2**16 - 1),
     _integer(pa.dictionary(pa.int16(), pa.int64()), EXACT, EXACT + 1, 2**63 - 1, -(2**63)),
-    _float(pa.float16(), 65504.0, 2048.0),
+    _float(pa.float16(), 65504.0, 2048.0, 0.0999755859375),
     _float(pa.dictionary(pa.int8(), pa.float64()), float(EXACT), 0.1),
     _decimal(5, -2, "100", "-100", "9999900"),
     _decimal(60, 20, str(EXACT + 1), "1e-20", "1e35", "0.1", "0.5"),
@@ -150,7 +150,7 @@ ALL_FAMILIES = families_of(SORTS + EXOTIC)
 CONSTANTS: dict[str, tuple[Any, ...]] = {
     "number": (
         *(0, 1, 2, 3, -1, 300, EXACT, EXACT + 1, SINGLE + 1, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**30),
-        *(0.0, -0.0, 1.0, 0.5, 1.5, 0.1, float(EXACT), 2.0**63, 1e300),
+        *(0.0, -0.0, 1.0, 0.5, 1.5, 0.1, 0.10000000149011612, SINGLE + 0.5, float(EXACT), 2.0**63, 1e300, 1e-300),
         *(Decimal("1"), Decimal("1.00"), Decimal("0.1"), Decimal("0.5"), Decimal("1e-20"), Decimal(EXACT + 1)),
     ),
     "text": ("a", "b", "ab", "", "é", "e\u0301", "\uff5e", "\U0001f600", "it's", "zz"),

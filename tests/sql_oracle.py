@@ -7,6 +7,7 @@ differ from ours it does not answer, and `why_not` says which difference it is:
   where a value has no exact double.
 - "wide decimal": DuckDB brings two numbers to one decimal type of at most 38 digits, and these do not fit.
 - "type": DuckDB has no such type, or cannot read it from Arrow.
+- "too small": DuckDB takes a fraction for zero that has no float of 32 bits, we leave it as it is.
 - "range": DuckDB brings two timestamps to one unit of 64 bits, and these do not fit.
 """
 
@@ -101,10 +102,20 @@ def _condition(table: pa.Table, predicate: Predicate, nulls: Nulls) -> tuple[str
     left = _column(table, predicate.left)
     right = predicate.right
     other = _column(table, right) if isinstance(right, Column) else _constant(right)
-    type = _common_type(left, other)
+    type = "float" if _is_read_in_32_bits(table, predicate) else _common_type(left, other)
     op = (_SQL_EQUAL if nulls is Nulls.EQUAL else _SQL)[predicate.op]
     text = f"(cast({left.sql} as {type}) {op} cast({other.sql} as {type}))"
     return text, left.parameter + other.parameter
+
+
+def _is_read_in_32_bits(table: pa.Table, predicate: Predicate) -> bool:
+    """A fraction beside 32-bit floats, which DuckDB's own cast reads in that type."""
+    value = predicate.right.value if isinstance(predicate.right, Constant) else None
+    if not isinstance(value, float) or not pa.types.is_float32(table.column(predicate.left.name).type):
+        return False
+    if 0 < abs(value) < 1e-44:
+        raise _Differs("too small")
+    return value % 1 != 0
 
 
 def _column(table: pa.Table, column: Column) -> _Operand:

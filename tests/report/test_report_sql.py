@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
+from cases import rows_of
 from naysay.errors import UsageError
 from naysay.report.sql import Dialect, Query, notes, to_sql
 from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, parse
@@ -172,6 +173,20 @@ def test_differences_are_named() -> None:
     assert not list(notes(parse("a -> b"), Dialect.DUCKDB))
     assert "collation" in next(notes(parse("ordered(a, b)"), Dialect.POSTGRES))
     assert "2^53" in next(notes(parse("not(t.a == s.b)"), Dialect.DUCKDB))
+    for dialect in Dialect:
+        assert not list(notes(parse("not(t.a == 0.5 and t.b == 16777216 and t.c == nan and t.d == 'x')"), dialect))
+        assert "is rounded beside" in next(notes(parse("not(t.a == 16777217)"), dialect))
+        assert bool(list(notes(parse("not(t.a == 0.1)"), dialect))) == (dialect is not Dialect.DUCKDB)
+
+
+@pytest.mark.parametrize("op", list(Op))
+@pytest.mark.parametrize("constant", ["0.1", "0.1000000001", "decimal '0.1'", "16777216.5", "1.2345678", "1e-300"])
+def test_duckdb_reads_fractions_in_32_bits_as_the_oracle(constant: str, op: Op) -> None:
+    values = pa.array([0.1, 0.5, 16777216.0, 16777218.0, 1.2345678, 0.0, None], pa.float32())
+    table = pa.table({"x": values, "place": range(len(values))})
+    rule = parse(f"not(t.x {op.value} {constant})")
+    found = asked(table, to_sql(rule, Dialect.DUCKDB, Query('my "table')))
+    assert {(row["place"],) for row in found} == naive.violations(rows_of(table), rule)
 
 
 def test_a_test_for_dbt_has_its_model_as_it_is_and_no_semicolon() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from naive import breaks
+from naive import Half, Single, breaks
 from naysay.rule import (
     Column,
     Constant,
@@ -115,6 +115,33 @@ def test_constants_are_read_in_the_type_of_their_column(nulls: Nulls) -> None:
         assert not (found.never and pairs), render(rule)
         if not found.never:
             assert broken(found.rule, rows, nulls) == pairs, f"{render(rule)} became {render(found.rule)}"
+
+
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_constants_that_are_one_in_narrow_floats_are_not_taken_for_two(nulls: Nulls) -> None:
+    """A has floats of 32 bits, B of 16 and C of 64: constants that differ in C are equal in A or B."""
+    single = 0.10000000149011612
+    rows = records(
+        {
+            "A": (None, *map(Single, (single, 0.10000000894069672, 16777216, 16777218))),
+            "B": (None, *map(Half, (0.0999755859375, 0.10003662109375, 16))),
+            "C": (None, 0.1, single, 16777216.5),
+        }
+    )
+    constants = (0.1, single, 0.1000000001, Decimal("0.1"), 0.09999, 16777216.5, 16777217, 16777216, 0)
+    draw = random.Random(3)
+    n_simpler = 0
+    for _ in range(250):
+        rule = drawn(draw, "ABC", constants, (Row.LEFT,))
+        found = simplify(rule, nulls)
+        broken_by = broken(rule, rows, nulls)
+        assert not (found.never and broken_by), render(rule)
+        n_simpler += bool(found.dropped)
+        if not found.never:
+            assert broken(found.rule, rows, nulls) == broken_by, f"{render(rule)} became {render(found.rule)}"
+    assert n_simpler > 10
+    assert not simplify(parse("not(t.A == 0.1 and t.A == 0.1000000001)")).never
+    assert simplify(parse("not(t.A > 0.1000000001 and t.A < 0.1)")).never
 
 
 @pytest.mark.parametrize("nulls", list(Nulls))

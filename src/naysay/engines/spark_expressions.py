@@ -205,7 +205,8 @@ def _beside(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> 
     if kind in (Kind.TEXT, Kind.BOOL):
         constant = F.lit(value)
         return column < constant, column == constant
-    number = exact_number(value, of_floats=kind is Kind.FLOAT)
+    bits = 32 if isinstance(type_, T.FloatType) else 64
+    number = exact_number(value, bits if kind is Kind.FLOAT else None)
     if kind is Kind.FLOAT:
         return _beside_floats(_plain_float(column), number)
     if kind is Kind.DECIMAL:

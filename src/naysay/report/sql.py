@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -73,6 +74,34 @@ def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
     if any(isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
            for predicate in rule.predicates):  # fmt: skip
         yield "a decimal beside a double is rounded, and so is an integer beyond 2^53; naysay compares them exactly"
+    odd = [value for value in _numbers(rule) if not _is_single(value)]
+    if any(value.is_integer() for value in odd):
+        yield "a whole number is rounded beside floats that cannot hold it; naysay compares it exactly"
+    if dialect is not Dialect.DUCKDB and not all(value.is_integer() for value in odd):
+        yield "a fraction is a double beside 32-bit floats, so 0.1 equals none; naysay reads it in 32 bits: cast it"
+
+
+def _numbers(rule: Rule) -> Iterator[float]:
+    """The numbers among the constants that are finite as doubles."""
+    for predicate in rule.predicates:
+        value = predicate.right.value if isinstance(predicate.right, Constant) else None
+        if isinstance(value, (int, float, Decimal)) and math.isfinite(nearest := _nearest(value)):
+            yield nearest
+
+
+def _nearest(value: int | float | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_single(value: float) -> bool:
+    """A 32-bit float can hold it."""
+    try:
+        return bool(struct.unpack("<f", struct.pack("<f", value))[0] == value)
+    except OverflowError:
+        return False
 
 
 def _comment(rule: Rule) -> Iterator[str]:

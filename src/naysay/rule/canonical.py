@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from naysay.rule.literal import write_constant
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Value
-from naysay.rule.network import is_plain
+from naysay.rule.reading import is_plain
 
 _OPS = {op: place for place, op in enumerate(Op)}
 

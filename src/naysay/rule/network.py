@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import cache
 
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Value
+from naysay.rule.reading import is_plain, readings
 
 LESS, EQUAL, GREATER, BOTH_NULL, FIRST_NULL, SECOND_NULL = 1, 2, 4, 8, 16, 32
 _VALUES = LESS | EQUAL | GREATER
@@ -162,27 +163,6 @@ def family(value: Value) -> str:
     return type(value).__name__
 
 
-def is_plain(value: Value) -> bool:
-    """A number that is the same number beside ints, floats and decimals.
-
-    A fraction is read in the type of the column: 0.1 is one tenth beside decimals, and the float nearest to it beside
-    floats, whether it was written 0.1 or decimal '0.1'.
-    """
-    readings = _readings(value)
-    return all(reading == readings[0] for reading in readings)
-
-
-def _readings(value: Value) -> list[int | float | Decimal]:
-    """A number as it is read beside a column of ints, of floats and of decimals."""
-    if isinstance(value, float) and value == value and value not in (float("inf"), float("-inf")):
-        return [value, value, value if value == int(value) else Decimal(float.__repr__(value))]
-    if isinstance(value, Decimal):
-        nearest = float(value)
-        return [value, value if nearest in (float("inf"), float("-inf")) else nearest, value]
-    assert isinstance(value, (int, float))
-    return [value] * 3
-
-
 def _between(one: Value, two: Value, same_column: bool) -> int:
     """The relations that two constants may have."""
     if family(one) != family(two):
@@ -192,7 +172,7 @@ def _between(one: Value, two: Value, same_column: bool) -> int:
     if not (same_column or (is_plain(one) and is_plain(two))):
         return _VALUES
     mask = 0
-    for left, right in zip(_readings(one), _readings(two), strict=True):
+    for left, right in zip(readings(one), readings(two), strict=True):
         mask |= _relation(left, right)
     return mask
 

@@ -36,8 +36,11 @@ class Integers:
 
 @dataclass(frozen=True, slots=True)
 class Floats:
+    """Floats as float64, and how many bits each had in its column: a constant is read in the column's type."""
+
     values: Float64Array
     valid: BoolArray | None
+    bits: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ def _plain(column: pa.ChunkedArray) -> Plain:
     if types.is_null(type_):
         return Integers(np.zeros(len(column), dtype=np.int64), 0, np.zeros(len(column), dtype=np.bool_))
     if types.is_floating(type_):
-        return Floats(_raw(column, f"f{type_.bit_width // 8}").astype(np.float64, copy=False), valid)
+        values = _raw(column, f"f{type_.bit_width // 8}").astype(np.float64, copy=False)
+        return Floats(values, valid, type_.bit_width)
     if types.is_decimal(type_):
         return _decimals(column, valid)
     if types.is_uint64(type_):
@@ -126,11 +130,11 @@ def _plain(column: pa.ChunkedArray) -> Plain:
     if types.is_boolean(type_):
         return Integers(_raw(pc.cast(column, pa.uint8()), "u1").astype(np.int64), 0, valid)
     sign = "u" if types.is_unsigned_integer(type_) else "i"
-    values = _raw(column, f"{sign}{type_.bit_width // 8}").astype(np.int64, copy=False)
+    whole = _raw(column, f"{sign}{type_.bit_width // 8}").astype(np.int64, copy=False)
     if types.is_date64(type_):
-        return Integers(values // _MS_PER_DAY, 0, valid)
+        return Integers(whole // _MS_PER_DAY, 0, valid)
     scale = 0 if types.is_integer(type_) or types.is_date(type_) else _UNIT_SCALE[type_.unit]
-    return Integers(values, scale, valid)
+    return Integers(whole, scale, valid)
 
 
 def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:

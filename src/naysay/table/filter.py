@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from naysay.rule.model import Nulls, Op, Value
+from naysay.rule.reading import read_as_float
 from naysay.table.codes import BoolArray, Codes, Int64Array
 from naysay.table.column import Float64Array, Floats, Indexed, Integers, Plain, Text, Wide
 
@@ -54,7 +55,7 @@ def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
     if isinstance(plain, Text):
         less, equal = _beside_text(plain.array, value)
     else:
-        number = exact_number(value, of_floats=isinstance(plain, Floats))
+        number = exact_number(value, plain.bits if isinstance(plain, Floats) else None)
         if isinstance(plain, Floats):
             less, equal = _beside_floats(plain.values, number)
         elif isinstance(plain, Integers):
@@ -68,21 +69,23 @@ def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
     return less | equal if op is Op.LE else ~(less | equal)
 
 
-def exact_number(value: Value, *, of_floats: bool) -> Fraction | float:
+def exact_number(value: Value, float_bits: int | None) -> Fraction | float:
     """A constant as an exact number (times: seconds; dates: days); a float only where it is infinite or NaN.
 
-    A written fraction is read in the type of the column: 0.1 is the nearest float beside floats, and one tenth beside
-    decimals, whichever of Python's types carries it.
+    A written fraction is read in the type of the column: 0.1 is the nearest float beside floats of `float_bits`, and
+    one tenth beside decimals (None), whichever of Python's types carries it.
     """
     if isinstance(value, Decimal):
         if not value.is_finite():
             return float(value)
-        nearest = float(value) if of_floats else math.inf
-        return Fraction(value) if math.isinf(nearest) else Fraction(nearest)
+        nearest = math.inf if float_bits is None else float(value)
+        return Fraction(value) if math.isinf(nearest) else Fraction(read_as_float(nearest, float_bits or 64))
     if isinstance(value, float):
         if not math.isfinite(value):
             return value
-        return Fraction(value) if of_floats or value == math.trunc(value) else Fraction(repr(value))
+        if float_bits is not None:
+            return Fraction(read_as_float(value, float_bits))
+        return Fraction(value) if value == math.trunc(value) else Fraction(repr(value))
     if isinstance(value, int):
         return Fraction(value)
     if isinstance(value, datetime.datetime):
