@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from naysay.engines.local_csv import open_csv, read_csv
 from naysay.engines.local_files import read_table
-from naysay.errors import TableError
+from naysay.errors import INSTALL_GPU, INSTALL_SPARK, TableError
 from naysay.table import Table
 
 compiled = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too large for uncompiled kernels")
@@ -289,6 +289,26 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="does not say what format"):
         read_table(str(tmp_path / "people.dat"))
     assert read_table(str(tmp_path / "people.dat"), format="csv").num_rows == 1
+    for text in ("postgres://me:secret@host/db", "postgresql+psycopg2://host/db", "jdbc:mysql://me:secret@host/db"):
+        with pytest.raises(TableError, match="does not read databases") as told:
+            read_table(text)
+        assert "secret" not in str(told.value)
+        assert "Spark" not in str(told.value)
+    with pytest.raises(TableError, match="download it"):
+        read_table("https://host/people.csv")
+    (tmp_path / "people.xlsx").write_bytes(b"PK\x03\x04 a workbook")
+    with pytest.raises(TableError, match="none of the formats that naysay reads; export it as CSV"):
+        read_table(str(tmp_path / "people.xlsx"))
+
+
+def test_packages_that_messages_name_are_those_of_the_extras() -> None:
+    extras = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    for advice in (INSTALL_SPARK, INSTALL_GPU):
+        assert f'"{advice.split(chr(39))[1]}"' in extras
+
+
+def test_files_by_their_format(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("a\n1\n")
     with pytest.raises(TableError, match="no format 'xlsx'"):
         read_table(str(tmp_path / "people.csv"), format="xlsx")
 

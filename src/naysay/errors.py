@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# naysay itself is in no package index, so advice names the packages that its extras need.
+INSTALL_SPARK = "pip install 'pyspark[connect]>=4.0'"
+INSTALL_GPU = "pip install 'cupy-cuda12x>=13.4'"
+
 
 class NaysayError(Exception):
     """Something a person can put right; the message says what, where, and what to do."""

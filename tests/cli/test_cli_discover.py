@@ -77,7 +77,7 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--device", "cuda"), "naysay[gpu]"),
+        (("--device", "cuda"), "pip install 'cupy-cuda12x>=13.4'"),
         (("--method", "incdc"), "--state DIR"),
         (("--key", "id"), "--state DIR"),
         (("--state", "s", "--timeout", "3"), "whole answer"),

@@ -68,13 +68,21 @@ def test_what_does_not_fit_ends_with_its_code_and_changes_nothing(state: Path, t
         done = run(state, option, written(tmp_path, f"{number}.{'jsonl' if text[0] == '{' else 'csv'}", text))
         assert (done.exit_code, words in done.stderr) == (2, True), done.output
     assert answer(state)["rows"] == 3
-    assert run(tmp_path / "nowhere").exit_code == 3
+    assert run(tmp_path / "nowhere").exit_code == 2
     assert run(state, "--device", "tpu").exit_code == 2
     path = state / "evolve.duckdb"
     data = bytearray(path.read_bytes())
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     path.write_bytes(bytes(data))
     assert run(state).exit_code == 3
+
+
+def test_a_state_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for missing in (tmp_path / "nowhere", tmp_path / "empty", tmp_path / "nowhere.duckdb"):
+        done = run(missing)
+        assert done.exit_code == 2
+        assert "there is no state of an evolver here; naysay discover --state makes one" in done.stderr
 
 
 def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_without_pyspark(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("check", "explain"):
         done = run(command, "people.csv", "--rule", "zip -> city", "--engine", "spark")
         assert done.exit_code == 2, done.output
-        assert "the Spark engine needs the package pyspark: pip install 'naysay[spark]'" in done.stderr
+        assert "the Spark engine needs the package pyspark: pip install 'pyspark[connect]>=4.0'" in done.stderr
 
 
 def test_without_java_or_a_master(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         SparkEvolver(frame, ["a", "b"], state=tmp_path / "state")
     with pytest.raises(StateError, match="not of an evolver"):
         Evolver.open(tmp_path / "state")
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(UsageError, match="no state"):
         SparkEvolver.open(spark, tmp_path / "nowhere")
 
 

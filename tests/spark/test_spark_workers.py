@@ -46,7 +46,7 @@ def test_workers_without_naysay(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert lines[-1].startswith("naysay: Spark's workers have no naysay: ")
-    assert "pip install naysay" in lines[-1]
+    assert "pip install PATH" in lines[-1]
     assert "--archives" in lines[-1]
     assert "PYSPARK_PYTHON" in lines[-1]
     for sign in ("Traceback", "org.apache.spark", "Py4J", "ModuleNotFoundError"):

@@ -69,7 +69,7 @@ def _write(request: Request, out: str, table: Table, report: Report) -> None:
     from naysay.report.results import Wanted, write_results
 
     if "://" in out:
-        raise UsageError(f"--out {out} is no folder on this machine; the Spark engine writes to such places")
+        raise UsageError(f"--out {out} is not a folder on this machine; --engine spark writes where Spark can write")
     options = Options(
         Nulls(request.nulls),
         request.key,

@@ -14,7 +14,7 @@ from naysay.cli import options
 from naysay.cli.failure import Session
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting, console
-from naysay.errors import UsageError
+from naysay.errors import INSTALL_SPARK, UsageError
 
 if TYPE_CHECKING:
     from naysay.report.plans import Explained
@@ -109,7 +109,7 @@ def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[
     try:
         from naysay.engines.spark_plan import route_of
     except ImportError:
-        raise UsageError("the Spark engine needs the package pyspark: pip install 'naysay[spark]'") from None
+        raise UsageError(f"the Spark engine needs the package pyspark: {INSTALL_SPARK}") from None
     rules, n_rows = request.rules(), None
     traffic = [""] * len(rules)
     if request.input is not None:

@@ -75,7 +75,7 @@ def _failed(error: Exception) -> int:
         say(str(error))
         return error.exit_code
     if isinstance(error, MemoryError):
-        say("out of memory; use --memory to be refused before the work, or the Spark engine for data of any size")
+        say("out of memory; check and discover take --memory to refuse such work before it starts, and --engine spark")
         return Exit.RESOURCES
     if isinstance(error, OSError) and error.strerror:
         say(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from naysay.engines.local_csv import CsvFile, exact_type, holds_long_numbers, open_csv, read_csv
+from naysay.engines.unreadable import refuse_address, unknown_format
 from naysay.errors import TableError
 from naysay.rule.nearest import nearest_name
 
@@ -68,7 +69,8 @@ def _require_file(path: str) -> None:
     if os.path.exists(path):
         return
     if "://" in path:
-        raise TableError(f"{path} is no path on this machine; the Spark engine reads such addresses")
+        refuse_address(path)
+        raise TableError(f"{path} is not a path on this machine; --engine spark reads the addresses that Spark knows")
     folder, name = os.path.split(path)
     if folder and not os.path.isdir(folder):
         raise TableError(f"there is no folder {folder!r}, so no file {path!r}")
@@ -89,10 +91,7 @@ def format_of(path: str) -> str:
     for magic, name in _MAGIC.items():
         if start.startswith(magic):
             return name
-    raise TableError(
-        f"{path}: the name does not say what format the file has; "
-        "name it .csv, .tsv, .parquet, .jsonl, .arrow or .orc (.csv.gz and so on for compressed text)"
-    )
+    raise unknown_format(path)
 
 
 def _opened(path: str) -> pa.NativeFile:

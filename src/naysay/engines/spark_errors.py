@@ -28,8 +28,9 @@ def errors_of_tasks() -> Iterator[None]:
         missing = _MISSING.search(text)
         if missing is not None:
             raise UsageError(
-                f"Spark's workers have no {missing.group(1)}: install naysay where the executors run (pip install "
-                "naysay), or ship an environment that has it (--archives env.tar.gz#env) and set PYSPARK_PYTHON to the "
+                f"Spark's workers have no {missing.group(1)}: install naysay where the executors run (pip install PATH "
+                "with the path of its checkout or wheel), or ship an environment that has it (spark.archives="
+                "env.tar.gz#env in spark-defaults.conf, or --archives of spark-submit) and set PYSPARK_PYTHON to the "
                 "Python in it"
             ) from error
         if "PYTHON_VERSION_MISMATCH" in text:

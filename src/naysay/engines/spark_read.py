@@ -20,6 +20,7 @@ from naysay.engines.spark_frame import FILE_ROW, from_arrow, spark_type
 from naysay.engines.spark_identity import with_file_rows
 from naysay.engines.spark_partitions import partitions_of, typed_partitions, with_text
 from naysay.engines.spark_session import plain_errors
+from naysay.engines.unreadable import refuse_address, unknown_format
 from naysay.errors import TableError, UsageError
 
 _FORMATS = {
@@ -44,6 +45,7 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
+    refuse_address(source)
     chosen = format or _format_of(session, source)
     with plain_errors(source):
         if chosen == "table":
@@ -89,7 +91,7 @@ def _format_of(session: SparkSession, source: str) -> str:
     if "/" not in source and _is_table(session, source):
         return "table"
     if local.exists() or "/" in source:
-        raise TableError(f"{source}: the name does not say what kind of file it is; say so with --input-format")
+        raise unknown_format(source)
     raise TableError(f"there is no file, folder or table {source!r}")
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from naysay.errors import NaysayError, TableError, UsageError
+from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -91,8 +91,8 @@ def _pyspark_sql() -> Any:
         import pyspark.sql
     except ImportError:
         raise UsageError(
-            "the Spark engine needs the package pyspark: pip install 'naysay[spark]'; "
-            "or check a file in this process with --engine local"
+            f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "
+            "into memory"
         ) from None
     return pyspark.sql
 
@@ -103,7 +103,7 @@ def _require_java() -> None:
         return
     raise UsageError(
         "Spark needs a Java runtime (17 or newer) and none was found; install one (Debian, Ubuntu: apt install "
-        "openjdk-17-jre-headless), set JAVA_HOME, or check a file in this process with --engine local"
+        "openjdk-17-jre-headless), set JAVA_HOME, or use --engine local for a file that fits into memory"
     )
 
 
@@ -196,7 +196,7 @@ _MEANINGS = (
      "Spark cannot start Python in its workers{detail}; set PYSPARK_PYTHON to one that has naysay"),
     (r"AccessControlException|Permission denied", "{source}: permission denied"),
     (r"OutOfMemoryError|Java heap space|exceeds spark.driver.maxResultSize",
-     "{source}: Spark ran out of memory; give it more with --memory, or more executors"),
+     "{source}: Spark ran out of memory; give it more (--memory, or spark.driver.memory and spark.executor.memory)"),
 )  # fmt: skip
 
 

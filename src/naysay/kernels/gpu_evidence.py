@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.errors import INSTALL_GPU
+
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 
@@ -165,7 +167,7 @@ def is_available() -> str | None:
     try:
         import cupy
     except ImportError:
-        return "the package cupy is not installed (pip install 'naysay[gpu]')"
+        return f"the package cupy is not installed ({INSTALL_GPU})"
     try:
         if cupy.cuda.runtime.getDeviceCount() > 0:
             return None

@@ -47,14 +47,14 @@ def store_at(state: str | os.PathLike[str], *, make: bool) -> Store:
     path = Path(state)
     if path.suffix != ".duckdb":
         if path.exists() and not path.is_dir():
-            raise StateError(f"{path}: this is no state of an evolver, but a file; a state is a folder")
+            raise UsageError(f"{path}: this is a file, and the state of an evolver is a folder")
         if make:
             if not path.parent.is_dir():
                 raise UsageError(f"there is no folder {path.parent} to make the state {path.name} in")
             path.mkdir(exist_ok=True)
         path = path / FILE
     if not make and not has_store(path):
-        raise StateError(f"{path}: there is no state of an evolver here")
+        raise UsageError(f"{path}: there is no state of an evolver here; naysay discover --state makes one")
     return Store(path)
 
 
