@@ -16,8 +16,9 @@ import pytest
 from hostile import hostile_report
 
 import naysay
+from naysay.report import html
 from naysay.report.html import to_html
-from naysay.rule import load_rules
+from naysay.rule import load_rules, parse
 from naysay.verbs.result import Report
 
 
@@ -219,3 +220,15 @@ def test_the_hospital_rules(opened: Any, shared: Path) -> None:
     found = opened(text, viewport={"width": 390, "height": 844})
     assert found.page.locator(".card.broken").count() == 15
     assert found.happened == []
+
+
+def test_a_page_of_many_rules_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of rules fit on no page of the usual size: the least page is then the answer, without trying others."""
+    table = pa.table({f"c{place}": [1, 1, 1 + place // 29] for place in range(30)})
+    rules = [parse(f"c{one}, c{two} -> c29") for one in range(29) for two in range(one)]
+    report = naysay.check(table, rules)
+    rooms: list[object] = []
+    rendered = html._render
+    monkeypatch.setattr(html, "_render", lambda report, room: rooms.append(room) or rendered(report, room))
+    assert len(html.to_html(report).encode()) > html._LARGEST
+    assert rooms == [html._ROOM[-1]]

@@ -17,6 +17,8 @@ from naysay.verbs.result import Report
 
 # A page larger than this is written again with less on it, until it is small enough or has the least.
 _LARGEST = 480_000
+# With more rules than this the least page is tried first: one that does not fit takes seconds to write.
+_MANY_RULES = 200
 _ROOM = (Room(50), Room(25), Room(12), Room(12, labels=False), Room(5, labels=False), Room(1, labels=False))
 
 
@@ -26,11 +28,16 @@ def write_page(report: Report, path: Path) -> None:
 
 def to_html(report: Report) -> str:
     """The report as the text of an HTML document."""
-    for room in _ROOM:
+    least = None
+    if len(report.results) > _MANY_RULES:
+        least = _render(report, _ROOM[-1])
+        if len(least.encode()) > _LARGEST:
+            return least
+    for room in _ROOM[:-1]:
         text = _render(report, room)
         if len(text.encode()) <= _LARGEST:
-            break
-    return text
+            return text
+    return least or _render(report, _ROOM[-1])
 
 
 def standalone(template: str, **values: Any) -> str:
