@@ -135,7 +135,7 @@ def test_hours_that_a_session_zone_lacks_or_has_twice(spark: Any, settings: None
 
 
 @pytest.mark.parametrize("settings", [{_CASE: "true"}, {_CASE: "false"}], indirect=True)
-@pytest.mark.parametrize("sizes", [IN_ONE_TASK, IN_PARTS])
+@pytest.mark.parametrize("sizes", [IN_ONE_TASK, IN_TASKS, IN_PARTS])
 def test_columns_that_differ_in_case_only(spark: Any, settings: None, sizes: Any) -> None:
     columns = {
         "Zip": pa.array([1, 1, 2, 2, None, 3] * 3),
