@@ -105,6 +105,32 @@ def test_numbers_that_no_type_holds_are_refused(tmp_path: Path, values: tuple[st
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        (("0.5", "1e400"), ("f.jsonl:2:", "1e400 in 'a'", "too large")),
+        (("0.5", "-1e400"), ("f.jsonl:2:", "-1e400", "too large")),
+        (("1e-400", "0.5"), ("f.jsonl:1:", "1e-400", "too small")),
+        (("9007199254740993", "0.5"), ("f.jsonl:1:", "9007199254740993", "2^53", "exponent")),
+        (("9007199254740994", "0.5"), ()),
+        (("9007199254740993", "1"), ()),
+        (("1e22", "-0.5"), ()),
+    ],
+)
+def test_numbers_of_json_that_a_float_does_not_hold_are_refused(
+    tmp_path: Path, values: tuple[str, str], parts: tuple[str, ...]
+) -> None:
+    path = tmp_path / "f.jsonl"
+    path.write_text("".join(f'{{"a": {value}}}\n' for value in values))
+    if not parts:
+        assert [Decimal(row["a"]) for row in read_table(str(path)).to_pylist()] == list(map(Decimal, values))
+        return
+    with pytest.raises(TableError) as caught:
+        read_table(str(path))
+    for part in parts:
+        assert part in str(caught.value)
+
+
 @compiled
 def test_types_are_inferred_over_the_whole_file() -> None:
     table = csv_table("a,b\n" + "1,x\n" * 999_999 + "oops,x\n")

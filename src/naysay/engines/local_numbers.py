@@ -17,6 +17,10 @@ LONG = (
     "is beyond 2^53, where 64-bit floats do not tell whole numbers apart, in a column that is not all plain numbers of "
     "up to 38 digits; write all of them so, without exponents, or write this one with an exponent"
 )
+LONG_IN_JSON = (
+    "is beyond 2^53, where 64-bit floats do not tell whole numbers apart, in a column with fractions; write it with an "
+    "exponent if it need not be exact, or save the table as CSV or Parquet, which have decimals"
+)
 _PLAIN = re.compile(r"[+-]?([0-9]*)[.]?[0-9]*")
 _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 # A number below the least float has a negative exponent, or this many zeros.

@@ -5,6 +5,8 @@ Small CSV files of this machine are read by our own reader, in `local_csv.py`; o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.engines.local_files import read_table
+from naysay.engines.local_json import lost_number
+from naysay.engines.spark_arrow import map_in_arrow
 from naysay.engines.spark_csv import read_csv
 from naysay.engines.spark_frame import FILE_ROW, from_arrow, spark_type
 from naysay.engines.spark_identity import with_file_rows
@@ -32,6 +36,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 # Up to this size a CSV file of this machine is read by our own reader, which knows line breaks inside of quotes and
 # says in which line a fault is; Spark gets the table.
 _WHOLE_BYTES = 64 << 20
+# Lines of JSON that may hold a number which is another one as a double: many digits, or a long exponent.
+_LOSSY = r"[0-9]{16}|[eE][+-]?[0-9]{3}"
+_LOST = pa.schema([("lost", pa.string())])
 
 
 def read(
@@ -60,6 +67,8 @@ def read(
             parts = partitions_of(rows := reader.json(source), source)
             if parts:
                 rows = reader.schema(with_text(rows.schema, parts)).json(source)
+            if encoding is None:
+                _require_kept(session, rows.schema, source)
             return typed_partitions(session, rows, parts, source)
         # A column that a file lacks is null there, whichever file Spark looks at first.
         reader = session.read.format(chosen).option("mergeSchema", True)
@@ -68,6 +77,30 @@ def read(
             rows = reader.schema(with_text(rows.schema, parts)).load(source)
         rows = with_file_rows(rows) if numbered and chosen == "parquet" else rows
         return typed_partitions(session, rows, parts, source)
+
+
+def _require_kept(session: SparkSession, schema: T.StructType, source: str) -> None:
+    """Refuse JSON in which a number becomes another one as a double.
+
+    Only lines with numbers of many digits or long exponents are parsed again.
+    """
+    names = [field.name for field in schema.fields if isinstance(field.dataType, T.DoubleType)]
+    if not names:
+        return
+    lines = session.read.text(source).select("value").filter(F.col("value").rlike(_LOSSY))
+    found = map_in_arrow(lines, partial(_lost_numbers, names=names), _LOST).limit(1).collect()
+    if found:
+        raise TableError(f"{source}: {found[0]['lost']}")
+
+
+def _lost_numbers(batches: Iterable[pa.RecordBatch], names: list[str]) -> Iterator[pa.RecordBatch]:
+    """The first number of a partition that a double does not hold; `naysay.engines.local_json` has the same check."""
+    for batch in batches:
+        for line in batch.column(0).to_pylist():
+            lost = lost_number(line, names)
+            if lost:
+                yield pa.record_batch([[lost]], schema=_LOST)
+                return
 
 
 def _format_of(session: SparkSession, source: str) -> str:
