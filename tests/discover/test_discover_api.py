@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from naysay.discovery.device import Device, choose_device
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import build_space
-from naysay.errors import ResourceError, UsageError
+from naysay.errors import INSTALL_GPU, ResourceError, UsageError
 from naysay.rule import RuleKind, canonical
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
@@ -172,9 +173,22 @@ def test_progress_names_phases() -> None:
     assert {"space", "encode", "evidence", "covers", "ranking"} <= set(phases)
 
 
-def test_an_interrupt_ends_with_what_is_known() -> None:
+@pytest.mark.parametrize("handler", [signal.default_int_handler, lambda number, frame: pytest.fail("not stopped")])
+def test_an_interrupt_ends_with_what_is_known(handler: Any) -> None:
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("interrupts come to the main thread")
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        found = _interrupted()
+        assert found.partial
+        assert found.reason == "interrupted"
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted() -> Discovery:
+    """A discovery that is interrupted while it searches for covers."""
     rng = np.random.default_rng(0)
     table = pa.table({f"c{k}": rng.integers(0, 8, 400) for k in range(13)})
     sent = []
@@ -184,10 +198,7 @@ def test_an_interrupt_ends_with_what_is_known() -> None:
             sent.append(True)
             os.kill(os.getpid(), signal.SIGINT)
 
-    found = naysay.discover(table, cross=False, progress=interrupt)
-    assert found.partial
-    assert found.reason == "interrupted"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return naysay.discover(table, cross=False, progress=interrupt)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +272,7 @@ def test_cuda_that_is_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPa
         return known(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", no_cupy)
-    with pytest.raises(UsageError, match=r"pip install 'naysay\[gpu\]'"):
+    with pytest.raises(UsageError, match=re.escape(INSTALL_GPU)):
         naysay.discover(people(), device="cuda")
 
 

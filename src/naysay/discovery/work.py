@@ -73,24 +73,25 @@ class Clock:
 
     @contextmanager
     def heeding_interrupts(self) -> Iterator[None]:
-        """The first Ctrl-C stops the clock, so that what is known can be told; a second one interrupts as always.
+        """The first Ctrl-C stops the clock, so that what is known is returned; a second one is handled as before.
 
-        Only where interrupts come to this thread and nobody else handles them.
+        Only on the main thread, where interrupts arrive. Whoever handled them before (Python, or PySpark, which would
+        raise KeyboardInterrupt at once) does so again afterwards.
         """
-        at_home = threading.current_thread() is threading.main_thread()
-        if not at_home or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
             return
 
         def stop(number: int, frame: object) -> None:
             self.stop("interrupted")
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, before)
 
         signal.signal(signal.SIGINT, stop)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, before)
 
     def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
         if self._progress is not None:
