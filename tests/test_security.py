@@ -20,7 +20,10 @@ from test_layers import FILES, SOURCE, dotted, imported_modules, security_faults
 
 NETWORK = {"socket", "http", "urllib", "requests", "ssl", "asyncio", "ftplib", "smtplib", "xmlrpc", "socketserver"}
 # Whether the cluster that was named answers at all; an address taken apart.
-NETWORK_PLACES = {"socket": ("engines/spark_session.py",), "urllib.parse": ("engines/local_follow.py",)}
+NETWORK_PLACES = {
+    "socket": ("engines/spark_session.py",),
+    "urllib.parse": ("engines/local_follow.py", "engines/spark_csv.py", "engines/spark_partitions.py"),
+}
 LOGS = {"logging", "syslog", "loguru"}
 # What py4j would log is kept from the terminal.
 LOG_PLACES = ("engines/spark_session.py",)
