@@ -72,7 +72,7 @@ def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
     lists = []
     orders = (data.repartition(1), data.repartition(5), data.orderBy(F.rand(3)))
     for again, sizes in zip(orders, (Sizes(), Sizes(rows_a_task=7), Sizes(rows_a_task=7, giant=9)), strict=True):
-        found = engine.violations(again, rule, limit=40, sizes=sizes)
+        found = engine.violations(again, rule, limit=400, sizes=sizes)
         lists.append([(row["left"], row["right"]) for row in found.collect()])
     assert all(pairs == lists[0] for pairs in lists)
     assert any("#2" in left for left, _ in lists[0])
