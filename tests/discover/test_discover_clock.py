@@ -18,7 +18,7 @@ from naysay.discovery.cover import minimal_covers
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem, finished, search_rules
+from naysay.discovery.problem import Problem, empty_answer, finished, search_rules
 from naysay.discovery.result import Discovery
 from naysay.discovery.run import concluded, solve
 from naysay.discovery.selective import SelectiveSearch
@@ -155,6 +155,28 @@ def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:
     # A later search that is stopped at once does not lose them.
     search.covers = search.covers[:0]
     assert search.proven()[0].tolist() == levels.tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    table = pa.table({f"c{k}": [rng.randrange(4 + 40 * (k % 2)) for _ in range(90)] for k in range(4)})
+    table = table.append_column("same", pa.array([value // 3 for value in table["c1"].to_pylist()]))
+    everything = {render(rule) for rule in run(table, Clock(), "auto").all}
+    # As if comparing all pairs would not end in time.
+    monkeypatch.setattr("naysay.discovery.run._WORST_ESTIMATE", float("inf"))
+    monkeypatch.setattr("naysay.discovery.selective._FIRST_SAMPLE_ROWS", 12)
+    with monkeypatch.context() as patch:
+        patch.setattr("naysay.discovery.run._chosen", lambda problem, *_: ("none", empty_answer(problem, partial=True)))
+        found = run(table, Clock(1e6), "auto")
+    assert found.partial
+    assert {render(rule) for rule in found.all} <= everything
+    assert found.findings
+    # With all found in time, nothing is there twice.
+    whole = run(table, Clock(1e6), "auto")
+    assert sorted(render(rule) for rule in whole.all) == sorted(everything)
 
 
 def test_a_part_of_the_time_ends_without_ending_the_whole() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from naysay.discovery import dense, hydra, selective
 from naysay.discovery.approximate import allowed_pairs
 from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
 from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import Outcomes, outcomes_of
-from naysay.discovery.problem import Answer, Problem, empty_answer
+from naysay.discovery.problem import Answer, Problem, empty_answer, in_order
 from naysay.discovery.ranker import Ranker, ranker_of
 from naysay.discovery.result import N_FINDINGS, Discovery, Finding, Rules
 from naysay.discovery.space import Scope, Space, build_space, scope_of
+from naysay.discovery.vertices import sorted_unique
 from naysay.discovery.work import Clock, Progress
 from naysay.errors import UsageError
 from naysay.rule.model import Nulls
@@ -22,6 +26,8 @@ from naysay.table import Table
 METHODS = ("auto", "all-pairs", "selective", "hydra")
 # Where all pairs take no longer than this, nothing cleverer is worth trying.
 _PATIENCE_SECONDS = 2.0
+# Comparing all pairs may take so many times its estimate, which knows nothing of how many outcomes there are.
+_WORST_ESTIMATE = 40.0
 
 
 def discover(
@@ -106,25 +112,47 @@ def solve(problem: Problem, method: str) -> tuple[str, Answer]:
     if problem.outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     if method == "selective":
-        return method, selective.find(problem)
+        first = selective.first_rules(problem) if problem.clock.is_limited else None
+        answer = selective.find(problem)
+        return method, answer if first is None or not answer.partial else with_first(answer, first, problem)
     if method == "hydra":
         return method, hydra.find(problem)
     device = choose_device(problem.device, problem.outcomes, problem.n_threads)
     seconds = (
         cuda_seconds(problem.outcomes) if device is Device.CUDA else cpu_seconds(problem.outcomes, problem.n_threads)
     )
-    patience = _PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS
-    may_choose = method == "auto" and not problem.most and problem.device is not Device.CUDA
-    if may_choose and seconds > patience:
+    if method == "all-pairs" or problem.most or problem.device is Device.CUDA:
+        return "all-pairs", dense.find(problem, device)
+    if seconds * _WORST_ESTIMATE < problem.clock.left:
+        return _chosen(problem, device, seconds)
+    first = selective.first_rules(problem)
+    name, answer = _chosen(problem, device, seconds)
+    return name, with_first(answer, first, problem) if answer.partial else answer
+
+
+def _chosen(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:
+    """All exact rules by the method that looks cheaper: comparing all pairs takes `seconds`."""
+    may_leave = problem.clock.is_limited
+    if seconds > (_PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS):
         try:
             return "selective", selective.find(problem, may_leave=True)
         except selective.TooManyChecks:
-            may_choose = False
+            may_leave = False
     try:
-        return "all-pairs", dense.find(problem, device, may_leave=may_choose and problem.clock.is_limited)
+        return "all-pairs", dense.find(problem, device, may_leave=may_leave)
     except dense.TooSlow:
         # Every pair would have to be seen before the first rule is known; by this way short ones are known soon.
         return "selective", selective.find(problem)
+
+
+def with_first(answer: Answer, first: Answer, problem: Problem) -> Answer:
+    """An answer that was cut short, with the rules that were found first."""
+    covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
+    evidence = answer if len(answer.edges) else first
+    return replace(
+        answer, covers=covers[: problem.max_rules], edges=evidence.edges, counts=evidence.counts,
+        n_sampled=evidence.n_sampled,
+    )  # fmt: skip
 
 
 def _notes(outcomes: Outcomes, problem: Problem, answer: Answer, error: float) -> list[str]:

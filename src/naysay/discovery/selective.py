@@ -11,6 +11,7 @@ rule of the table is a cover of any part of its evidence, so it contains a minim
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -29,8 +30,10 @@ SAMPLE_ROWS = 3000
 # With a time limit: so many pairs times comparisons for each second of it, and no fewer rows than this.
 _SAMPLE_WORK_A_SECOND = 4_000_000
 _FEWEST_SAMPLE_ROWS = 200
-# Rules of up to so many comparisons are proven first where time is limited.
+# Rules of up to so many comparisons are proven first if time is limited.
 _SHORT = 3
+# The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
+_FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
 # Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
@@ -65,11 +68,28 @@ def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch |
     )
 
 
+def first_rules(problem: Problem) -> Answer:
+    """Some of the shortest rules, found in a share of the time limit: what there is to return if nothing else is found.
+
+    Few rows are sampled, so that candidates are few and known soon; each is then verified on the whole table.
+    """
+    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
+    search = SelectiveSearch(replace(problem, clock=problem.clock.part(_FIRST_SHARE)), _FIRST_SAMPLE_ROWS)
+    with problem.clock.phase("sample"):
+        search.sample()
+    for n_groups in range(1, min(_FIRST_LEVELS, problem.max_predicates or _FIRST_LEVELS) + 1):
+        search.prove_some(n_groups, limit)
+    covers, _ = search.proven()
+    return Answer(covers[:limit], True, search.sample_edges, search.sample_counts, n_sampled=search.n_sampled)
+
+
 class SelectiveSearch:
     """Evidence, covers of it, and what is known of them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, most_sampled: int | None = None) -> None:
+        """With `most_sampled`, so many rows are sampled at most."""
         self.problem = problem
+        self._most_sampled = most_sampled
         self.verifier = Verifier(problem.outcomes, problem.vertices)
         self.costs = Costs(self.verifier, problem.n_threads)
         self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
@@ -103,7 +123,7 @@ class SelectiveSearch:
     def sample(self) -> None:
         """See all pairs of some rows drawn at random, and the equal rows."""
         outcomes = self.problem.outcomes
-        n_rows = min(outcomes.n_rows, self._n_sample_rows())
+        n_rows = min(outcomes.n_rows, self._most_sampled or self._n_sample_rows())
         places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
         sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=self.problem.clock)
         if sample is None:
@@ -149,6 +169,21 @@ class SelectiveSearch:
             if not self.run(n_groups, limit, may_leave=may_leave):
                 break
             self._proven = self.covers[self._is_proven(self.covers)]
+
+    def prove_some(self, max_groups: int, limit: int) -> None:
+        """Verify the covers of the evidence at hand, once, and keep those that hold as proven.
+
+        A minimal cover of any evidence is a minimal rule if it holds. What breaks is not extended.
+        """
+        clock = self.problem.clock
+        if clock.stopped():
+            return
+        with clock.phase("covers"):
+            self.update(max_groups, limit)
+        with clock.phase("verify"):
+            self.verify(self.open_covers())
+        proven = self.covers[self._is_proven(self.covers)]
+        self._proven = sorted_unique(np.concatenate([self._proven, proven]))
 
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
         """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
