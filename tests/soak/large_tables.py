@@ -466,6 +466,4 @@ def _shape(rule: Rule) -> str:
     if rule.is_one_row:
         return "one row"
     ops = [predicate.op for predicate in rule.predicates if len(predicate.rows) == 2]
-    n_differs, n_orders = ops.count(Op.NE), sum(op.is_order for op in ops)
-    key = "keyed" if Op.EQ in ops else "no key"
-    return f"{key}, {n_differs} !=, {n_orders} orders"
+    return "keyed" if Op.EQ in ops else "no key"
