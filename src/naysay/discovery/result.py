@@ -8,11 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
 from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import UInt64Array, Vertices, to_int
+from naysay.discovery.vertices import UInt64Array, Vertices, missing_some, to_int
 from naysay.errors import UsageError
 from naysay.rule import RuleKind, describe, kind, parse
 from naysay.rule.model import Nulls, Rule
@@ -94,12 +92,9 @@ class Rules(Sequence[Rule]):
         return replace(rule, description=describe(rule), max_fraction=self._tolerance(cover))
 
     def _tolerance(self, cover: UInt64Array) -> float | None:
-        from naysay.kernels.missed import count_missed
-
         if not self.error or self.edges is None:
             return self.error or None
-        ones = np.ones(len(self.edges), np.int64)
-        return self.error if count_missed(self.edges, ones, np.ascontiguousarray(cover[None, :]), 0)[0] else None
+        return self.error if missing_some(cover[None, :], self.edges)[0] else None
 
 
 def _nested(covers: UInt64Array, cover: UInt64Array) -> UInt64Array:

@@ -22,15 +22,15 @@ from naysay.discovery.outcomes import mirrored
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
 from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
-from naysay.discovery.vertices import UInt64Array, edges_of, sorted_unique, to_int
+from naysay.discovery.vertices import UInt64Array, edges_of, missing_some, sorted_unique, to_int
 from naysay.discovery.work import run_all
 from naysay.table.codes import BoolArray
 
 SAMPLE_ROWS = 3000
-# With a time limit: so many pairs times comparisons for each second of it, and no fewer rows than this.
+# With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
 _SAMPLE_WORK_A_SECOND = 4_000_000
 _FEWEST_SAMPLE_ROWS = 200
-# Rules of up to so many comparisons are proven first if time is limited.
+# The most comparisons of the rules that are proven first if time is limited.
 _SHORT = 3
 # The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
 _FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
@@ -87,7 +87,7 @@ class SelectiveSearch:
     """Evidence, covers of it, and what is known of them."""
 
     def __init__(self, problem: Problem, most_sampled: int | None = None) -> None:
-        """With `most_sampled`, so many rows are sampled at most."""
+        """`most_sampled`: the most rows to sample."""
         self.problem = problem
         self._most_sampled = most_sampled
         self.verifier = Verifier(problem.outcomes, problem.vertices)
@@ -302,11 +302,3 @@ class SelectiveSearch:
         for place in np.flatnonzero(~fine):
             fine[place] = to_int(covers[place]) in self.verified
         return fine & ~missing_some(covers, self.fresh())
-
-
-def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
-    """For each cover whether it misses an edge."""
-    from naysay.kernels.missed import count_missed
-
-    missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
-    return missed

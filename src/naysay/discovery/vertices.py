@@ -22,7 +22,7 @@ from naysay.discovery.space import Comparison, Space
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
 from naysay.rule.render import render_predicate
-from naysay.table.codes import Int64Array
+from naysay.table.codes import BoolArray, Int64Array
 
 UInt64Array = NDArray[np.uint64]
 
@@ -253,3 +253,11 @@ def sorted_unique(covers: UInt64Array) -> UInt64Array:
     covers = covers[np.lexsort([covers[:, word] for word in range(covers.shape[1])])]
     keep = np.concatenate([[True], (covers[1:] != covers[:-1]).any(axis=1)])
     return np.ascontiguousarray(covers[keep])
+
+
+def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
+    """For each cover whether it misses an edge."""
+    from naysay.kernels.missed import count_missed
+
+    missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
+    return missed

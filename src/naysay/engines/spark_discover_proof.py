@@ -19,9 +19,9 @@ from naysay.discovery.evidence import agreeing_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.plan_pairs import equality_masks
 from naysay.discovery.problem import Problem
-from naysay.discovery.selective import ENUMERATE, SelectiveSearch, missing_some
+from naysay.discovery.selective import ENUMERATE, SelectiveSearch
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import UInt64Array, to_int
+from naysay.discovery.vertices import UInt64Array, missing_some, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark_discover_tasks import WEIGHT
 from naysay.rule.model import Nulls

@@ -19,8 +19,8 @@ from pyspark.sql import types as T
 
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import Answer, Problem
-from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find, missing_some
-from naysay.discovery.vertices import UInt64Array, sorted_unique, to_int
+from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find
+from naysay.discovery.vertices import UInt64Array, missing_some, sorted_unique, to_int
 from naysay.discovery.work import Clock
 from naysay.engines.spark_aggregate import hash_of
 from naysay.engines.spark_arrow import map_in_arrow
