@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from naysay.table import Table
 METHODS = ("auto", "all-pairs", "selective", "hydra")
 # Where all pairs take no longer than this, nothing cleverer is worth trying.
 _PATIENCE_SECONDS = 2.0
-# Comparing all pairs may take so many times its estimate, which knows nothing of how many outcomes there are.
+# Comparing all pairs may take this many times its estimate, which ignores how many different outcomes there are.
 _WORST_ESTIMATE = 40.0
 
 
@@ -111,23 +112,37 @@ def solve(problem: Problem, method: str) -> tuple[str, Answer]:
     """Choose a method by its cost, and run it."""
     if problem.outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
-    if method == "selective":
-        first = selective.first_rules(problem) if problem.clock.is_limited else None
-        answer = selective.find(problem)
-        return method, answer if first is None or not answer.partial else with_first(answer, first, problem)
     if method == "hydra":
         return method, hydra.find(problem)
+    if method == "selective":
+        return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
     device = choose_device(problem.device, problem.outcomes, problem.n_threads)
     seconds = (
         cuda_seconds(problem.outcomes) if device is Device.CUDA else cpu_seconds(problem.outcomes, problem.n_threads)
     )
     if method == "all-pairs" or problem.most or problem.device is Device.CUDA:
         return "all-pairs", dense.find(problem, device)
-    if seconds * _WORST_ESTIMATE < problem.clock.left:
-        return _chosen(problem, device, seconds)
+    return _with_first(problem, seconds, lambda: _chosen(problem, device, seconds))
+
+
+def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:
+    """What `find` gives; if it may take longer than the time limit, and does, with some rules that were found before.
+
+    `seconds`: what it takes by its estimate.
+    """
+    if not problem.clock.is_limited or seconds * _WORST_ESTIMATE < problem.clock.left:
+        return find()
     first = selective.first_rules(problem)
-    name, answer = _chosen(problem, device, seconds)
-    return name, with_first(answer, first, problem) if answer.partial else answer
+    name, answer = find()
+    if not answer.partial:
+        return name, answer
+    covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
+    evidence = answer if len(answer.edges) else first
+    found = replace(
+        answer, covers=covers[: problem.max_rules], edges=evidence.edges, counts=evidence.counts,
+        n_sampled=evidence.n_sampled,
+    )  # fmt: skip
+    return name, found
 
 
 def _chosen(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:
@@ -143,16 +158,6 @@ def _chosen(problem: Problem, device: Device, seconds: float) -> tuple[str, Answ
     except dense.TooSlow:
         # Every pair would have to be seen before the first rule is known; by this way short ones are known soon.
         return "selective", selective.find(problem)
-
-
-def with_first(answer: Answer, first: Answer, problem: Problem) -> Answer:
-    """An answer that was cut short, with the rules that were found first."""
-    covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
-    evidence = answer if len(answer.edges) else first
-    return replace(
-        answer, covers=covers[: problem.max_rules], edges=evidence.edges, counts=evidence.counts,
-        n_sampled=evidence.n_sampled,
-    )  # fmt: skip
 
 
 def _notes(outcomes: Outcomes, problem: Problem, answer: Answer, error: float) -> list[str]:
