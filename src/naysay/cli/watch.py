@@ -159,7 +159,9 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _rules(request: Request) -> dict[str, Rule] | None:
     if not request.rules_files and not request.rule_texts:
-        if any((request.state / name).exists() for name in ("state.duckdb", "state.duckdb.seal", "parts")):
+        from naysay.watch.store import has_store
+
+        if has_store(request.state / "state.duckdb") or (request.state / "parts").exists():
             return None
         load((), ())
     return named(load(request.rules_files, request.rule_texts))
@@ -183,7 +185,7 @@ def _options(request: Request) -> FeedOptions:
 def _follow(follower: Any, view: Any, request: Request) -> None:
     written = 0.0
     stale = True
-    told: set[str] = set()
+    reported: set[str] = set()
     while True:
         for step in follower.drain():
             view.show(step)
@@ -194,9 +196,9 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
             written, stale = time.monotonic(), False
         if done:
             return
-        for name in set(follower.taker.slow()) - told:
+        for name in set(follower.taker.slow()) - reported:
             say(f"{name}: waiting for this file, which is still being written")
-            told.add(name)
+            reported.add(name)
         view.idle()
         time.sleep(request.interval)
 
