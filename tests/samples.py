@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
 
 UTC = datetime.timezone.utc
 INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
@@ -186,3 +190,14 @@ def array_of(sort: Sort, values: list[Any], rng: random.Random | None = None) ->
         places.setdefault(entry, []).append(place)
     indices = [None if value is None and rng.random() < 0.5 else rng.choice(places[value]) for value in values]
     return pa.DictionaryArray.from_arrays(pa.array(indices, index_type), pa.array(entries, value_type))
+
+
+def write_files_that_lack_columns(folder: Path, ending: str) -> None:
+    """Three files, each without one of the columns a, b and c, in another order."""
+    tables = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "c": [0.5]}), pa.table({"c": [1.5], "a": [3]})]
+    for place, table in enumerate(tables):
+        path = folder / f"{place}.{ending}"
+        if ending == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        else:
+            (pyarrow.parquet if ending == "parquet" else pyarrow.orc).write_table(table, path)

@@ -6,7 +6,6 @@ import csv
 import datetime
 import gzip
 import io
-import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +24,7 @@ from naysay.engines.local_csv import open_csv, read_csv
 from naysay.engines.local_files import read_table
 from naysay.errors import INSTALL_GPU, INSTALL_SPARK, TableError
 from naysay.table import Table
+from samples import write_files_that_lack_columns
 
 compiled = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too large for uncompiled kernels")
 
@@ -414,13 +414,7 @@ def test_a_column_over_files_has_the_type_that_it_has_in_one_file(
 
 @pytest.mark.parametrize("ending", ["parquet", "orc", "jsonl"])
 def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path, ending: str) -> None:
-    tables = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "c": [0.5]}), pa.table({"c": [1.5], "a": [3]})]
-    for place, table in enumerate(tables):
-        path = tmp_path / f"{place}.{ending}"
-        if ending == "jsonl":
-            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-        else:
-            (pyarrow.parquet if ending == "parquet" else pyarrow.orc).write_table(table, path)
+    write_files_that_lack_columns(tmp_path, ending)
     found = read_table(str(tmp_path))
     assert found.to_pydict() == {"a": [1, None, 3], "b": ["x", "y", None], "c": [None, 0.5, 1.5]}
 

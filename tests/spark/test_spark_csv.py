@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import naysay
 from naysay.engines import spark_read
 from naysay.engines.local_files import read_table
 from naysay.errors import TableError
+from samples import write_files_that_lack_columns
 from soak import readers
 
 COLUMNS = {
@@ -218,13 +218,7 @@ def test_numbers_of_json_that_a_double_does_not_hold_are_refused(spark: Any, tmp
 @pytest.mark.parametrize("ending", ["parquet", "orc", "jsonl"])
 def test_a_column_that_a_file_lacks_is_null_there(spark: Any, tmp_path: Path, ending: str) -> None:
     """As in-process (tests/test_local_files.py), whichever file is looked at first."""
-    tables = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "c": [0.5]}), pa.table({"c": [1.5], "a": [3]})]
-    for place, table in enumerate(tables):
-        path = tmp_path / f"{place}.{ending}"
-        if ending == "jsonl":
-            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-        else:
-            (pyarrow.parquet if ending == "parquet" else pyarrow.orc).write_table(table, path)
+    write_files_that_lack_columns(tmp_path, ending)
     rows = spark_read.read(spark, str(tmp_path)).select("a", "b", "c").collect()
     ours = read_table(str(tmp_path)).select(["a", "b", "c"])
     assert sorted(map(tuple, rows), key=repr) == sorted(map(tuple, map(dict.values, ours.to_pylist())), key=repr)
