@@ -19,7 +19,7 @@ BoolArray = NDArray[np.bool_]
 
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
-# So many covers are looked at whatever the clock says, so that a stop leaves some rules.
+# This many covers are looked at even after a stop, so that some rules are left.
 _AT_LEAST = 200
 
 

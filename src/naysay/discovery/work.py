@@ -14,7 +14,7 @@ from typing import TypeVar
 Made = TypeVar("Made")
 
 _TICK_SECONDS = 0.05
-# After a stop, what is known is put in order for this share of the time limit, and at least so many seconds.
+# After a stop, putting in order what is known may take this share of the time limit, or at least these seconds.
 _FINISHING_SHARE, _FINISHING_SECONDS = 0.05, 0.5
 
 

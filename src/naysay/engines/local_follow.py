@@ -34,7 +34,7 @@ def _not_there(source: str) -> UsageError:
 
 
 class Follower:
-    """A folder, or a single file, and what its changes are fed to. The state's own folder is no part of it.
+    """A folder, or a single file, and what its changes are fed to. The state's own folder is not part of it.
 
     A file that is still being written holds back those after it, so that changes are made in the order of names.
     """

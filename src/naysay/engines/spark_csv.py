@@ -190,7 +190,7 @@ def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
 
 
 def _undecoded(positions: list[str]) -> Column:
-    """A value with the character that stands for bytes that were no text, if a row has one."""
+    """A value with U+FFFD, which replaces bytes that are not text, if a row has one."""
     return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
 
 

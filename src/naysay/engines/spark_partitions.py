@@ -18,14 +18,14 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def partitions_of(rows: DataFrame, source: str) -> dict[str, set[str]]:
-    """The columns of a table just read that stand in the names of its folders, each with its values."""
+    """The columns of a table just read that come from the names of its folders, each with its values."""
     address = urlparse(source)
     base = os.path.normpath(address.path) if address.scheme else os.path.abspath(source)
     depth = len(base.rstrip("/").split("/"))
     known = {name.lower(): name for name in rows.columns}
     found: dict[str, set[str]] = {}
     for file in rows.inputFiles():
-        # An address is escaped, and so is what stands in a folder's name.
+        # An address is escaped, and so is the name of a folder.
         for folder in unquote(urlparse(file).path).split("/")[depth:-1]:
             name, divided, value = folder.partition("=")
             column = known.get(unquote(name).lower())

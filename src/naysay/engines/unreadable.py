@@ -54,6 +54,6 @@ def _is_binary(path: str) -> bool:
 
 
 def _without_password(source: str) -> str:
-    """An address without what stands before the @: messages end up in logs."""
+    """An address without user and password: messages end up in logs."""
     scheme, mark, rest = source.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else source.partition("?")[0]

@@ -21,7 +21,7 @@ LONG_INTEGER = 2
 
 _QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
 _MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X, _POINT = 45, 43, 32, 9, 120, 88, 46
-# Up to here a float holds every whole number, and numbers of so many digits are below it.
+# A float holds every whole number up to this one; numbers with at most this many digits are below it.
 _EXACT, _EXACT_DIGITS = 1 << 53, 15
 
 

@@ -12,7 +12,7 @@ _NARROW = {32: "<f", 16: "<e"}
 
 
 def read_as_float(value: float, bits: int) -> float:
-    """A finite float beside floats of so many bits: of 0.1, the nearest that such a column can hold.
+    """A finite float beside floats of `bits` bits: of 0.1, the nearest that such a column can hold.
 
     A whole number, and one that would become zero or infinity, stays as it is.
     """
