@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
+from naysay.detect.differing import prepare
+from naysay.detect.partners import partners
 from naysay.plan.bind import BoundJoin, Side
-from naysay.verbs.differing import prepare
-from naysay.verbs.partners import partners
 
 MIXED = (2, 2, 2, 50, 300, 5_000, 8_000, 20_000, 100, 30, 200_000, 1_000)
 WIDE = 100_000

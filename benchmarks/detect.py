@@ -22,12 +22,12 @@ from typing import Any
 import pyarrow as pa
 
 import naysay
+from naysay.detect.strategies import strategy_named
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
 from naysay.rule import Rule, parse
 from naysay.rule.model import Column, Nulls, Row
 from naysay.table import from_frame
-from naysay.verbs.strategies import strategy_named
 from workloads import WORKLOADS, Workload, load
 
 PAPERS = ("rapidash-range-tree", "rapidash-kd-tree", "facet")

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from naysay.kernels.gpu_evidence import count_pairs, is_available
+from naysay.kernels.evidence.gpu import count_pairs, is_available
 
 
 def main() -> None:
@@ -98,10 +98,10 @@ def measure(n_left: int, n_right: int) -> dict[str, Any]:
 
 def export(folder: Path, paths: list[Path]) -> None:
     """Write each table's lines and the evidence that the CPU counts, for `check` elsewhere."""
-    from naysay.discovery.evidence import count_blocks, triangle
-    from naysay.discovery.outcomes import outcomes_of
-    from naysay.discovery.space import build_space
-    from naysay.engines.local_files import read_table
+    from naysay.discover.evidence import count_blocks, triangle
+    from naysay.discover.outcomes import outcomes_of
+    from naysay.discover.space import build_space
+    from naysay.io.files import read_table
     from naysay.rule.model import Nulls
     from naysay.table import from_frame
     from tax import tax_table

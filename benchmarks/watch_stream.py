@@ -112,10 +112,10 @@ def running(
 ) -> Any:
     """A stream over the files of a folder that enters what it did."""
     import naysay
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_watch import follow_folder, open_body
+    from naysay.live.naming import named
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.naming import named
+    from naysay.watch.spark.engine import follow_folder, open_body
 
     def note(step: Any) -> None:
         done.append((time.perf_counter(), step.n_changes))
@@ -156,7 +156,7 @@ def measure_all(
     seconds: float, partitions: int = 0, sources: Sequence[str] = tuple(MOST_EVENTS),
     workloads: Sequence[str] = tuple(WORKLOADS),
 ) -> list[dict[str, Any]]:  # fmt: skip
-    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+    from naysay.spark.session import STREAM_SETTINGS, session_for
 
     found = []
     with session_for("local[2]", settings=STREAM_SETTINGS) as session:

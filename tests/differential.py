@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator
 
 import naive
+from naysay.detect.removal import rows_to_remove
+from naysay.detect.strategies import strategy_named
+from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import bind, singles
 from naysay.plan.join import join_of
 from naysay.table import from_frame
-from naysay.verbs.removal import rows_to_remove
-from naysay.verbs.strategies import strategy_named
-from naysay.verbs.violations import conflict_rows
 from strategies import Case, random_case, shrink
 
 # Finding the fewest rows to remove by brute force is exponential.

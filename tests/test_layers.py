@@ -146,7 +146,7 @@ def test_importing_naysay_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("file", "source", "fault"),
     [
-        ("plan/join.py", "from naysay.verbs.count import count", "plan imports verbs, which stands above it"),
+        ("plan/join.py", "from naysay.detect.count import count", "plan imports verbs, which stands above it"),
         ("plan/join.py", "from naysay import api", "plan imports api, which stands above it"),
         ("plan/join.py", "from ..engines import local", "plan imports engines, which stands above it"),
         ("plan/join.py", "import naysay", "plan imports naysay, which stands above it"),
@@ -177,7 +177,7 @@ def test_the_layer_check_finds_faults(file: str, source: str, fault: str) -> Non
     [
         ("__init__.py", "from naysay.api import check"),
         ("cli/check.py", "from naysay import api\nfrom naysay.errors import NaysayError"),
-        ("api.py", "from naysay.verbs.count import count\nfrom . import errors"),
+        ("api.py", "from naysay.detect.count import count\nfrom . import errors"),
         ("engines/spark_batch.py", "import pyspark\nfrom .local import run"),
         ("engines/stream/run.py", "from pyspark.sql import functions"),
         ("kernels/gpu_count.py", "import cupy\nimport math\nfrom naysay.kernels.compile import kernel"),

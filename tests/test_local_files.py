@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.engines.local_csv import open_csv, read_csv
-from naysay.engines.local_files import read_table
 from naysay.errors import INSTALL_GPU, INSTALL_SPARK, TableError
+from naysay.io.csv import open_csv, read_csv
+from naysay.io.files import read_table
 from naysay.table import Table
 from samples import write_files_that_lack_columns
 

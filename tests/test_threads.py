@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from naysay.engines.threads import interruptibly, on_threads
-from naysay.plan.allowance import Stopped, check_stop
+from naysay.budget import Stopped, check_stop
+from naysay.threads import interruptibly, on_threads
 
 
 def test_answers_come_in_the_order_of_the_items() -> None:

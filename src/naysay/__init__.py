@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
-    from naysay.discovery.evolve.evolver import Evolver
-    from naysay.engines.spark_evolve import SparkEvolver as SparkEvolver
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
+    from naysay.evolve.evolver import Evolver
+    from naysay.evolve.spark.engine import SparkEvolver as SparkEvolver
     from naysay.rule import Rule, parse, parse_rules, render
     from naysay.watch import Watch
 
@@ -23,8 +23,8 @@ __version__ = "0.1.0"
 
 # Where each public name lives. Names are loaded when first used, so that importing naysay costs next to nothing.
 _HOMES = {
-    "Evolver": "naysay.discovery.evolve.evolver",
-    "SparkEvolver": "naysay.engines.spark_evolve",
+    "Evolver": "naysay.evolve.evolver",
+    "SparkEvolver": "naysay.evolve.spark.engine",
     "check": "naysay.api",
     "clusters": "naysay.api",
     "count": "naysay.api",

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from naysay.budget import DEFAULT_SECONDS
+from naysay.detect.result import Report, Verdict, Violations
 from naysay.errors import UsageError
-from naysay.plan.allowance import DEFAULT_SECONDS
 from naysay.report.notebook import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
-from naysay.verbs.result import Report, Verdict, Violations
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.discovery.result import Discovery
-    from naysay.discovery.space import Scope
-    from naysay.discovery.work import Progress
-    from naysay.engines.local import Options
-    from naysay.engines.stream import Stream
+    from naysay.detect.engine import Options
+    from naysay.discover.result import Discovery
+    from naysay.discover.space import Scope
+    from naysay.discover.work import Progress
+    from naysay.live.spark.stream import Stream
     from naysay.watch.feed import FeedOptions, Step
 
 RuleLike = str | Rule
@@ -54,13 +54,13 @@ def check(
     [2, 0]
     """
     if _is_spark(frame):
-        from naysay.engines import spark
+        from naysay.detect.spark import engine as spark
 
         parsed = _rules(rules, frame.columns)
         return spark.check(
             frame, parsed, key=_key(key), nulls=_nulls(nulls), quick=quick, n_sample=sample, progress=progress
         )
-    from naysay.engines import local
+    from naysay.detect import engine as local
     from naysay.table import from_frame
 
     table = from_frame(frame)
@@ -88,10 +88,10 @@ def verify(
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
     if _is_spark(frame):
-        from naysay.engines import spark
+        from naysay.detect.spark import engine as spark
 
         return spark.verify(frame, _rule(rule, frame.columns), key=_key(key), nulls=_nulls(nulls))
-    from naysay.engines import local
+    from naysay.detect import engine as local
     from naysay.table import from_frame
 
     table = from_frame(frame)
@@ -138,11 +138,11 @@ def count(
     6
     """
     if _is_spark(frame):
-        from naysay.engines import spark
+        from naysay.detect.spark import engine as spark
 
         counts = spark.count(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
     else:
-        from naysay.engines import local
+        from naysay.detect import engine as local
         from naysay.table import from_frame
 
         table = from_frame(frame)
@@ -175,10 +175,10 @@ def violations(
     if limit is not None and limit < 0:
         raise UsageError(f"a limit is 0 or more, not {limit}")
     if _is_spark(frame):
-        from naysay.engines import spark
+        from naysay.detect.spark import engine as spark
 
         return spark.violations(frame, _rule(rule, frame.columns), limit=limit, key=_key(key), nulls=_nulls(nulls))
-    from naysay.engines import local
+    from naysay.detect import engine as local
     from naysay.table import from_frame
 
     table = from_frame(frame)
@@ -205,7 +205,7 @@ def clusters(
     """
     if limit is not None and limit < 0:
         raise UsageError(f"a limit is 0 or more, not {limit}")
-    from naysay.engines import local
+    from naysay.detect import engine as local
     from naysay.table import from_frame
 
     table = from_frame(frame)
@@ -230,10 +230,10 @@ def split(
     ([2], [1, 1])
     """
     if _is_spark(frame):
-        from naysay.engines import spark
+        from naysay.detect.spark import engine as spark
 
         return spark.split(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
-    from naysay.engines import local
+    from naysay.detect import engine as local
     from naysay.table import from_frame
 
     table = from_frame(frame)
@@ -283,12 +283,12 @@ def discover(
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
     if _is_spark(frame):
-        from naysay.engines import spark_discover
+        from naysay.discover.spark import engine as spark_discover
 
         if device == "cuda":
             raise UsageError("device 'cuda' is for a table in this process; on Spark the executors' cores do the work")
         return spark_discover.discover(frame, **wanted)
-    from naysay.engines import local_discover
+    from naysay.discover import engine as local_discover
     from naysay.table import from_frame
 
     return local_discover.discover(
@@ -316,7 +316,7 @@ def watch_stream(
     `order` names columns that put the changes of a batch in order. `partitions` spreads the state over so many parts,
     for tables beyond one process. `on_step` is called after each batch. Answers the running stream: `wait`, `stop`.
     """
-    from naysay.engines.stream_watch import watch_frame
+    from naysay.watch.spark.engine import watch_frame
 
     made = None if rules is None else _rules(rules)
     return watch_frame(
@@ -359,7 +359,7 @@ def _options(
     threads: int,
     max_seconds: float | None,
 ) -> Options:
-    from naysay.engines.local import Options
+    from naysay.detect.engine import Options
 
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")

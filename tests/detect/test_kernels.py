@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from naysay.detect.count import count
+from naysay.detect.verify import verify
+from naysay.detect.violations import violations
 from naysay.kernels.group import count_equal_parts, dense_groups, partition_keys, split_dependency
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.zones import LEAF_ROWS
+from naysay.kernels.trees.zones import LEAF_ROWS
 from naysay.plan.bind import BoundJoin, Side
-from naysay.verbs.count import count
-from naysay.verbs.verify import verify
-from naysay.verbs.violations import violations
 
 
 def bound_of(

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 import naysay
+from naysay.detect.count import count
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
 from naysay.table import from_frame
-from naysay.verbs.count import count
 from strategies import Case, random_case
 
 N_CASES = 150

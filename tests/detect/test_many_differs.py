@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from naysay.detect import differing
+from naysay.detect.count import count
+from naysay.detect.partners import partners
 from naysay.plan.bind import BoundJoin, Side
-from naysay.verbs import differing
-from naysay.verbs.count import count
-from naysay.verbs.partners import partners
 
 
 def bound_of(rng: np.random.Generator, n_rows: int, n_orders: int, n_values: list[int], *, mirror: bool) -> BoundJoin:

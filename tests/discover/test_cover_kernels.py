@@ -8,12 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from naysay.discovery.cover import Brake, minimal_covers, near_covers
-from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.space import Comparison
-from naysay.discovery.vertices import Group, UInt64Array, Vertices, to_int
-from naysay.kernels.cover import search_covers
-from naysay.kernels.evolve_cover import (
+from naysay.discover.cover import Brake, minimal_covers, near_covers
+from naysay.discover.outcomes import FieldKind
+from naysay.discover.space import Comparison
+from naysay.discover.vertices import Group, UInt64Array, Vertices, to_int
+from naysay.kernels.covers.changing import (
     _next_missed,
     are_minimal,
     first_missed,
@@ -22,9 +21,10 @@ from naysay.kernels.evolve_cover import (
     part_beside,
     transposed,
 )
-from naysay.kernels.inversion import covers_of, insert_cover, invert
-from naysay.kernels.missed import count_missed, count_near_misses
-from naysay.kernels.near_cover import search_near_covers
+from naysay.kernels.covers.inversion import covers_of, insert_cover, invert
+from naysay.kernels.covers.minimal import search_covers
+from naysay.kernels.covers.missed import count_missed, count_near_misses
+from naysay.kernels.covers.near import search_near_covers
 from naysay.rule.model import Column, Row
 
 _KINDS = (FieldKind.EQUALITY, FieldKind.ORDER, FieldKind.ORDER_OR_NULL)

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from naysay.kernels.evidence import count_direct, count_hashed
-from naysay.kernels.evidence_pairs import see_direct, see_hashed
+from naysay.kernels.evidence.all_pairs import count_direct, count_hashed
+from naysay.kernels.evidence.changed_pairs import see_direct, see_hashed
 
 Code = tuple[int, ...]
 

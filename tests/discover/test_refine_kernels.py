@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from naysay.kernels.refine import AT_MOST, DIFFERS, EQUAL, LESS, refine, refine_two
+from naysay.kernels.evidence.refine import AT_MOST, DIFFERS, EQUAL, LESS, refine, refine_two
 
 Pairs = set[tuple[int, int]]
 _HOLDS = {EQUAL: int.__eq__, DIFFERS: int.__ne__, LESS: int.__lt__, AT_MOST: int.__le__}

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from naysay.discovery.evolve.evolver import Evolver
-from naysay.watch import store
+from naysay.evolve.evolver import Evolver
+from naysay.live.journal import store
 from nursery import serve
 
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])

@@ -9,7 +9,7 @@ from typing import Any
 from evolve_machine import Setting, rules_from_scratch
 from feed_evolver import batches
 
-from naysay.discovery.evolve.evolver import Evolver
+from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 from nursery import Nursery

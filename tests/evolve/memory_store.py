@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from naysay.discovery.evolve import durable
-from naysay.watch.store import Event, Parts
+from naysay.evolve import durable
+from naysay.live.journal.store import Event, Parts
 
 # So short a log that programs of a few steps fold it.
 _LONGEST_LOG = 3

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from naysay.cli.group import naysay as command
-from naysay.discovery.evolve.evolver import Evolver
+from naysay.evolve.evolver import Evolver
 
 
 @pytest.fixture

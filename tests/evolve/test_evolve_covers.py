@@ -8,10 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from naysay.discovery.evolve.covers import Search, all_covers, grown, is_dear, members, missing, places, shrunk, updated
-from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.space import Comparison
-from naysay.discovery.vertices import Group, UInt64Array, Vertices, sorted_unique
+from naysay.discover.outcomes import FieldKind
+from naysay.discover.space import Comparison
+from naysay.discover.vertices import Group, UInt64Array, Vertices, sorted_unique
+from naysay.evolve.covers import Search, all_covers, grown, is_dear, members, missing, places, shrunk, updated
 from naysay.rule.model import Column, Row
 
 # Fewer where kernels are not compiled.

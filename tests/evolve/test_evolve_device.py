@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from evolve_machine import run_program
 
-from naysay.discovery import device
-from naysay.discovery.device import Device
-from naysay.discovery.evolve import cuda
-from naysay.discovery.evolve.evolver import Evolver
+from naysay.discover import device
+from naysay.discover.device import Device
 from naysay.errors import UsageError
-from naysay.kernels import gpu_evidence
+from naysay.evolve import cuda
+from naysay.evolve.evolver import Evolver
+from naysay.kernels.evidence import gpu as gpu_evidence
 
 
 def count_in_a_loop(left: Any, right: Any, left_weights: Any, right_weights: Any, masks: Any, spans: Any, *,

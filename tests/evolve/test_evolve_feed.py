@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 import naysay
 from naysay.cli.group import naysay as command
-from naysay.discovery.evolve.evolver import Evolver
-from naysay.discovery.evolve.feed import EvolveFeed
-from naysay.engines.local_follow import Follower
 from naysay.errors import UsageError
+from naysay.evolve.evolver import Evolver
+from naysay.evolve.feed import EvolveFeed
+from naysay.live.feed.follow import Follower
+from naysay.live.feed.manifest import Manifest
 from naysay.rule import render
 from naysay.watch import Watch
-from naysay.watch.manifest import Manifest
 
 FILES = {
     "0.csv": "op,id,zip,city\ninsert,1,8,Ulm\ninsert,2,9,Bonn\n",
@@ -74,7 +74,8 @@ def test_events_of_a_batch_that_was_cut_short_are_entered_once(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
-    monkeypatch.setattr("naysay.watch.output.Output.confirm", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+    confirm = "naysay.live.feed.output.Output.confirm"
+    monkeypatch.setattr(confirm, lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
     with EvolveFeed(state, ["id"]) as feed, pytest.raises(KeyboardInterrupt):
         list(Follower(source, feed, state, moment=0).drain())
     monkeypatch.undo()

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from naysay.discovery.evolve.incdc.chains import ChainIndex, EqualityIndex, Mark, SortedIndex
-from naysay.discovery.evolve.incdc.select import Equality, Inequality, Single, select_indexes
+from naysay.papers.incdc.chains import ChainIndex, EqualityIndex, Mark, SortedIndex
+from naysay.papers.incdc.select import Equality, Inequality, Single, select_indexes
 from naysay.rule import parse
 from naysay.rule.model import Op
 

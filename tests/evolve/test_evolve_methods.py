@@ -13,9 +13,9 @@ import pytest
 from evolve_machine import Setting, breaks, rules_from_scratch
 
 import naysay
-from naysay.discovery.evolve import selective
-from naysay.discovery.evolve.evolver import Evolver
 from naysay.errors import ResourceError, StateError, TableError, UsageError
+from naysay.evolve import selective
+from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 
@@ -169,7 +169,7 @@ def test_refusals_name_the_cause() -> None:
 
 
 def test_too_many_rules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.discovery.evolve import covers
+    from naysay.evolve import covers
 
     monkeypatch.setattr(covers, "MOST_RULES", 4)
     rng = random.Random(1)

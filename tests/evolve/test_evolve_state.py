@@ -16,10 +16,10 @@ import pytest
 from feed_evolver import batches
 from kill_evolver import FEEDER, Nursery, job_in, judge, kill_at_random
 
-from naysay.discovery.evolve.evolver import Evolver
 from naysay.errors import StateError, UsageError
+from naysay.evolve.evolver import Evolver
+from naysay.live.journal.crash import POINTS
 from naysay.watch import Watch
-from naysay.watch.crash import POINTS
 
 DOSE = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 STORE_POINTS = [point for point in POINTS if point.split(".")[0] in ("create", "batch", "snapshot", "close")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from naysay.kernels.gpu_evidence import count_pairs, is_available
+from naysay.kernels.evidence.gpu import count_pairs, is_available
 
 missing = is_available()
 pytestmark = pytest.mark.skipif(missing is not None, reason=f"no GPU: {missing}")

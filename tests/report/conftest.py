@@ -12,8 +12,8 @@ import pytest
 
 import naysay
 from browser import NoBrowser, chromium
+from naysay.detect.result import Report
 from naysay.rule import parse_rules
-from naysay.verbs.result import Report
 
 RULES = """
 - {name: zip, rule: "zip -> city", description: A post code lies in one city.}

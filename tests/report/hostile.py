@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
 from naysay.rule import Rule, parse
-from naysay.verbs.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
 
 
 def hostile_report(payloads: list[str]) -> Report:

@@ -8,8 +8,8 @@ from hostile import hostile_report
 from test_report_html import tags
 
 import naysay
+from naysay.detect.result import Report
 from naysay.report.notebook import report_cell
-from naysay.verbs.result import Report
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 from hostile import hostile_report
 
 import naysay
+from naysay.detect.result import Report
 from naysay.report import html
 from naysay.report.html import to_html
 from naysay.rule import load_rules, parse
-from naysay.verbs.result import Report
 
 
 class _Tags(HTMLParser):
@@ -211,7 +211,7 @@ def test_no_payload_runs(opened: Any, payloads: list[str]) -> None:
 
 
 def test_the_hospital_rules(opened: Any, shared: Path) -> None:
-    from naysay.engines.local_files import read_table
+    from naysay.io.files import read_table
 
     table = read_table(str(shared / "data" / "hospital" / "hospital.csv"))
     rules = load_rules(shared / "data" / "hospital" / "hospital_constraints.txt")

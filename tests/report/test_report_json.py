@@ -16,9 +16,9 @@ from hostile import hostile_report
 from schema_check import faults
 
 import naysay
+from naysay.detect.result import Report
 from naysay.errors import UsageError
 from naysay.report.json_ import dumps, from_json, to_json
-from naysay.verbs.result import Report
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "check.schema.json").read_text(encoding="utf-8"))
 

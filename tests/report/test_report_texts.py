@@ -11,11 +11,11 @@ from hostile import hostile_report
 from rich.console import Console
 
 import naysay
+from naysay.detect.result import Report
 from naysay.report.junit import to_junit
 from naysay.report.markdown import to_markdown
 from naysay.report.terminal import Detail, print_report
 from naysay.report.view import named
-from naysay.verbs.result import Report
 
 
 def printed(report: Report, width: int = 80, detail: Detail | None = None, color: bool = False) -> str:

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "corpus"))
 from bad_tables import Case, Reads, Refuses, cases, write
 
 import naysay
-from naysay.engines.local_files import read_table
 from naysay.errors import NaysayError
+from naysay.io.files import read_table
 from soak.row import FINE, Outcome
 
 CASES = cases()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import naysay
-from naysay.engines.local import Options
-from naysay.report.results import Wanted, write_results
+from naysay.detect.engine import Options
+from naysay.io.results import Wanted, write_results
 from naysay.rule import parse
 from naysay.table import from_frame
 from soak.row import FINE, Outcome

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
-from naysay.engines import local
+from naysay.detect import differing
+from naysay.detect import engine as local
+from naysay.detect.strategies import NAMES
 from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Rule
 from naysay.table import Table, from_frame
-from naysay.verbs import differing
-from naysay.verbs.strategies import NAMES
 from soak.row import FINE, Outcome
 from soak.shrunk import shrunk
 from strategies import random_case, random_rule

@@ -21,12 +21,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from naysay.discovery.evolve.feed import EvolveFeed
-from naysay.engines import stream_folder
-from naysay.engines.local_follow import Follower
-from naysay.engines.local_take import LocalFiles
+from naysay.evolve.feed import EvolveFeed
+from naysay.live.feed.follow import Follower
+from naysay.live.feed.take import LocalFiles
+from naysay.live.naming import named
+from naysay.live.spark import folder as stream_folder
 from naysay.watch.feed import FeedOptions, open_feed
-from naysay.watch.naming import named
 from soak.row import Outcome
 
 MOMENT = 10

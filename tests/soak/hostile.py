@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.ipc
 
 import naysay
+from naysay.detect.estimate import count_seconds
 from naysay.errors import ResourceError
 from naysay.plan.bind import bind
 from naysay.plan.join import join_of
 from naysay.report.plans import explained
 from naysay.rule import Nulls, parse
 from naysay.table import from_frame
-from naysay.verbs.estimate import count_seconds
 from soak.row import Outcome
 
 _ALLOWED_SECONDS = 10.0

@@ -17,10 +17,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from naysay.engines import local
+from naysay.detect import engine as local
+from naysay.detect.strategies import NAMES
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.table import Table, from_frame
-from naysay.verbs.strategies import NAMES
 from soak.row import Outcome
 from sql_oracle import conditions
 

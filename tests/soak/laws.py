@@ -11,11 +11,11 @@ import pyarrow as pa
 
 import naysay
 from cases import Case
+from naysay.detect.count import count
 from naysay.plan.bind import bind
 from naysay.plan.join import join_of
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
 from naysay.table import from_frame
-from naysay.verbs.count import count
 from soak.row import FINE, Outcome
 from soak.shrunk import shrunk
 from strategies import random_case

@@ -122,7 +122,7 @@ def duckdb_fault(name: str, other: str) -> str:
 def spark_fault(spark: Any, name: str, other: str, *, plans: bool) -> str:
     from tables import to_spark
 
-    from naysay.engines import spark as engine
+    from naysay.detect.spark import engine
 
     rules = rules_of(name, other, name)
     table = table_of(name, other, name)

@@ -20,10 +20,10 @@ import pyarrow as pa
 from path_names import PATH_NAMES
 
 import naysay
-from naysay.engines.local import Options
-from naysay.engines.local_files import read_table
+from naysay.detect.engine import Options
 from naysay.errors import NaysayError, StateError, UsageError
-from naysay.report.results import Wanted, write_results
+from naysay.io.files import read_table
+from naysay.io.results import Wanted, write_results
 from naysay.rule import parse
 from naysay.rule.model import Rule
 from naysay.table import from_frame

@@ -22,10 +22,10 @@ from unittest import mock
 import duckdb
 import pyarrow as pa
 
-from naysay.engines.local_changes import read_changes
-from naysay.engines.local_csv import open_csv, read_csv
-from naysay.engines.local_files import read_table
 from naysay.errors import TableError
+from naysay.io.csv import open_csv, read_csv
+from naysay.io.files import read_table
+from naysay.live.feed.change_files import read_changes
 from soak.row import Outcome
 
 # Of this many files one is also read on Spark, and by DuckDB.
@@ -200,7 +200,7 @@ def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple
 
 def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
     """Spark's reader beside ours, on a file or on a folder that has it twice: a fault, and a note."""
-    from naysay.engines import spark_read
+    from naysay.spark import read as spark_read
     from soak.spark_session import session
 
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(spark_read, "_WHOLE_BYTES", -1):
@@ -265,7 +265,7 @@ def _json_trial(rng: random.Random, *, on_spark: bool) -> Outcome:
         table = read_table(str(path))
         found = [_sorted_columns(table.column_names, _rows(table))]
         if on_spark:
-            from naysay.engines import spark_read
+            from naysay.spark import read as spark_read
             from soak.spark_session import session
 
             found.append(_sorted_columns(*_collected(spark_read.read(session(), str(path)))))

@@ -18,10 +18,10 @@ from payloads import payloads
 
 import naysay
 from browser import chromium
+from naysay.detect.result import Report
 from naysay.report.html import write_page
 from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
-from naysay.verbs.result import Report
 from soak.row import FINE, Outcome
 
 PAYLOADS = payloads()

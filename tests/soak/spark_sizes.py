@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import naive
 import naysay
 from cases import rows_of
-from naysay.engines import local
+from naysay.detect import engine as local
+from naysay.detect.result import Removal, RuleResult
 from naysay.rule.model import Column, Nulls, Op, Rule
 from naysay.table import from_frame
-from naysay.verbs.result import Removal, RuleResult
 from soak.row import Outcome
 from soak.second_oracle import _connection as duckdb_connection
 from sql_oracle import sql_count
@@ -196,7 +196,7 @@ def trial(seed: int) -> Outcome:
 
 
 def _faults(case: Drawn, path: Path, rng: random.Random) -> tuple[list[str], int]:
-    from naysay.engines import spark as engine
+    from naysay.detect.spark import engine
     from soak.spark_session import session
 
     data = session().read.parquet(str(path))
@@ -263,7 +263,7 @@ def _asked(case: Drawn, rule: Rule, table: Any, options: local.Options) -> int |
 
 
 def _lists_differ(case: Drawn, data: Any, rule: Rule, table: Any, options: local.Options) -> Iterable[str]:
-    from naysay.engines import spark as engine
+    from naysay.detect.spark import engine
 
     sides = ["left"] if rule.is_one_row else ["left", "right"]
     wanted = _tuples(local.violations(table, rule, None, options).table.select(sides))

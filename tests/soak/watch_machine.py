@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 
 from machine import run_program
 
-from naysay.watch import counters, store, tree
+from naysay.live.journal import store
+from naysay.watch import counters, tree
 from soak.row import Outcome
 
 # Seeds of CI's dose lie below.

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import naysay
-from naysay.engines import spark as engine
-from naysay.engines.spark_kernels import Sizes
+from naysay.detect.spark import engine
+from naysay.detect.spark.key_groups import Sizes
 
 RULES = [
     naysay.parse("not(t.k == s.k and t.x < s.x and t.y > s.y)"),

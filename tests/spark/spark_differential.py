@@ -14,9 +14,9 @@ from tables import to_spark
 
 import naive
 from cases import Case, rows_of
-from naysay.engines import spark as engine
-from naysay.engines.spark_kernels import Sizes
-from naysay.engines.spark_strips import has_strips
+from naysay.detect.spark import engine
+from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.strips import has_strips
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
 from samples import PLAIN_FAMILIES

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from naysay.engines.spark_frame import from_arrow, spark_type
+from naysay.spark.frame import from_arrow, spark_type
 
 
 def to_spark(spark: Any, table: pa.Table) -> DataFrame:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 pytest.importorskip("pyspark")
 
-from naysay.engines import spark_read
+from naysay.spark import read as spark_read
 
 RULES = """
 - {name: zip, rule: zip -> city}
@@ -235,8 +235,8 @@ def test_rows_of_files_have_numbers(spark: Any, work: Path, name: str) -> None:
 
 
 def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.engines import spark_cost
-    from naysay.engines.spark_kernels import Sizes
+    from naysay.detect.spark import cost as spark_cost
+    from naysay.detect.spark.key_groups import Sizes
 
     command = ("explain", "people.csv", "--rules", "people.yaml", "--engine", "spark", "--format", "json")
     done = run(*command)
@@ -252,7 +252,7 @@ def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.Monk
 
 
 def test_progress_follows_the_tasks(spark: Any) -> None:
-    from naysay.engines.spark_progress import followed, place_of
+    from naysay.spark.progress import followed, place_of
 
     def slowly(batches: Any) -> Any:
         time.sleep(0.2)

@@ -14,9 +14,9 @@ import pyarrow.parquet
 import pytest
 
 import naysay
-from naysay.engines import spark_read
-from naysay.engines.local_files import read_table
 from naysay.errors import TableError
+from naysay.io.files import read_table
+from naysay.spark import read as spark_read
 from samples import write_files_that_lack_columns
 from soak import readers
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from naysay.discovery.evolve.evolver import Evolver
 from naysay.errors import StateError, TableError, UsageError
+from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 
 ZONE = datetime.timezone.utc
@@ -58,7 +58,7 @@ def same_change(one: Any, other: Any) -> None:
 def test_equals_an_evolver_in_process(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: str, error: float, columns: list[str] | None
 ) -> None:
-    from naysay.engines import spark_evolve
+    from naysay.evolve.spark import engine as spark_evolve
 
     monkeypatch.setattr(spark_evolve, "_MANY_PARTS", 2)
     rng = random.Random(5)
@@ -116,9 +116,9 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
 
 
 def test_rules_that_come_and_go_in_a_stream(spark: Any, tmp_path: Path) -> None:
-    from naysay.discovery.evolve.feed import EvolveFeed
-    from naysay.engines.stream import Stream, StreamOptions
-    from naysay.engines.stream_folder import FolderSource
+    from naysay.evolve.feed import EvolveFeed
+    from naysay.live.spark.folder import FolderSource
+    from naysay.live.spark.stream import Stream, StreamOptions
 
     source, state = tmp_path / "changes", tmp_path / "state"
     source.mkdir()

@@ -13,10 +13,10 @@ from tables import to_spark
 import naive
 import naysay
 from cases import Case, rows_of
-from naysay.engines import spark as engine
-from naysay.engines import spark_read
-from naysay.engines.local_files import read_table
+from naysay.detect.spark import engine
+from naysay.io.files import read_table
 from naysay.rule.model import Nulls, Rule
+from naysay.spark import read as spark_read
 from samples import PLAIN_FAMILIES
 from strategies import random_rule, random_table
 

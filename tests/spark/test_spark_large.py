@@ -15,16 +15,14 @@ from tables import to_spark
 import naive
 import naysay
 from cases import Case, rows_of
-from naysay.engines import spark as engine
-from naysay.engines import (
-    spark_aggregate,
-    spark_blocks,
-    spark_discover,
-    spark_identity,
-    spark_kernels,
-    spark_sample,
-)
+from naysay.detect.spark import aggregate as spark_aggregate
+from naysay.detect.spark import blocks as spark_blocks
+from naysay.detect.spark import engine
+from naysay.detect.spark import key_groups as spark_kernels
+from naysay.detect.spark import sample as spark_sample
+from naysay.discover.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
+from naysay.spark import identity as spark_identity
 from soak.row import run_seeds
 
 N_ROWS = 260_000

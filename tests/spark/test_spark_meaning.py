@@ -9,9 +9,9 @@ import pytest
 from tables import to_spark
 
 import naive
-from naysay.engines.spark_expressions import Meaning
-from naysay.engines.spark_frame import Frame
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
+from naysay.spark.expressions import Meaning
+from naysay.spark.frame import Frame
 from samples import CONSTANTS, PLAIN_FAMILIES, SORTS, array_of
 
 TIMES = tuple(sort for sort in SORTS if str(sort.type) == "time64[us]")

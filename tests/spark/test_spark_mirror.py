@@ -12,8 +12,8 @@ import mirrors
 import naive
 import naysay
 from cases import rows_of
-from naysay.engines import spark as engine
-from naysay.engines.spark_kernels import Sizes
+from naysay.detect.spark import engine
+from naysay.detect.spark.key_groups import Sizes
 from naysay.plan.join import join_of
 from naysay.plan.shape import plan_of
 from naysay.rule import Nulls, parse

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from tables import to_spark
 
-from naysay.engines import spark as engine
-from naysay.engines.spark_kernels import Sizes
+from naysay.detect.spark import engine
+from naysay.detect.spark.key_groups import Sizes
 from naysay.rule import parse
 
 RULES = [

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from tables import to_spark
 
 import naysay
-from naysay.engines import spark as engine
-from naysay.engines.local_files import read_table
-from naysay.engines.spark_kernels import Sizes
+from naysay.detect.spark import engine
+from naysay.detect.spark.key_groups import Sizes
+from naysay.io.files import read_table
 
 TABLES = (
     "adult/adult",

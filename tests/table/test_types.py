@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naysay.detect.overview import facts
 from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
 from naysay.table import Codes, Kind, Table
-from naysay.verbs.overview import facts
 
 HUGE = Decimal(10) ** 60
 SECOND = datetime.timedelta(seconds=1)

@@ -17,12 +17,8 @@ from pyroaring import BitMap
 
 import naive
 from naysay.errors import CountOverflow, ResourceError, UsageError
-from naysay.kernels.hyperloglog import estimate, sketch
-from naysay.plan.bind import BoundJoin, Side, bind
-from naysay.plan.join import join_of
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
-from naysay.table import from_frame
-from naysay.verbs.facet import (
+from naysay.kernels.codes.hyperloglog import estimate, sketch
+from naysay.papers.facet import (
     Comparison,
     Facet,
     Organisation,
@@ -35,12 +31,16 @@ from naysay.verbs.facet import (
     parts_of_joins,
     planner,
 )
-from naysay.verbs.facet.hash_tables import GrowingTable
-from naysay.verbs.facet.planner import Cardinalities, GreedyHLL
-from naysay.verbs.facet.refinement import Refinement
-from naysay.verbs.facet.rowsets import RowSet, SetPair, all_pairs, array_of, bitmap_of
-from naysay.verbs.facet.stage import Operator, Stage, Work
-from naysay.verbs.facet.tries import build_tries
+from naysay.papers.facet.hash_tables import GrowingTable
+from naysay.papers.facet.planner import Cardinalities, GreedyHLL
+from naysay.papers.facet.refinement import Refinement
+from naysay.papers.facet.rowsets import RowSet, SetPair, all_pairs, array_of, bitmap_of
+from naysay.papers.facet.stage import Operator, Stage, Work
+from naysay.papers.facet.tries import build_tries
+from naysay.plan.bind import BoundJoin, Side, bind
+from naysay.plan.join import join_of
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
+from naysay.table import from_frame
 
 without_compiler = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -520,7 +520,8 @@ with pytest.MonkeyPatch.context() as patch:
 
 @pytest.mark.skipif(without_compiler, reason="nothing is compiled")
 def test_each_kernel_compiles_once() -> None:
-    from naysay.kernels import facet, hyperloglog
+    from naysay.kernels.codes import hyperloglog
+    from naysay.kernels.joins import facet
 
     check_random_joins(10, 20, 8, 3, Facet())
     for module in (facet, hyperloglog):

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naysay.errors import CountOverflow, ResourceError
+from naysay.papers.rapidash import strategies as rapidash
+from naysay.papers.rapidash.forest import Tree
+from naysay.papers.rapidash.strategies import Rapidash, RapidashKdTree, RapidashRangeTree
 from naysay.plan.bind import BoundJoin, Side
-from naysay.verbs import rapidash
-from naysay.verbs.rapidash import Rapidash, RapidashKdTree, RapidashRangeTree
-from naysay.verbs.rapidash_forest import Tree
 
 BOTH = [RapidashRangeTree(), RapidashKdTree()]
 
@@ -239,7 +239,8 @@ def test_without_the_compiler() -> None:
 
 
 def check_signatures() -> None:
-    from naysay.kernels import kd_tree, range_search, range_tree, running_extremes
+    from naysay.kernels.joins import running_extremes
+    from naysay.kernels.trees import kd_tree, range_search, range_tree
 
     check_random_joins(seed=8, n_joins=40, most_rows=8, most_parts=3)
     compiled = 0

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from naysay.engines.local_follow import Follower
-from naysay.watch import Watch, store
-from naysay.watch.changes import split_ops
+from naysay.live.feed.changes import split_ops
+from naysay.live.feed.follow import Follower
+from naysay.live.journal import store
+from naysay.live.naming import named
+from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
-from naysay.watch.naming import named
 from nursery import serve
 
 RULES = (

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from naysay.engines import stream_parts, stream_tasks
-from naysay.engines.stream import StreamOptions
+from naysay.live.naming import named
+from naysay.live.spark.stream import StreamOptions
 from naysay.watch import part
 from naysay.watch.feed import FeedOptions
-from naysay.watch.naming import named
+from naysay.watch.spark import parts as stream_parts
+from naysay.watch.spark import worker as stream_tasks
 
 Record = tuple[int, str, bytes]
 

@@ -10,9 +10,9 @@ from typing import Any
 from feeder import RULES, SCHEMA, batches
 from outputs import asides, brute_force, events, rows_after, standing, write_changes
 
+from naysay.live.journal.crash import POINTS
+from naysay.live.naming import named
 from naysay.watch import Watch
-from naysay.watch.crash import POINTS
-from naysay.watch.naming import named
 from nursery import Nursery
 
 # Where the points are passed: by any durable watch, by a follower of a folder, by a watch in parts.

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import naive
+from naysay.live.feed.manifest import Manifest
 from naysay.rule.model import Nulls, Rule
-from naysay.watch.manifest import Manifest
 
 FORMATS = ("parquet", "jsonl", "csv", "parquet")
 Found = set[tuple[Any, ...]]

@@ -22,14 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "evolve"))
 
 import feed_evolver
 
-from naysay.discovery.evolve.evolver import Evolver
-from naysay.discovery.evolve.feed import EvolveFeed
-from naysay.engines.local_follow import Follower
+from naysay.evolve.evolver import Evolver
+from naysay.evolve.feed import EvolveFeed
+from naysay.live.feed.changes import split_ops
+from naysay.live.feed.follow import Follower
+from naysay.live.journal import store
+from naysay.live.naming import named
 from naysay.rule import render
-from naysay.watch import Watch, store
-from naysay.watch.changes import split_ops
+from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
-from naysay.watch.naming import named
 
 N_BATCHES = 12
 _SEED = 7
@@ -158,7 +159,7 @@ def _evolving_answers(home: Path) -> Answers:
 def _feed_parts(home: Path) -> None:
     from inline_parts import open_inline
 
-    from naysay.engines.stream_record import StreamRecord
+    from naysay.live.spark.record import StreamRecord
 
     StreamRecord(home, _SHAPE, {}, pinned=False)
     parts = open_inline(home, 2, RULES)
@@ -171,7 +172,7 @@ def _feed_parts(home: Path) -> None:
 def _parts_answers(home: Path) -> Answers:
     from inline_parts import open_inline
 
-    from naysay.engines.stream_record import StreamRecord
+    from naysay.live.spark.record import StreamRecord
     from naysay.watch import part
 
     # Another process would know nothing of parts that were opened before.

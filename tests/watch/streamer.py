@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from feeder import RULES, batches
 from outputs import FORMATS, asides, brute_force, events, rows_after, standing, write_changes
 
-from naysay.watch.naming import named
+from naysay.live.naming import named
 
 MODES = ("folder", "frame", "parts")
 # Java starts in half the time where it does not optimise what runs for seconds.
@@ -33,11 +33,11 @@ COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at 
 
 
 def main(job: dict[str, Any]) -> None:
-    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_watch import follow_folder, open_body, watch_frame
-    from naysay.watch import store
+    from naysay.live.journal import store
+    from naysay.live.spark.stream import StreamOptions
+    from naysay.spark.session import STREAM_SETTINGS, session_for
     from naysay.watch.feed import FeedOptions
+    from naysay.watch.spark.engine import follow_folder, open_body, watch_frame
 
     store._MIN_LOG_EVENTS = 4
     rules, state = named(job["rules"]), Path(job["state"])

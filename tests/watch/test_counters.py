@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.kernels.zone_tree import NULL
+from naysay.kernels.trees.zone_tree import NULL
+from naysay.live.codes import Space
+from naysay.live.intern import TextTable, TupleTable
+from naysay.live.labels import Labels, SortedBlocks
 from naysay.watch import counters
 from naysay.watch.counters import GroupCounter, PointCounter, TreeCounter
-from naysay.watch.intern import TextTable, TupleTable
-from naysay.watch.labels import Labels, SortedBlocks
 from naysay.watch.side import GREATEST
-from naysay.watch.space import Space
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 from outputs import asides, events
 
 from naysay.cli.group import naysay
-from naysay.engines.local_changes import read_changes
-from naysay.engines.local_follow import Follower
 from naysay.errors import RuleError, StateError, UsageError
+from naysay.live.feed.change_files import read_changes
+from naysay.live.feed.follow import Follower
+from naysay.live.naming import named
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
-from naysay.watch.naming import named
 
 ROWS = pa.table({"op": ["insert", "c", "r"], "id": [1, 2, 3], "zip": [9, 9, 8], "city": ["Ulm", "Bonn", "Kiel"]})
 RULE = "zip: zip -> city"

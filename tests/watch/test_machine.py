@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from machine import run_program
 
-from naysay.watch import counters, store, tree
+from naysay.live.journal import store
+from naysay.watch import counters, tree
 
 # Programs are run in lots, so that several processes share them evenly.
 N_LOTS = 20

@@ -18,12 +18,12 @@ pytest.importorskip("pyspark")
 
 from inline_parts import Broken, Inline, open_inline
 
-from naysay.engines.stream_parts import Parts
 from naysay.errors import StateError, UsageError
+from naysay.live.feed.changes import split_ops
+from naysay.live.naming import named
 from naysay.watch import part
-from naysay.watch.changes import split_ops
-from naysay.watch.naming import named
 from naysay.watch.partition import groups_of, part_numbers
+from naysay.watch.spark.parts import Parts
 
 MORE_RULES = (
     *RULES,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from outputs import asides
 
-from naysay.discovery.evolve.feed import EvolveFeed
-from naysay.engines.local_follow import Follower
-from naysay.engines.local_take import LocalFiles
 from naysay.errors import StateError
+from naysay.evolve.feed import EvolveFeed
+from naysay.live.feed.follow import Follower
+from naysay.live.feed.take import LocalFiles
+from naysay.live.naming import named
 from naysay.watch.feed import FeedOptions, open_feed
-from naysay.watch.naming import named
 
 HEAD = "op,id,zip,city\n"
 ONE, TWO = "insert,1,9,Ulm\n", "insert,2,9,Bonn\n"

@@ -27,7 +27,7 @@ from streamer import COLUMNS, MODES, QUICK_JAVA, check_kills
 
 import naysay
 from naysay.errors import StateError, TableError, UsageError
-from naysay.watch.naming import named
+from naysay.live.naming import named
 
 pytestmark = pytest.mark.spark
 if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -36,7 +36,7 @@ if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or o
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+    from naysay.spark.session import STREAM_SETTINGS, session_for
 
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     with session_for("local[2]", settings={**STREAM_SETTINGS, "spark.driver.memory": "1g"}) as session:
@@ -206,17 +206,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "changes").mkdir()
     if request.param == "this machine":
         return str(tmp_path / "changes")
-    monkeypatch.setattr("naysay.engines.stream_folder.folder_at", lambda source: None)
+    monkeypatch.setattr("naysay.live.spark.folder.folder_at", lambda source: None)
     return f"file://{tmp_path}/changes"
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partitions: int) -> None:
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_folder import FolderSource
-    from naysay.engines.stream_parts import Parts
-    from naysay.engines.stream_watch import open_body
+    from naysay.live.spark.folder import FolderSource
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
+    from naysay.watch.spark.engine import open_body
+    from naysay.watch.spark.parts import Parts
 
     path, state, clock = tmp_path / "changes" / "1.csv", tmp_path / "state", Clock()
     lines = ["op,id,zip,city\n", "insert,1,9,Ulm\n", "insert,2,9,Bonn\n", "insert,3,8,Kiel\n"]
@@ -256,11 +256,11 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, partitions: int) -> None:
     """Spark names each path once: if the file comes back, it is read, or was named as lost."""
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_folder import FolderSource
-    from naysay.engines.stream_parts import Parts
-    from naysay.engines.stream_watch import open_body
+    from naysay.live.spark.folder import FolderSource
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
+    from naysay.watch.spark.engine import open_body
+    from naysay.watch.spark.parts import Parts
 
     folder, state = tmp_path / "changes", tmp_path / "state"
     folder.mkdir()
@@ -281,10 +281,10 @@ def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, pa
 
 
 def test_a_batch_that_is_sent_again_must_hold_the_same(spark: Any, tmp_path: Path) -> None:
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_folder import FolderSource
-    from naysay.engines.stream_watch import open_body
+    from naysay.live.spark.folder import FolderSource
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
+    from naysay.watch.spark.engine import open_body
 
     folder, state = tmp_path / "changes", tmp_path / "state"
     folder.mkdir()
@@ -309,9 +309,9 @@ def test_a_batch_that_is_sent_again_must_hold_the_same(spark: Any, tmp_path: Pat
 
 def test_a_stream_reports_a_file_that_grows_later(spark: Any, tmp_path: Path) -> None:
     """While it runs, and at the next start."""
-    from naysay.engines.stream import StreamOptions
-    from naysay.engines.stream_watch import follow_folder, open_body
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
+    from naysay.watch.spark.engine import follow_folder, open_body
 
     source, state = tmp_path / "changes", tmp_path / "state"
     source.mkdir()

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from naysay.kernels.zone_tree import (
+from naysay.kernels.trees.zone_tree import (
     FAN_OUT,
     FREE_LEAF,
     FREE_NODE,

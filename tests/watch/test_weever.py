@@ -7,10 +7,10 @@ import random
 import pytest
 from pyroaring import BitMap
 
+from naysay.live.columns import Coded, SpaceName
+from naysay.papers.weever.lt_tree import LTTree
+from naysay.papers.weever.schedule import Part, Prefix, choose_prefixes, common_prefixes, make_schedule, update_schedule
 from naysay.rule.model import Op
-from naysay.watch.columns import Coded, SpaceName
-from naysay.watch.lt_tree import LTTree
-from naysay.watch.schedule import Part, Prefix, choose_prefixes, common_prefixes, make_schedule, update_schedule
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -17,7 +17,7 @@ from naysay.cli.screen import Waiting, console
 from naysay.errors import UsageError
 
 if TYPE_CHECKING:
-    from naysay.verbs.result import Report
+    from naysay.detect.result import Report
 
 _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
 

@@ -9,15 +9,15 @@ from naysay import api
 from naysay.cli.request import Request, say_cut
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
-from naysay.engines.local import Options
-from naysay.engines.local_files import read_table
-from naysay.engines.local_size import require_room
-from naysay.engines.threads import interruptibly
+from naysay.detect.engine import Options
+from naysay.detect.result import Report
 from naysay.errors import UsageError
+from naysay.io.files import read_table
+from naysay.io.size import require_room
 from naysay.plan.join import join_of
 from naysay.rule import Nulls
 from naysay.table import Table, from_frame
-from naysay.verbs.result import Report
+from naysay.threads import interruptibly
 
 
 def check_locally(request: Request, waiting: Waiting) -> Report:
@@ -66,7 +66,7 @@ def _checked(request: Request, waiting: Waiting) -> Report:
 
 
 def _write(request: Request, out: str, table: Table, report: Report) -> None:
-    from naysay.report.results import Wanted, write_results
+    from naysay.io.results import Wanted, write_results
 
     if "://" in out:
         raise UsageError(f"--out {out} is not a folder on this machine; --engine spark writes where Spark can write")

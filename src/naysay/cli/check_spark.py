@@ -11,11 +11,11 @@ from typing import Any
 from naysay.cli.request import Request, say_cut
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
+from naysay.detect.result import ColumnFacts, Report
 from naysay.errors import UsageError
-from naysay.report.folder import file_name, prepare
+from naysay.io.folder import file_name, prepare
 from naysay.report.words import counted, title
 from naysay.rule import Nulls
-from naysay.verbs.result import ColumnFacts, Report
 
 
 def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report:
@@ -23,9 +23,9 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
         raise UsageError("--strategy is for --engine local; on Spark each shape of rule has one method")
     master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
     with _session(request, master, waiting, debug) as session:
-        from naysay.engines.spark_progress import place_of
-        from naysay.engines.spark_read import read
-        from naysay.engines.spark_session import plain_errors
+        from naysay.spark.progress import place_of
+        from naysay.spark.read import read
+        from naysay.spark.session import plain_errors
 
         where = place_of(session, master)
         waiting.stage(f"reading {request.input} on {where}")
@@ -48,7 +48,7 @@ def located(source: str) -> str:
 
 @contextmanager
 def _session(request: Request, master: str, waiting: Waiting, debug: bool) -> Iterator[Any]:
-    from naysay.engines.spark_session import session_for
+    from naysay.spark.session import session_for
 
     waiting.stage(f"starting Spark at {master}")
     with session_for(master, memory=request.memory, debug=debug) as session, _progress(session, waiting):
@@ -61,7 +61,7 @@ def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
     if not waiting.is_watched:
         yield
         return
-    from naysay.engines.spark_progress import followed
+    from naysay.spark.progress import followed
 
     with followed(session, waiting.reach):
         yield
@@ -69,7 +69,7 @@ def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
 
 def _checked(request: Request, waiting: Waiting, data: Any, where: str) -> Report:
     from naysay import api
-    from naysay.engines.spark_frame import Frame
+    from naysay.spark.frame import Frame
 
     frame = Frame.of(data)
     rules = load(request.rules_files, request.rule_texts, frame.names)
@@ -93,7 +93,7 @@ def _checked(request: Request, waiting: Waiting, data: Any, where: str) -> Repor
 
 def _write(request: Request, out: str, data: Any, report: Report) -> None:
     from naysay import api
-    from naysay.engines.spark_results import conflict_table, write, write_text
+    from naysay.detect.spark.results import conflict_table, write, write_text
     from naysay.report.json_ import dumps
 
     is_local = "://" not in out

@@ -9,10 +9,10 @@ from typing import Any
 from naysay import api
 from naysay.cli.discover_request import Request
 from naysay.cli.screen import Waiting
-from naysay.discovery.result import Discovery
-from naysay.discovery.work import Progress
-from naysay.engines.local_files import read_table
-from naysay.engines.threads import interruptibly
+from naysay.discover.result import Discovery
+from naysay.discover.work import Progress
+from naysay.io.files import read_table
+from naysay.threads import interruptibly
 
 
 def run(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
@@ -58,8 +58,8 @@ def _told(waiting: Waiting) -> Callable[[Progress], None]:
 
 def _with_state(request: Request, table: Any) -> Discovery:
     """Discover by an evolver, whose state `naysay evolve` goes on from."""
-    from naysay.discovery.evolve.evolver import Evolver
-    from naysay.discovery.space import scope_of
+    from naysay.discover.space import scope_of
+    from naysay.evolve.evolver import Evolver
 
     with Evolver(
         table,
@@ -77,14 +77,14 @@ def _with_state(request: Request, table: Any) -> Discovery:
 
 
 def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
-    from naysay.engines.spark_session import session_for
+    from naysay.spark.session import session_for
 
     master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
     waiting.stage(f"starting Spark on {master}")
     with session_for(master, memory=request.memory, debug=debug) as session:
         from naysay.cli.check_spark import located
-        from naysay.engines.spark_read import read
-        from naysay.engines.spark_session import plain_errors
+        from naysay.spark.read import read
+        from naysay.spark.session import plain_errors
 
         waiting.stage(f"reading {request.input} on Spark")
         data = read(

@@ -15,8 +15,8 @@ from naysay.cli.screen import Waiting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.discovery.evolve.change import Change, Removed
-    from naysay.discovery.evolve.evolver import Evolver
+    from naysay.evolve.change import Change, Removed
+    from naysay.evolve.evolver import Evolver
     from naysay.rule.model import Rule
 
 
@@ -77,7 +77,7 @@ def evolve(**given: Any) -> int:
     naysay discover people.csv --key id --state people.rules
     naysay evolve people.rules --insert monday.csv --delete gone.csv
     """
-    from naysay.discovery.evolve.evolver import Evolver
+    from naysay.evolve.evolver import Evolver
 
     request = Request(**given)
     with Waiting(watched=not request.quiet) as waiting:
@@ -105,7 +105,7 @@ def read_like(path: str, schema: pa.Schema, request: Request) -> pa.Table:
     """Read a file with the types that the columns of a table have: a CSV file of a few rows says little of its own."""
     import pyarrow as pa
 
-    from naysay.engines.local_files import read_table
+    from naysay.io.files import read_table
 
     types = {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
     table = read_table(

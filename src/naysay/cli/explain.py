@@ -87,7 +87,7 @@ def _locally(request: Request, waiting: Waiting) -> tuple[list[Explained], int |
 
     if request.input is None:
         return explained(request.rules(), None), None
-    from naysay.engines.local_files import read_table
+    from naysay.io.files import read_table
     from naysay.table import from_frame
 
     waiting.stage(f"reading {request.input}")
@@ -103,11 +103,11 @@ def _locally(request: Request, waiting: Waiting) -> tuple[list[Explained], int |
 
 
 def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[Explained], int | None]:
-    from naysay.engines.spark_session import session_for
     from naysay.report.plans import explained
+    from naysay.spark.session import session_for
 
     try:
-        from naysay.engines.spark_plan import route_of
+        from naysay.detect.spark.plan import route_of
     except ImportError:
         raise UsageError(f"the Spark engine needs the package pyspark: {INSTALL_SPARK}") from None
     rules, n_rows = request.rules(), None
@@ -122,10 +122,10 @@ def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[
 
 def _costs(session: Any, request: Request, source: str, waiting: Waiting) -> tuple[list[Rule], int, list[str]]:
     from naysay.cli.check_spark import located
-    from naysay.engines.spark_cost import costs
-    from naysay.engines.spark_frame import Frame
-    from naysay.engines.spark_read import read
-    from naysay.engines.spark_session import plain_errors
+    from naysay.detect.spark.cost import costs
+    from naysay.spark.frame import Frame
+    from naysay.spark.read import read
+    from naysay.spark.session import plain_errors
 
     with plain_errors(source):
         waiting.stage(f"reading {source} on Spark")

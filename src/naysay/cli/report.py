@@ -13,7 +13,7 @@ from naysay.cli.screen import console
 from naysay.errors import UsageError
 
 if TYPE_CHECKING:
-    from naysay.verbs.result import Report
+    from naysay.detect.result import Report
 
 _LARGEST = 1 << 30
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from naysay.cli.failure import say
+from naysay.detect.result import RuleResult
 from naysay.report.words import title
-from naysay.verbs.result import RuleResult
 
 _PAIRS_IN_A_TEXT = 5
 _PAIRS_IN_A_PAGE = 50

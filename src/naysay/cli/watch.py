@@ -15,8 +15,8 @@ from naysay.cli import options
 from naysay.cli.failure import Exit, say
 from naysay.cli.rules import load
 from naysay.errors import NaysayError, UsageError
+from naysay.live.naming import named
 from naysay.rule.model import Rule
-from naysay.watch.naming import named
 
 if TYPE_CHECKING:
     from naysay.watch.feed import Body, Feed, FeedOptions
@@ -110,7 +110,7 @@ def watch(**given: Any) -> int:
         return watch_evolving(request)
     if request.error:
         raise UsageError("--error is for --evolve; rules have max_violations and max_fraction")
-    from naysay.engines.local_follow import folder_at
+    from naysay.live.feed.follow import folder_at
 
     # Before Spark is started and a folder is made.
     rules = _rules(request)
@@ -124,7 +124,7 @@ def watch(**given: Any) -> int:
 
 def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
     from naysay.cli.watch_view import View
-    from naysay.engines.local_follow import Follower
+    from naysay.live.feed.follow import Follower
 
     with _open_feed(request, rules) as feed:
         follower = Follower(Path(request.source), feed, request.state)
@@ -141,11 +141,11 @@ def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
     from naysay.cli.watch_view import View
-    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+    from naysay.spark.session import STREAM_SETTINGS, session_for
 
     with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
-        from naysay.engines.stream import StreamOptions
-        from naysay.engines.stream_watch import follow_folder, open_body
+        from naysay.live.spark.stream import StreamOptions
+        from naysay.watch.spark.engine import follow_folder, open_body
 
         stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
         body, said = open_body(session, rules, request.key, stream_options, _options(request))
@@ -159,7 +159,7 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _rules(request: Request) -> dict[str, Rule] | None:
     if not request.rules_files and not request.rule_texts:
-        from naysay.watch.store import has_store
+        from naysay.live.journal.store import has_store
 
         if has_store(request.state / "state.duckdb") or (request.state / "parts").exists():
             return None
@@ -205,8 +205,8 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
 
 def _verdict(rules: Mapping[str, Rule], body: Body) -> int:
     """0 where all rules of severity error hold within their tolerance."""
+    from naysay.detect.result import within_tolerance
     from naysay.rule.model import Severity
-    from naysay.verbs.result import within_tolerance
 
     for name, rule in rules.items():
         if rule.severity is Severity.ERROR and not within_tolerance(rule, body.counts[name], body.n_rows):

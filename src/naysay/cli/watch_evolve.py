@@ -12,14 +12,14 @@ from naysay.errors import UsageError
 if TYPE_CHECKING:
     from naysay.cli.watch import Request
     from naysay.cli.watch_view import View
-    from naysay.discovery.evolve.feed import EvolveFeed
+    from naysay.evolve.feed import EvolveFeed
 
 
 def watch_evolving(request: Request) -> int:
     """Run until interrupted, or until nothing is waiting with --once."""
     from naysay.cli.watch import N_SENTENCES, _follow
     from naysay.cli.watch_view import View
-    from naysay.discovery.evolve.feed import EvolveFeed
+    from naysay.evolve.feed import EvolveFeed
 
     if request.rules_files or request.rule_texts:
         raise UsageError("--evolve finds the rules itself; leave out --rules and --rule")
@@ -33,18 +33,18 @@ def watch_evolving(request: Request) -> int:
         if request.engine == "spark":
             _on_spark(request, feed, view)
         else:
-            from naysay.engines.local_follow import Follower
+            from naysay.live.feed.follow import Follower
 
             _follow(Follower(Path(request.source), feed, request.state), view, request)
     return Exit.HOLDS
 
 
 def _on_spark(request: Request, feed: EvolveFeed, view: View) -> None:
-    from naysay.engines.spark_session import STREAM_SETTINGS, session_for
+    from naysay.spark.session import STREAM_SETTINGS, session_for
 
     with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
-        from naysay.engines.stream import Stream, StreamOptions
-        from naysay.engines.stream_folder import FolderSource
+        from naysay.live.spark.folder import FolderSource
+        from naysay.live.spark.stream import Stream, StreamOptions
 
         stream_options = StreamOptions(request.state, request.once, request.interval)
         source = FolderSource(session, request.source, request.state)

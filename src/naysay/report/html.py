@@ -11,9 +11,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from naysay.detect.result import Report
 from naysay.report.page import Room, page_of
 from naysay.report.version import installed_version
-from naysay.verbs.result import Report
 
 # A page larger than this is written again with less on it, until it is small enough or has the least.
 _LARGEST = 480_000

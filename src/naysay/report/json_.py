@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
 from naysay.errors import RuleError, UsageError
 from naysay.report.version import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
-from naysay.verbs.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
 
 SCHEMA_VERSION = 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from naysay.detect.result import Report, RuleResult
 from naysay.report.view import Outcome, named, outcome, outcomes, sentence
 from naysay.report.words import printable, rule_text, title
-from naysay.verbs.result import Report, RuleResult
 
 # What XML 1.0 has no way to write; the values themselves are escaped by the library.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

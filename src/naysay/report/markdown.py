@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import re
 
+from naysay.detect.result import Report, RuleResult
 from naysay.report.view import Outcome, headline, named, outcome, sentence, source_name, worst_first
 from naysay.report.words import counted, duration, printable, rule_text, shortened, title
-from naysay.verbs.result import Report, RuleResult
 
 _MARKS = {Outcome.BROKEN: "❌", Outcome.WARNED: "⚠️", Outcome.TOLERATED: "➖", Outcome.HOLDS: "✅"}
 # Everything that Markdown or the HTML inside it could take for its own.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from naysay.discovery.result import Discovery, Finding
+from naysay.detect.result import Report, Verdict, Violations
+from naysay.discover.result import Discovery, Finding
 from naysay.report.words import counted, meaning, printable, rule_text, shown, title
 from naysay.rule.model import Rule
 from naysay.table.plain import plain_values
-from naysay.verbs.result import Report, Verdict, Violations
 
 _N_PAIRS = 5
 _N_LISTED = 20

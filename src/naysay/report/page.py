@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from naysay.detect.result import Report, RuleResult, SamplePair
 from naysay.plan.join import join_of
 from naysay.plan.shape import Plan, plan_of
 from naysay.report.view import (
@@ -35,7 +36,6 @@ from naysay.report.words import (
     title,
     windows,
 )
-from naysay.verbs.result import Report, RuleResult, SamplePair
 
 _LONGEST_VALUE = 90
 _LONG_VALUE = 28

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from naysay.detect.result import Report, RuleResult, SamplePair
 from naysay.report.view import (
     Line,
     Outcome,
@@ -35,7 +36,6 @@ from naysay.report.words import (
     title,
     windows,
 )
-from naysay.verbs.result import Report, RuleResult, SamplePair
 
 STYLES = {
     Outcome.BROKEN: "bold red",

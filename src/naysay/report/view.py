@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from naysay.detect.result import Report, RuleResult, SamplePair
 from naysay.report.words import counted, printable, share, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity
-from naysay.verbs.result import Report, RuleResult, SamplePair
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
 

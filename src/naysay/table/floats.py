@@ -17,7 +17,7 @@ _NO_MASK: BoolArray = np.empty(0, dtype=np.bool_)
 
 def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, int]:
     """The values times 10**digits, or how many digits they need instead; None where even the most do not do."""
-    from naysay.kernels.encode import short_decimals
+    from naysay.kernels.codes.numbers import short_decimals
 
     values = read_only(column.values)
     valid = _NO_MASK if column.valid is None else column.valid
@@ -33,7 +33,7 @@ def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, 
 
 def order_keys(column: Floats) -> Int64Array:
     """Integers in the order of the floats; see `kernels.encode.float_keys`."""
-    from naysay.kernels.encode import float_keys
+    from naysay.kernels.codes.numbers import float_keys
 
     keys = np.empty(len(column.values), dtype=np.int64)
     float_keys(read_only(column.values).view(np.int64), keys)
@@ -42,7 +42,7 @@ def order_keys(column: Floats) -> Int64Array:
 
 def close_gaps(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tuple[list[Int64Array], int]:
     """Bring keys of floats together in place, as the bits of numbers near 1 and of zero or infinity are far apart."""
-    from naysay.kernels import encode
+    from naysay.kernels.codes import numbers as encode
 
     infinity = 0x7FF << 52
     spans = np.array([0, -infinity, infinity, 0], dtype=np.int64)

@@ -43,7 +43,7 @@ def span_of(keys: Int64Array, valid: BoolArray | None) -> tuple[int, int] | None
     """The least and the greatest valid key, None where there is none."""
     if valid is None:
         return (int(keys.min()), int(keys.max())) if len(keys) else None
-    from naysay.kernels.encode import valid_span
+    from naysay.kernels.codes.numbers import valid_span
 
     n_valid, low, high = valid_span(read_only(keys), valid)
     return (int(low), int(high)) if n_valid else None
@@ -52,7 +52,7 @@ def span_of(keys: Int64Array, valid: BoolArray | None) -> tuple[int, int] | None
 def clear_nulls(codes: Int64Array, valid: BoolArray | None) -> None:
     """Set the codes of null rows to 0, in place."""
     if valid is not None:
-        from naysay.kernels import encode
+        from naysay.kernels.codes import numbers as encode
 
         encode.clear_nulls(codes, valid)
 

@@ -101,7 +101,7 @@ def _byte_ranks(distinct: pa.Array) -> Int64Array:
 
 
 def _recode_piece(job: tuple[_Piece, Int64Array | None]) -> None:
-    from naysay.kernels.text import recode
+    from naysay.kernels.codes.text import recode
 
     piece, recoding = job
     if recoding is not None and len(recoding):
@@ -110,7 +110,7 @@ def _recode_piece(job: tuple[_Piece, Int64Array | None]) -> None:
 
 def _encode_piece(piece: _Piece) -> Int64Array:
     """Write the codes of a piece, numbered by first appearance; give the row where each appears first."""
-    from naysay.kernels.text import add_short_texts, add_texts
+    from naysay.kernels.codes.text import add_short_texts, add_texts
 
     offsets, words, data = _buffers(piece.array)
     n_rows = len(piece.codes)
@@ -146,7 +146,7 @@ class _Book:
         return _Book(np.zeros(n_slots, np.int32), np.empty(2 * room, np.uint64), np.empty(room, np.int64))
 
     def grown(self) -> _Book:
-        from naysay.kernels.text import fill_slots
+        from naysay.kernels.codes.text import fill_slots
 
         n_codes = len(self.first)
         book = _Book.of_size(4 * n_codes)

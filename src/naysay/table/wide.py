@@ -45,7 +45,7 @@ def _rows(column: Numbers, scale: int, n_limbs: int) -> Int64Array:
     """Rows that compare as the values do, the last column first: what a floor lost, then limbs, the least first."""
     if isinstance(column, Floats):
         return _float_rows(column, scale, n_limbs)
-    from naysay.kernels.wide import multiply_power_of_ten
+    from naysay.kernels.codes.wide import multiply_power_of_ten
 
     given = column.limbs if isinstance(column, Wide) else _two_limbs(column)
     n_rows, n_given = given.shape
@@ -66,7 +66,7 @@ def _two_limbs(column: Integers) -> Int64Array:
 
 
 def _float_rows(column: Floats, scale: int, n_limbs: int) -> Int64Array:
-    from naysay.kernels.wide import floor_of_floats
+    from naysay.kernels.codes.wide import floor_of_floats
 
     values = column.values if column.valid is None else np.where(column.valid, column.values, 0.0)
     finite = np.isfinite(values)

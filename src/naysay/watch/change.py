@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.errors import UsageError
+from naysay.live.keys import KeyValues
 from naysay.rule.model import Rule
 from naysay.watch.batch import Delta, Pairs
-from naysay.watch.keys import KeyValues
 
 
 @dataclass(frozen=True, slots=True)

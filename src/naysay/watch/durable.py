@@ -9,10 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import NaysayError, StateError
-from naysay.rule.model import Rule
-from naysay.watch.layout import Layout
-from naysay.watch.naming import named
-from naysay.watch.serial import (
+from naysay.live.journal.serial import (
     rules_from_json,
     rules_to_json,
     schema_from_bytes,
@@ -20,8 +17,11 @@ from naysay.watch.serial import (
     table_from_bytes,
     table_to_bytes,
 )
+from naysay.live.journal.store import Event, Parts
+from naysay.live.layout import Layout
+from naysay.live.naming import named
+from naysay.rule.model import Rule
 from naysay.watch.state import Options, State, build_state
-from naysay.watch.store import Event, Parts
 
 # A part of a snapshot holds at most so many rows: blobs of a few megabytes.
 _PART_ROWS = 1 << 16

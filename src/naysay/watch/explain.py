@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.live.keys import shown_key
 from naysay.plan.join import join_of
 from naysay.rule.explain import explain_pair
 from naysay.watch.change import Change
-from naysay.watch.keys import shown_key
 from naysay.watch.state import State
 
 

@@ -15,14 +15,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
+from naysay.live.feed.changes import Aside, ChangeRows, no_changes
+from naysay.live.feed.fold import fold
+from naysay.live.feed.output import Output
+from naysay.live.journal.store import has_store
+from naysay.live.naming import RuleLike
 from naysay.rule.model import Rule
 from naysay.table.fit import check_rule
 from naysay.watch.change import Change
-from naysay.watch.changes import Aside, ChangeRows, no_changes
-from naysay.watch.fold import fold
-from naysay.watch.naming import RuleLike
-from naysay.watch.output import Output
-from naysay.watch.store import has_store
 from naysay.watch.watch import Watch
 
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
+from naysay.live.columns import Coded, Source, SpaceName
+from naysay.live.intern import TupleTable
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import Int64Array
 from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange, joined
-from naysay.watch.columns import Coded, Source, SpaceName
-from naysay.watch.intern import TupleTable
 from naysay.watch.side import Side, Sides, sides_of
 from naysay.watch.tree import ZoneTree
 

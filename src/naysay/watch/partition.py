@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types
 
+from naysay.live.journal.serial import digest_of
 from naysay.plan.join import join_of
 from naysay.rule.model import Rule
 from naysay.table.codes import Int64Array
-from naysay.watch.serial import digest_of
 
 ROWS = "rows"
 Bits = NDArray[np.uint64]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from naysay.kernels.zone_tree import NULL
+from naysay.kernels.trees.zone_tree import NULL
+from naysay.live.columns import Coded, Filter, Source, coded, filter_of
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.watch.batch import Batch
-from naysay.watch.columns import Coded, Filter, Source, coded, filter_of
 
 GREATEST = np.iinfo(np.int64).max
 _LEAST = NULL + 1

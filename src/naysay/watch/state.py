@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.errors import UsageError
+from naysay.live.columns import Codes, Columns, Source, filter_of, sources_of
+from naysay.live.intern import TupleTable
+from naysay.live.keys import Keys
+from naysay.live.layout import Layout
+from naysay.live.rows import Rows
 from naysay.plan.join import Join, join_of
 from naysay.rule.model import Nulls, Rule
 from naysay.table.codes import BoolArray, Int64Array
 from naysay.table.fit import check_rule
 from naysay.watch.batch import Batch, Delta, Index, Pairs, RowChange
-from naysay.watch.columns import Codes, Columns, Source, filter_of, sources_of
-from naysay.watch.intern import TupleTable
-from naysay.watch.keys import Keys
-from naysay.watch.layout import Layout
 from naysay.watch.pairs import PairLog, net_change
-from naysay.watch.rows import Rows
 
 if TYPE_CHECKING:
     from naysay.watch.counting import CountingIndex
@@ -312,7 +312,7 @@ def build_state(layout: Layout, options: Options, rows: pa.Table, rules: Mapping
 
 def _make_index(schema: pa.Schema, options: Options) -> Index:
     if options.index == "lt-tree":
-        from naysay.watch.weever import Weever
+        from naysay.papers.weever.index import Weever
 
         return Weever(schema, options.nulls)
     from naysay.watch.forest import Forest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.zone_search import count_boxes, list_boxes
-from naysay.kernels.zone_tree import (
+from naysay.kernels.trees.zone_search import count_boxes, list_boxes
+from naysay.kernels.trees.zone_tree import (
     FAN_OUT,
     FREE_LEAF,
     FREE_NODE,
@@ -22,8 +22,8 @@ from naysay.kernels.zone_tree import (
     delete_rows,
     insert_rows,
 )
+from naysay.live.intern import grown
 from naysay.table.codes import Int64Array
-from naysay.watch.intern import grown
 
 # Inserting one by one costs some ten times what rebuilding costs a row.
 _REBUILD_SHARE = 8

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.errors import StateError, UsageError
+from naysay.live.layout import Layout, layout_of
+from naysay.live.naming import RuleLike, find_rule, named
 from naysay.rule.model import Nulls, Rule
 from naysay.table.codes import BoolArray
 from naysay.table.fit import check_rule
@@ -20,12 +22,10 @@ from naysay.table.frame import to_arrow
 from naysay.watch.batch import Delta
 from naysay.watch.change import Change, Standing
 from naysay.watch.explain import explained
-from naysay.watch.layout import Layout, layout_of
-from naysay.watch.naming import RuleLike, find_rule, named
 from naysay.watch.state import Options, State, build_state
 
 if TYPE_CHECKING:
-    from naysay.watch.store import Store
+    from naysay.live.journal.store import Store
 
 INDEXES = ("auto", "lt-tree")
 _CLOSED = "this watch is closed; make it again on the same store"
@@ -79,8 +79,8 @@ class Watch:
 
     def _open(self, path: str | os.PathLike[str], *, given_rules: bool, given_nulls: bool) -> None:
         """Make a new store, or go on with the one that is there."""
+        from naysay.live.journal.store import Store
         from naysay.watch.durable import Restored, rules_part, settings_of
-        from naysay.watch.store import Store
 
         self._store = store = Store(path)
         try:

@@ -1,0 +1,258 @@
+"""Partners under many disequalities or many orders: rows compared as bits in small groups, large groups divided.
+
+Of the pairs that agree in the key, those that differ in every one of m columns are all of them, minus for each column
+those that agree in it and differ in the columns before it. That is the same question with a longer key and fewer
+columns, asked of ever smaller groups. A group small enough is compared all with all, and what is left of it costs
+nothing further. Columns with few values come first, so that the long tails of questions stand behind columns with many
+values, whose groups are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from naysay.budget import check_stop, require_seconds, stop_flag
+from naysay.detect.agreement import agreement, small_keys
+from naysay.detect.partners import add_partners
+from naysay.kernels.group import dense_groups
+from naysay.kernels.joins.compare import compare_groups, list_groups
+from naysay.kernels.sort import sorted_places
+from naysay.plan.bind import BoundJoin, Side, combine
+from naysay.plan.cost import Agreement, compare_limit, partners_seconds
+from naysay.plan.memo import NoMemo
+from naysay.table.codes import Int64Array
+
+# Rows alike are taken together where that leaves at most this share of them.
+_WORTH_COLLAPSING = 0.7
+# Nanoseconds to find the classes and selectivities, for each row and column.
+_PREPARE = 30.0
+# So few pairs cost less than finding out how to divide them.
+_FEW_PAIRS = 1 << 20
+
+Classes = tuple[Int64Array, Int64Array, Int64Array]
+
+
+def partners_differing(bound: BoundJoin) -> Int64Array:
+    """For each left row the right rows that agree in the key, stand in all orders and differ in all differs.
+
+    A row that so meets itself is counted. Refuses what would take longer than allowed.
+    """
+    work = prepare(bound)
+    require_seconds(work.seconds)
+    return work.partners()
+
+
+def prepare(bound: BoundJoin) -> Work:
+    """Find out how to go about it: which rows look alike, which columns tell most, and what it will cost."""
+    if bound.left.n_rows * bound.right.n_rows <= _FEW_PAIRS:
+        # Whatever they look like, they are best compared at once.
+        one_value_each = Agreement(bound.left.n_rows, bound.right.n_rows, 1, (1.0,) * len(bound.n_differs))
+        return Work(_by_selectivity(bound, range(len(bound.n_differs))), one_value_each)
+    left_classes = classes_of(bound.left)
+    right_classes = left_classes if bound.mirror else classes_of(bound.right)
+    members, weights = None, None
+    if left_classes is not None and right_classes is not None:
+        members, first, _ = left_classes
+        left = bound.left.take(first)
+        right, weights = _taken_right(bound, left, right_classes[1]), right_classes[2]
+        bound = replace(bound, left=left, right=right, memo=NoMemo())
+    shape = agreement(bound)
+    order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
+    shape = replace(shape, values=tuple(shape.values[which] for which in order))
+    return Work(_by_selectivity(bound, order), shape, weights, members)
+
+
+def list_compared(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
+    """Row numbers of the pairs that the left rows at some places form, at most `limit`, in no particular order."""
+    bound = _by_selectivity(bound, range(len(bound.n_differs)))
+    left, right = bound.left, bound.right
+    some = _Part(places, left.key[places]).sorted(left.order)
+    everything = _Part(np.arange(right.n_rows), right.key).sorted(right.order)
+    left_at, right_at = list_groups(
+        (some.key, some.places, _features(left)),
+        (everything.key, everything.places, _features(right)),
+        (left.rows, right.rows),
+        (len(left.order), np.array(bound.n_differs, np.int64)),
+        limit,
+        stop_flag(),
+    )
+    check_stop()
+    return left.rows[left_at], right.rows[right_at]
+
+
+def classes_of(side: Side) -> Classes | None:
+    """The rows that look alike to the rule: the class of each row, a row of each class, and the rows in each.
+
+    None where most rows are alone in their class, which is found out early.
+    """
+    class_of, _, n_classes = dense_groups(side.key, side.key[:0])
+    for codes in sorted((*side.order, *side.differs), key=_n_values_at_first, reverse=True):
+        if n_classes > _WORTH_COLLAPSING * side.n_rows:
+            return None
+        values, _, n_values = dense_groups(codes - codes.min(), codes[:0])
+        class_of, _, n_classes = dense_groups(class_of * n_values + values, codes[:0])
+    if n_classes > _WORTH_COLLAPSING * side.n_rows:
+        return None
+    first = np.empty(n_classes, np.int64)
+    first[class_of[::-1]] = np.arange(class_of.size - 1, -1, -1)
+    return class_of, first, np.bincount(class_of, minlength=n_classes)
+
+
+def _n_values_at_first(codes: Int64Array) -> int:
+    return int(np.unique(codes[:10_000]).size)
+
+
+def _by_selectivity(bound: BoundJoin, order: Sequence[int]) -> BoundJoin:
+    """The same join with its differs in another order, and in ranges that are small enough for an array."""
+    differs = []
+    for which in order:
+        left, right = bound.left.differs[which], bound.right.differs[which]
+        differs.append(small_keys(left, left if bound.mirror else right, bound.n_differs[which]))
+    return replace(
+        bound,
+        left=replace(bound.left, differs=tuple(left for left, _, _ in differs)),
+        right=replace(bound.right, differs=tuple(right for _, right, _ in differs)),
+        n_differs=tuple(n_values for _, _, n_values in differs),
+        memo=NoMemo(),
+    )
+
+
+def _taken_right(bound: BoundJoin, left: Side, first: Int64Array) -> Side:
+    """Some right rows; arrays that are the left ones stay the left ones."""
+    right = bound.right.take(first)
+    if not bound.mirror:
+        return right
+    orders = zip(bound.left.order, bound.right.order, left.order, right.order, strict=True)
+    order = tuple(mine if one is other else taken for one, other, mine, taken in orders)
+    return replace(left, order=order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows of a side: their places, and a key for each."""
+
+    places: Int64Array
+    key: Int64Array
+
+    def sorted(self, order: tuple[Int64Array, ...]) -> _Part:
+        """By key, then by the first order, so that the rows of a block lie close to each other in it."""
+        second = order[0][self.places] if order else np.zeros(self.key.size, np.int64)
+        by_key = sorted_places(self.key, second)
+        return _Part(self.places[by_key], self.key[by_key])
+
+
+class Work:
+    """One join with its differs in ascending order of their values, and the partners found so far.
+
+    `weights`: for how many rows each right row stands, one where not given. `members`: which row of the join stands for
+    each left row that was asked about, where they are not the same.
+    """
+
+    def __init__(
+        self,
+        bound: BoundJoin,
+        shape: Agreement,
+        weights: Int64Array | None = None,
+        members: Int64Array | None = None,
+    ) -> None:
+        left, right = bound.left, bound.right
+        self.bound = bound
+        self.shape = shape
+        self.members = members
+        self.n_orders = len(left.order)
+        self.ranges = np.array(bound.n_differs, np.int64)
+        self.weighs = weights is not None
+        self.weights = np.ones(right.n_rows, np.int64) if weights is None else weights
+        self.out = np.zeros(left.n_rows, np.int64)
+
+    @property
+    def seconds(self) -> float:
+        """About what the partners will take on one core, the preparation included."""
+        n_rows = self.bound.left.n_rows if self.members is None else self.members.size
+        prepared = _PREPARE * n_rows * (1 + self.n_orders + len(self.bound.n_differs))
+        return partners_seconds(self.shape, self.n_orders) + 1e-9 * prepared
+
+    def partners(self) -> Int64Array:
+        if self.shape.n_pairs:
+            self._begin()
+        return self.out if self.members is None else self.out[self.members]
+
+    def _begin(self) -> None:
+        left_side, right_side = self.bound.left, self.bound.right
+        orders = zip(left_side.order, right_side.order, strict=True)
+        same = self.bound.mirror and all(one is other for one, other in orders)
+        self.left_features = _features(left_side)
+        self.right_features = self.left_features if same else _features(right_side)
+        left = _Part(np.arange(self.bound.left.n_rows), self.bound.left.key)
+        right = left if self.bound.mirror else _Part(np.arange(self.bound.right.n_rows), self.bound.right.key)
+        self._visit(left, right, self.bound.n_keys, len(self.bound.n_differs), 1)
+
+    def _visit(self, left: _Part, right: _Part, n_keys: int, n_differs: int, sign: int) -> None:
+        """Add the partners under a key that differ in the first n_differs columns."""
+        one_side = left is right
+        right = right.sorted(self.bound.right.order)
+        left = right if one_side else left.sorted(self.bound.left.order)
+        left_rest, right_rest = compare_groups(
+            (left.key, left.places, self.left_features),
+            (right.key, right.places, self.right_features),
+            self.weights,
+            (self.n_orders, self.ranges[:n_differs].copy()),
+            compare_limit(self.shape, n_differs, self.n_orders),
+            sign,
+            self.out,
+            stop_flag(),
+        )
+        check_stop()
+        if not left_rest.size or not right_rest.size:
+            return
+        left = _kept(left, left_rest)
+        right = left if one_side else _kept(right, right_rest)
+        self._add_all(left, right, n_keys, sign)
+        for which in range(n_differs):
+            self._visit(*self._agreeing(left, right, n_keys, which), which, -sign)
+
+    def _add_all(self, left: _Part, right: _Part, n_keys: int, sign: int) -> None:
+        """Add the partners under a key alone, whatever differs."""
+        left_order = tuple(codes[left.places] for codes in self.bound.left.order)
+        if self.weighs:
+            each = self.weights[right.places]
+            right = _Part(np.repeat(right.places, each), np.repeat(right.key, each))
+        right_order = tuple(
+            mine if left is right and one is other else other[right.places]
+            for mine, one, other in zip(left_order, self.bound.left.order, self.bound.right.order, strict=True)
+        )
+        part = replace(
+            self.bound,
+            left=Side(left.places, left.key, left_order, ()),
+            right=Side(right.places, right.key, right_order, ()),
+            n_keys=n_keys,
+            n_differs=(),
+        )
+        counts = np.zeros(left.places.size, np.int64)
+        add_partners(part, left.key, right.key, n_keys, sign, counts)
+        self.out[left.places] += counts
+
+    def _agreeing(self, left: _Part, right: _Part, n_keys: int, which: int) -> tuple[_Part, _Part, int]:
+        """The same rows under a key that holds one more column."""
+        left_codes = self.bound.left.differs[which][left.places]
+        right_codes = left_codes if left is right else self.bound.right.differs[which][right.places]
+        parts = [(left.key, right.key, n_keys), (left_codes, right_codes, self.bound.n_differs[which])]
+        left_key, right_key, n_keys = combine(parts, left.places.size, self.bound.memo)
+        longer = _Part(left.places, left_key)
+        return longer, longer if left is right else _Part(right.places, right_key), n_keys
+
+
+def _kept(part: _Part, places: Int64Array) -> _Part:
+    """The rows at some of a part's places, which stand in the part's order."""
+    if places.size == part.places.size:
+        return part
+    key_of = np.empty(int(part.places.max()) + 1, np.int64)
+    key_of[part.places] = part.key
+    return _Part(places, key_of[places])
+
+
+def _features(side: Side) -> Int64Array:
+    return np.ascontiguousarray(np.stack((*side.order, *side.differs), axis=1))

@@ -1,0 +1,166 @@
+"""How many partners each left row has: the one primitive behind counting and rows in conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from naysay.detect.agreement import small_keys
+from naysay.errors import CountOverflow
+from naysay.kernels.joins.partners import (
+    add_partners_equal,
+    add_to_rows,
+    collapse_two,
+    partners_many,
+    partners_one,
+    partners_two,
+    ranks_within,
+)
+from naysay.kernels.sort import sorted_places
+from naysay.plan.bind import BoundJoin, combine
+from naysay.plan.memo import Memo
+from naysay.table.codes import BoolArray, Int64Array
+
+# From so many orders or disequalities on, groups are compared all with all where that is cheaper.
+_MANY = 3
+MAX_COUNT = (1 << 63) - 1
+
+
+def partners(bound: BoundJoin) -> Int64Array:
+    """For each left row, the number of right rows with which it breaks the rule.
+
+    A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of
+    the disequalities (inclusion and exclusion); see `verbs.differing` where they are many.
+    """
+    out = np.zeros(bound.left.n_rows, np.int64)
+    if bound.left.n_rows and bound.right.n_rows and is_hard(bound):
+        from naysay.detect.differing import partners_differing
+
+        out = partners_differing(bound)
+    elif bound.left.n_rows and bound.right.n_rows:
+        for sign, left_key, right_key, n_keys in agreeing_keys(bound):
+            add_partners(bound, left_key, right_key, n_keys, sign, out)
+    if bound.reflexive:
+        out[self_partners(bound)] -= 1
+    return out
+
+
+def total_of(counts: Int64Array) -> int:
+    """The sum of the rows' partners, exactly; CountOverflow where 64 bits do not hold it."""
+    highest = int(counts.max(initial=0))
+    if highest * counts.size <= MAX_COUNT:
+        return int(counts.sum())
+    total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+    if total > MAX_COUNT:
+        raise CountOverflow(f"there are {total:,} violations, more than a 64-bit number holds")
+    return total
+
+
+def is_hard(bound: BoundJoin) -> bool:
+    """Whether there are many orders or disequalities."""
+    return max(len(bound.left.order), len(bound.n_differs)) >= _MANY
+
+
+def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Array, int]]:
+    """For each subset of the disequalities: its sign, and the key joined with equality on that subset."""
+    left, right = bound.left, bound.right
+    n_differs = len(left.differs)
+    for size in range(n_differs + 1):
+        for subset in combinations(range(n_differs), size):
+            differs = [(left.differs[which], right.differs[which], bound.n_differs[which]) for which in subset]
+            key = (left.key, right.key, bound.n_keys)
+            yield (-1) ** size, *combine([key, *differs], left.n_rows, bound.memo)
+
+
+def self_partners(bound: BoundJoin) -> BoolArray:
+    """Which left rows satisfy the whole rule with themselves, in a join that lets a row meet itself."""
+    left, right = bound.left, bound.right
+    met = np.zeros(left.n_rows, np.bool_)
+    if bound.mirror:
+        at_left = at_right = np.arange(left.n_rows)
+    else:
+        _, at_left, at_right = np.intersect1d(left.rows, right.rows, assume_unique=True, return_indices=True)
+    holds = left.key[at_left] == right.key[at_right]
+    for left_codes, right_codes in zip(left.order, right.order, strict=True):
+        holds &= left_codes[at_left] < right_codes[at_right]
+    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
+        holds &= left_codes[at_left] != right_codes[at_right]
+    met[at_left] = holds
+    return met
+
+
+@dataclass(frozen=True, slots=True)
+class Collapsed:
+    """One side of a join in the order of its key and first order, rows alike and neighbours as one point.
+
+    `places` are the rows in that order; point i stands for places[starts[i]:starts[i + 1]] and has the code key[i] and
+    x[i], y[i] in the first and the second order (y is x where there is no second).
+    """
+
+    key: Int64Array
+    x: Int64Array
+    y: Int64Array
+    starts: Int64Array
+    places: Int64Array
+
+
+def collapse_sides(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array) -> tuple[Collapsed, Collapsed]:
+    """Sort and collapse both sides of a join with one or two orders; once, where they are the same arrays."""
+    left = _collapse(left_key, bound.left.order, bound.memo)
+    if left_key is right_key and _same(bound.left.order, bound.right.order):
+        return left, left
+    return left, _collapse(right_key, bound.right.order, bound.memo)
+
+
+def _collapse(key: Int64Array, order: tuple[Int64Array, ...], memo: Memo) -> Collapsed:
+    places = sorted_once(key, order[0], memo)
+    return Collapsed(*collapse_two(key, order[0], order[-1], places), places)
+
+
+def sorted_once(key: Int64Array, codes: Int64Array, memo: Memo) -> Int64Array:
+    """Sort by (key, codes), unless another rule of the same check has."""
+    return memo.get("sorted", (key, codes), lambda: sorted_places(key, codes))
+
+
+def _same(left: tuple[Int64Array, ...], right: tuple[Int64Array, ...]) -> bool:
+    return all(left_codes is right_codes for left_codes, right_codes in zip(left, right, strict=True))
+
+
+def add_partners(
+    bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int, sign: int, out: Int64Array
+) -> None:
+    """Add `sign` times the partners under the given key to each left row, by the number of orders."""
+    n_orders = len(bound.left.order)
+    if n_orders == 0:
+        left_key, right_key, n_keys = small_keys(left_key, right_key, n_keys)
+        add_partners_equal(left_key, right_key, n_keys, sign, out)
+    elif n_orders <= 2:
+        left, right = collapse_sides(bound, left_key, right_key)
+        if n_orders == 1:
+            counts = partners_one(left.key, left.x, right.key, right.x, right.starts)
+        else:
+            counts = _partners_two(left, right)
+        add_to_rows(counts, left.starts, left.places, sign, out)
+    else:
+        left_places = sorted_once(left_key, bound.left.order[0], bound.memo)
+        same = left_key is right_key and bound.left.order[0] is bound.right.order[0]
+        right_places = left_places if same else sorted_once(right_key, bound.right.order[0], bound.memo)
+        left_orders = np.stack([codes[left_places] for codes in bound.left.order])
+        right_orders = np.stack([codes[right_places] for codes in bound.right.order])
+        out[left_places] += sign * partners_many(
+            left_key[left_places], left_orders, right_key[right_places], right_orders
+        )
+
+
+def _partners_two(left: Collapsed, right: Collapsed) -> Int64Array:
+    if left is right:
+        none = left.key[:0]
+        left_ranks, _, n_ranks = ranks_within(left.key, none, sorted_places(left.key, left.y), left.y, none)
+        right_ranks = left_ranks
+    else:
+        places = sorted_places(np.concatenate((left.key, right.key)), np.concatenate((left.y, right.y)))
+        left_ranks, right_ranks, n_ranks = ranks_within(left.key, right.key, places, left.y, right.y)
+    return partners_two((left.key, left.x, left_ranks), (right.key, right.x, right_ranks), right.starts, n_ranks)

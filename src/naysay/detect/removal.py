@@ -1,0 +1,110 @@
+"""The fewest rows to remove so that a rule holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from naysay.detect.partners import partners
+from naysay.detect.result import Removal
+from naysay.detect.violations import features_of, partners_of_right, tree_places
+from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_greedily
+from naysay.kernels.sort import sorted_places
+from naysay.kernels.trees.zones import build_zones
+from naysay.plan.bind import BoundJoin
+from naysay.table.codes import Int64Array
+
+# How long the greedy matching may go on before its lower bound is taken as it stands.
+_MATCHING_STEPS = 200_000_000
+
+
+def rows_to_remove(
+    bound: BoundJoin, counts: Int64Array | None = None, right_counts: Int64Array | None = None
+) -> Removal:
+    """Exact for keys, dependencies, and one or two orders of a column with itself; an interval elsewhere.
+
+    `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
+    """
+    if bound.mirror:
+        kept = _kept(bound)
+        if kept is not None:
+            removed = bound.left.n_rows - kept
+            return Removal(removed, removed)
+    counts = partners(bound) if counts is None else counts
+    return _interval(bound, counts, partners_of_right(bound, counts) if right_counts is None else right_counts)
+
+
+def _kept(bound: BoundJoin) -> int | None:
+    """The most rows of one table that can stay, where there is a direct way to know."""
+    side = bound.left
+    shape = (len(side.order), len(side.differs))
+    if shape == (0, 0):
+        return _commonest(side.key, side.rows)
+    if shape == (0, 1):
+        return _commonest(side.key, side.differs[0])
+    strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
+    if shape == (1, 0):
+        # Two rows with different values always break a strict order one way round; any two break <=.
+        return _commonest(side.key, side.order[0] if strict[0] else side.rows)
+    if shape == (2, 0):
+        return _monotone(side.key, side.order[0], side.order[1], *strict)
+    return None
+
+
+def _commonest(keys: Int64Array, values: Int64Array) -> int:
+    return int(kept_commonest(keys, values, sorted_places(keys, values)))
+
+
+def _monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
+    """The longest subsequence in which no pair rises in both x and y.
+
+    Rows go up in x. Rows that tie in x go down in y where ties in x are no violation (x strict), so that they may all
+    stay, and up in y where they are. Where ties in y are a violation, y carries x (or, if that too may tie, the place)
+    behind it, so that such a tie counts as a rise.
+    """
+    by_y = sorted_places(np.zeros(y.size, np.int64), -y if x_strict else y)
+    places = by_y[sorted_places(keys[by_y], x[by_y])]
+    if not y_strict:
+        tie_break = x if x_strict else _inverse(places)
+        order = sorted_places(y, tie_break)
+        values = _rank_pairs(y, tie_break, order)
+    else:
+        values = y
+    return int(kept_monotone(keys, values, places))
+
+
+def _inverse(places: Int64Array) -> Int64Array:
+    inverse = np.empty_like(places)
+    inverse[places] = np.arange(places.size)
+    return inverse
+
+
+def _rank_pairs(first: Int64Array, second: Int64Array, order: Int64Array) -> Int64Array:
+    """Ranks of (first, second), equal pairs alike."""
+    first, second = first[order], second[order]
+    new = np.ones(order.size, np.int64)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    ranks = np.empty(order.size, np.int64)
+    ranks[order] = np.cumsum(new)
+    return ranks
+
+
+def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) -> Removal:
+    """Between a matching of violations, each of which needs a removal, and a set of rows that touches them all."""
+    left_places = np.flatnonzero(counts)
+    if not left_places.size:
+        return Removal(0, 0)
+    right_places = np.flatnonzero(right_counts)
+    in_conflict = np.union1d(bound.left.rows[left_places], bound.right.rows[right_places])
+    order = tree_places(bound.right)
+    features = np.ascontiguousarray(features_of(bound.right)[:, order])
+    n_matched, maximal = match_greedily(
+        np.ascontiguousarray(features_of(bound.left)[:, left_places].T),
+        bound.left.rows[left_places],
+        features,
+        bound.right.rows[order],
+        build_zones(features),
+        len(bound.right.order),
+        _MATCHING_STEPS,
+    )
+    most = min(left_places.size, right_places.size, in_conflict.size - 1)
+    return Removal(n_matched, min(most, 2 * n_matched) if maximal else most)

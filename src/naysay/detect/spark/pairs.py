@@ -1,0 +1,144 @@
+"""Listing violations inside Spark's Python tasks: pairs of rows by their identity, in order, a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers, read
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+
+# Pairs that are listed before they are handed over.
+_PIECE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The columns that name a row, and those that tell rows apart; `copies`: equal names are copies, to be numbered."""
+
+    names: tuple[str, ...]
+    distinct: tuple[str, ...]
+    copies: str | None
+
+
+def pairs_of_partition(
+    batches: Iterable[pa.RecordBatch],
+    rule: TaskRule,
+    naming: Naming,
+    left_columns: Sequence[str],
+    right_columns: Sequence[str],
+    limit: int | None,
+) -> Iterator[pa.RecordBatch]:
+    """The violations among the rows of one partition, ascending by the identities of left and right row.
+
+    With a limit the first ones alone. Gives left_NAME and right_NAME for the columns of the identity and for the
+    compared columns.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    bound = bind_rule(_sorted(table, rule, naming), rule)
+    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
+    n_left = limit
+    for left, right in _pieces(bound):
+        if rows is not None:
+            apart = rows[left] != rows[right]
+            left, right = left[apart], right[apart]
+        if n_left is not None:
+            left, right = left[:n_left], right[:n_left]
+            n_left -= left.size
+        taken = [
+            *(_taken(bound.table, "left_", (*naming.names, *left_columns), left)),
+            *(_taken(bound.table, "right_", (*naming.names, *right_columns), right)),
+        ]
+        yield from pa.table(dict(taken)).combine_chunks().to_batches()
+        if n_left == 0:
+            return
+
+
+def _sorted(table: Table, rule: TaskRule, naming: Naming) -> Table:
+    """The rows in the order of their identities, copies of a row numbered."""
+    arrow = table.arrow.combine_chunks()
+    if naming.copies is not None:
+        place = arrow.schema.get_field_index(naming.copies)
+        names = arrow.column(place).combine_chunks()
+        if rule.sided:
+            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
+            names = numbered(names, alike, numbers(table, SIDE))
+        else:
+            names = numbered(names)
+        arrow = arrow.set_column(place, naming.copies, names)
+    return Table(sorted_by(arrow, naming.names))
+
+
+def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows in ascending order of some columns, nulls last."""
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
+
+
+def numbered(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
+    """Names with #2, #3, ... after those that repeat.
+
+    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with the key
+    and the values compared: names are hashes, so rows that differ may share one and must not be taken for each other.
+    """
+    codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
+    if alike is None or sides is None:
+        copy = _places_within(codes)
+    else:
+        nth = _places_within(2 * alike + sides)
+        rows = alike * (int(nth.max(initial=0)) + 1) + nth
+        _, first, row_of = np.unique(rows, return_index=True, return_inverse=True)
+        copy = _places_within(codes[first])[row_of]
+    suffix = pa.array((copy + 1).astype(str), pa.string()).cast(names.type)
+    suffixed = pc.binary_join_element_wise(names, suffix, pa.scalar("#", names.type))
+    return pc.if_else(pa.array(copy == 0), names, suffixed)
+
+
+def _places_within(keys: Int64Array) -> Int64Array:
+    """For each element its place, from 0, among those of the same key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(order.size, np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size) - starts
+    return places
+
+
+def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+    """The same number for the records that agree in some columns."""
+    found = np.zeros(table.n_rows, np.int64)
+    for name in names:
+        column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = np.asarray(column.indices.to_numpy(), np.int64)
+        found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    return found
+
+
+def _pieces(bound: Bound) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """All pairs, by left row and then right row; a row sent twice meets itself among them."""
+    from naysay.detect.partners import partners
+    from naysay.detect.violations import list_pairs
+
+    counts = partners(bound.join)
+    places = np.flatnonzero(counts)
+    piece_of = (np.cumsum(counts[places]) - 1) // _PIECE
+    for piece in np.split(places, np.flatnonzero(np.diff(piece_of)) + 1):
+        if piece.size:
+            left, right = list_pairs(bound.join, piece, int(counts[piece].sum()))
+            order = np.lexsort((right, left))
+            yield left[order], right[order]
+
+
+def _taken(table: Table, prefix: str, names: Sequence[str], rows: Int64Array) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    names = list(dict.fromkeys(names))
+    taken = table.select(names).take(rows)
+    for name, column in zip(names, taken.columns, strict=True):
+        yield prefix + name, column

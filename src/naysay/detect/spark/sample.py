@@ -1,0 +1,162 @@
+"""A few violations to show a person: rows in conflict are found again by hashes, then paired in-process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.identify import sample_pairs
+from naysay.detect.result import SamplePair
+from naysay.detect.spark.aggregate import hash_of
+from naysay.detect.spark.pairs import numbered, sorted_by
+from naysay.detect.spark.plan import Route, RulePlan
+from naysay.plan.bind import bind, singles
+from naysay.plan.join import join_of
+from naysay.rule.model import Row, Rule
+from naysay.spark.expressions import Meaning
+from naysay.spark.frame import arrow_type, from_arrow
+from naysay.spark.identity import Identity, Naming
+from naysay.table import Table
+
+# How many rows are looked at before all of them are.
+_PREFIX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Rows to find for a rule: those whose key (by grouping) or compared values (elsewhere) have one of the hashes."""
+
+    plan: RulePlan
+    hashes: tuple[int, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns whose values are hashed. A rule that runs by grouping compares each column with itself."""
+        if self.plan.route is Route.GROUPS:
+            return tuple(match.left for match in self.plan.join.key)
+        return self.plan.columns
+
+    def hashed(self, meaning: Meaning) -> Expression:
+        return hash_of([meaning.comparable(name, name) for name in self.names])
+
+
+def hashes_of_values(
+    session: SparkSession, meaning: Meaning, plans: Sequence[RulePlan], shown: Mapping[int, Sequence[pa.Table]]
+) -> dict[int, tuple[int, ...]]:
+    """For each rule the hashes by which rows with these values of its columns are found again: one job for all."""
+    parts = [_hashed(session, meaning, plan, shown[plan.number]) for plan in plans if shown.get(plan.number)]
+    found: dict[int, set[int]] = {}
+    if parts:
+        for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
+            found.setdefault(row["rule"], set()).add(row["hash"])
+    return {number: tuple(sorted(hashes)) for number, hashes in found.items()}
+
+
+def _hashed(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
+    types = {name: meaning.frame.type_of(name) for name in plan.columns}
+    # Tasks see instants in the zone of the session, and what is collected comes in UTC.
+    arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
+    values = pa.concat_tables([table.cast(arrow) for table in tables])
+    schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
+    rows = from_arrow(session, values, schema)
+    return rows.select(F.lit(plan.number).alias("rule"), Wanted(plan, ()).hashed(meaning).alias("hash"))
+
+
+def samples(
+    meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], rules: Sequence[Rule], n_sample: int
+) -> dict[int, tuple[SamplePair, ...]]:
+    """Violations to show of each rule, all found in one job."""
+    wanted = [each for each in wanted if each.hashes]
+    if not wanted or n_sample == 0:
+        return {}
+    rows = _find(meaning, identity, wanted, n_sample)
+    found = {}
+    for each in wanted:
+        number = each.plan.number
+        mine = rows.filter(pc.equal(rows.column("rule"), number))
+        found[number] = _pairs(meaning, identity, mine, each.plan, rules[number], n_sample)
+    return found
+
+
+def first_violations(
+    meaning: Meaning, identity: Identity, plans: Sequence[RulePlan], rules: Sequence[Rule]
+) -> dict[int, SamplePair]:
+    """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
+    names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
+    rows = meaning.frame.data.limit(_PREFIX).select(*names, *identity.attached()).toArrow()
+    shown = {plan.number: _pairs(meaning, identity, rows, plan, rules[plan.number], 1) for plan in plans}
+    return {number: pairs[0] for number, pairs in shown.items() if pairs}
+
+
+def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_sample: int) -> pa.Table:
+    """The rows wanted, with `rule`, and no more of them than it takes to show n_sample pairs.
+
+    For each rule at most `n_sample + 1` rows with the same values; of the rows of one group first one of each set of
+    values, then a second of each, and so on: so that rows that differ are among them.
+    """
+    names = list(dict.fromkeys(name for each in wanted for name in each.plan.columns))
+    matches = []
+    for each in wanted:
+        is_wanted = each.hashed(meaning).isin(list(each.hashes))
+        if each.plan.route is Route.GROUPS:
+            is_wanted = meaning.side(each.plan.join, Row.LEFT) & is_wanted
+        matches.append((is_wanted, F.lit(each.plan.number)))
+    found = meaning.frame.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
+    every = F.array_compact(F.array(*(F.when(is_wanted, number) for is_wanted, number in matches)))
+    rows = found.select(*names, *identity.attached(), F.explode(every).alias("rule"))
+    # By the values themselves: rows whose hashes meet may still differ.
+    values = _values_of_rule(meaning, {each.plan.number: each.plan.columns for each in wanted})
+    alike = Window.partitionBy("rule", *values).orderBy(*identity.positions)
+    rows = rows.withColumn("nth", F.row_number().over(alike)).filter(F.col("nth") <= n_sample + 1)
+    groups = _values_of_rule(meaning, {each.plan.number: each.names for each in wanted})
+    together = Window.partitionBy("rule", *groups).orderBy("nth", *identity.positions)
+    rows = rows.withColumn("turn", F.row_number().over(together)).filter(F.col("turn") <= 2 * (n_sample + 1))
+    return rows.drop("nth", "turn").toArrow()
+
+
+def _values_of_rule(meaning: Meaning, columns_of: Mapping[int, Sequence[str]]) -> list[Expression]:
+    """The values of each rule's columns in the rows found for it; null for the columns of other rules."""
+    rules_of: dict[str, list[int]] = {}
+    for number, names in columns_of.items():
+        for name in names:
+            rules_of.setdefault(name, []).append(number)
+    return [
+        F.when(F.col("rule").isin(numbers), meaning.comparable(name, name)) for name, numbers in rules_of.items()
+    ]
+
+
+def _pairs(
+    meaning: Meaning, identity: Identity, rows: pa.Table, plan: RulePlan, rule: Rule, n_sample: int
+) -> tuple[SamplePair, ...]:
+    from naysay.detect.violations import violations
+
+    mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
+    if identity.naming is Naming.CONTENT:
+        named = numbered(mine.column("i0").combine_chunks())
+        mine = mine.set_column(0, "i0", named)
+    mine = sorted_by(mine, identity.positions)
+    # The identity's columns go by names that no column of the table has by accident.
+    hidden = [f"\0{name}" for name in identity.positions]
+    table = Table(mine.rename_columns([*hidden, *(meaning.frame.name_of(name) for name in plan.columns)]))
+    join = join_of(rule)
+    if join.one_row:
+        pairs = sample_pairs(table, rule, hidden, singles(table, join, meaning.nulls)[:n_sample], None)
+    else:
+        bound = bind(table, join, meaning.nulls)
+        listed = violations(bound, 2 * n_sample)
+        left, right = listed.left, listed.right
+        if join.symmetric:
+            # A pair that breaks the rule both ways round is shown once.
+            once = left < right
+            left, right = left[once], right[once]
+        pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
+    return tuple(identity.renamed(pair, hidden) for pair in pairs)

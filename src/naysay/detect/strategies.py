@@ -1,0 +1,43 @@
+"""The strategies by name: ours, chosen by the shape of the rule, and the papers' own."""
+
+from __future__ import annotations
+
+from naysay.detect.strategy import Pairs, Strategy
+from naysay.errors import UsageError
+from naysay.plan.bind import BoundJoin
+
+NAMES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
+
+
+class ByShape:
+    """The default: for each shape of rule the method that `plan.shape` names."""
+
+    def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
+        from naysay.detect.verify import verify
+
+        return verify(bound)
+
+    def count(self, bound: BoundJoin) -> int:
+        from naysay.detect.count import count
+
+        return count(bound)
+
+    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+        from naysay.detect.violations import violations
+
+        return violations(bound, limit)
+
+
+def strategy_named(name: str) -> Strategy:
+    """The strategy of that name; UsageError lists the names."""
+    if name == "auto":
+        return ByShape()
+    if name in ("rapidash-range-tree", "rapidash-kd-tree"):
+        from naysay.papers.rapidash.strategies import RapidashKdTree, RapidashRangeTree
+
+        return RapidashRangeTree() if name == "rapidash-range-tree" else RapidashKdTree()
+    if name == "facet":
+        from naysay.papers.facet import Facet
+
+        return Facet()
+    raise UsageError(f"there is no strategy {name!r}; choose one of: {', '.join(NAMES)}")

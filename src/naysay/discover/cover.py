@@ -1,0 +1,120 @@
+"""From evidence to rules: all minimal covers, on threads, with limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from naysay.discover.vertices import UInt64Array, Vertices
+from naysay.discover.work import Clock, run_all
+from naysay.table.codes import Int64Array
+
+_UNLIMITED = 1 << 62
+# How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
+_NEAR_LOOKS = 64
+_MIN_TASKS = 64
+
+Branches = tuple[UInt64Array, UInt64Array, bool]
+Expand = Callable[[UInt64Array, UInt64Array], Branches]
+Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
+
+
+@dataclass(slots=True)
+class Brake:
+    """What stops a search: a limit on covers, or whoever calls `stop`. Shared by all threads of a search."""
+
+    max_covers: int = _UNLIMITED
+    control: Int64Array = field(default_factory=lambda: np.zeros(2, np.int64))
+
+    def stop(self) -> None:
+        self.control[0] = 1
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.control[0])
+
+    @property
+    def n_found(self) -> int:
+        return int(self.control[1])
+
+
+def minimal_covers(
+    edges: UInt64Array,
+    vertices: Vertices,
+    *,
+    max_groups: int | None = None,
+    n_threads: int = 1,
+    brake: Brake | None = None,
+    clock: Clock | None = None,
+) -> UInt64Array:
+    """All minimal covers of the edges that may stand in a rule; those found so far where brake or clock stopped it."""
+    from naysay.kernels.covers.minimal import expand, search_covers
+
+    brake = brake or Brake()
+    limits = np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64)
+    tables = vertices.tables()
+    edges = np.random.default_rng(0).permutation(edges)
+    return _search_all(
+        lambda start, candidates: expand(edges, start, candidates, *tables, limits, brake.control),
+        lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
+        vertices, n_threads, brake, clock,
+    )
+
+
+def near_covers(
+    edges: UInt64Array,
+    counts: Int64Array,
+    vertices: Vertices,
+    most: int,
+    *,
+    max_groups: int | None = None,
+    n_threads: int = 1,
+    brake: Brake | None = None,
+    clock: Clock | None = None,
+) -> UInt64Array:
+    """All minimal sets of vertices that miss edges with at most `most` pairs in all."""
+    from naysay.kernels.covers.near import expand_near, search_near_covers
+
+    brake = brake or Brake()
+    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
+    tables = vertices.tables()
+    heavy_first = np.argsort(-counts, kind="stable")
+    edges, counts = np.ascontiguousarray(edges[heavy_first]), counts[heavy_first]
+    return _search_all(
+        lambda start, candidates: expand_near(edges, counts, start, candidates, *tables, limits),
+        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *tables, limits, brake.control),
+        vertices, n_threads, brake, clock,
+    )
+
+
+def _search_all(
+    expand: Expand, search: Search, vertices: Vertices, n_threads: int, brake: Brake, clock: Clock | None
+) -> UInt64Array:
+    """Open the first levels of the search, then share the branches between threads."""
+    done: list[UInt64Array] = []
+    tasks = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
+
+    def open_level() -> list[tuple[UInt64Array, UInt64Array]]:
+        below: list[tuple[UInt64Array, UInt64Array]] = []
+        for start, candidates in tasks:
+            if brake.stopped:
+                break
+            starts, allowed, complete = expand(start, candidates)
+            if complete:
+                done.append(start)
+            below += zip(starts, allowed, strict=True)
+        return below
+
+    while tasks and len(tasks) < _MIN_TASKS and not brake.stopped:
+        # On a thread, so that the clock is watched meanwhile.
+        (tasks,) = run_all([open_level], 1, clock, on_stop=brake.stop) or ([],)
+    np.random.default_rng(0).shuffle(tasks)
+
+    def tick(clock: Clock) -> None:
+        clock.report("covers", None, brake.n_found)
+
+    parts = run_all([partial(search, *task) for task in tasks], n_threads, clock, on_stop=brake.stop, on_tick=tick)
+    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])

@@ -1,0 +1,238 @@
+"""The evidence of a table: every combination of outcomes that some pair of rows has, and how many pairs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+import numpy as np
+
+from naysay.discover.device import Device
+from naysay.discover.outcomes import Layout, Outcomes, mirrored
+from naysay.discover.work import Clock, run_all
+from naysay.table.codes import Int32Array, Int64Array
+
+# Up to so many bits a code may be the place of its counter: 512 MiB, of which little is ever touched. It must pay for
+# being read through at the end, so there have to be more pairs than counters.
+DIRECT_BITS = 26
+_BLOCK_ROWS = 64
+_BLOCK_PAIRS = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Distinct codes (int32[n, n_words], ascending) and the number of ordered pairs that have each."""
+
+    codes: Int32Array
+    counts: Int64Array
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.counts.sum())
+
+    def __len__(self) -> int:
+        return int(self.counts.size)
+
+
+Block = tuple[int, int, int, int, int]
+
+
+def all_pairs(
+    outcomes: Outcomes, *, n_threads: int = 1, clock: Clock | None = None, device: Device = Device.CPU
+) -> Evidence | None:
+    """The evidence of all ordered pairs of distinct rows; None where the clock stopped before the end.
+
+    One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
+    """
+    if device is Device.CUDA:
+        half: Evidence | None = _on_cuda(outcomes)
+    else:
+        blocks = list(triangle(outcomes.n_rows))
+        half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, clock=clock)
+    if half is None:
+        return None
+    return whole(half, outcomes)
+
+
+def _on_cuda(outcomes: Outcomes) -> Evidence:
+    """The evidence of the unordered pairs of distinct rows, counted by a GPU."""
+    from naysay.kernels.evidence.gpu import count_pairs
+
+    layout = outcomes.layout
+    codes, counts = count_pairs(
+        outcomes.left, outcomes.right, outcomes.weights, outcomes.weights, layout.masks, layout.spans, once=True
+    )
+    return merged([Evidence(codes, counts)], layout)
+
+
+def whole(half: Evidence, outcomes: Outcomes) -> Evidence:
+    """The evidence of all ordered pairs from that of the unordered pairs of distinct rows."""
+    own = _equal_rows(outcomes)
+    evidence = merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts), own], outcomes.layout)
+    if evidence.n_pairs != outcomes.n_pairs:
+        raise AssertionError(f"{evidence.n_pairs} pairs counted where there are {outcomes.n_pairs}")
+    return evidence
+
+
+def between(left: Outcomes, right: Outcomes, *, n_threads: int = 1, clock: Clock | None = None) -> Evidence | None:
+    """The evidence of all pairs (t, s) with t among the rows of `left` and s among those of `right`.
+
+    The two have one layout and no row in common. The mirror of the codes is the evidence of the pairs (s, t).
+    """
+    return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), n_threads=n_threads, clock=clock)
+
+
+def triangle(n_rows: int) -> Iterator[Block]:
+    """Blocks that hold each unordered pair of n_rows rows once, large ones first."""
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        stop = min(n_rows, start + _BLOCK_ROWS)
+        yield from _split_right(start, stop, start, n_rows, 1)
+
+
+def rectangle(n_left: int, n_right: int) -> Iterator[Block]:
+    for start in range(0, n_left, _BLOCK_ROWS):
+        yield from _split_right(start, min(n_left, start + _BLOCK_ROWS), 0, n_right, 0)
+
+
+def _split_right(left_start: int, left_stop: int, right_start: int, right_stop: int, once: int) -> Iterator[Block]:
+    width = max(1, _BLOCK_PAIRS // max(1, left_stop - left_start))
+    for start in range(right_start, right_stop, width):
+        yield left_start, left_stop, start, min(right_stop, start + width), once
+
+
+def count_blocks(
+    left: Outcomes,
+    right: Outcomes,
+    blocks: Sequence[Block] | Int64Array,
+    *,
+    n_threads: int = 1,
+    clock: Clock | None = None,
+) -> Evidence | None:
+    """Count the codes of all pairs in the given blocks; None where it was stopped.
+
+    A block is (left start, left stop, right start, right stop, once), `once` as in `kernels.evidence`. Each thread
+    has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
+    """
+    from naysay.kernels.evidence.all_pairs import count_direct_blocks, count_hashed_blocks
+
+    layout = left.layout
+    blocks = np.asarray(blocks, np.int64).reshape(-1, 5)
+    sizes = (blocks[:, 1] - blocks[:, 0]) * (blocks[:, 3] - blocks[:, 2])
+    n_pairs = int(sizes.sum())
+    todo: SimpleQueue[Int64Array] = SimpleQueue()
+    batches = _batches(blocks, sizes)
+    for batch in batches:
+        todo.put(batch)
+    direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits > 0
+    control = np.zeros(1, np.int64)
+
+    def stop() -> None:
+        control[0] = 1
+
+    def work() -> Evidence | None:
+        arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
+        keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
+        counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
+        while clock is None or not clock.stopped():
+            try:
+                batch = todo.get_nowait()
+            except Empty:
+                break
+            if direct:
+                count_direct_blocks(*arrays, batch, counts, control)
+            else:
+                keys, counts = count_hashed_blocks(*arrays, batch, keys, counts, control)
+        if control[0]:
+            return None
+        return _of_direct(counts) if direct else _of_hashed(keys, counts)
+
+    def tick(clock: Clock) -> None:
+        clock.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
+
+    workers = [work] * max(1, min(n_threads, len(batches)))
+    parts = [part for part in run_all(workers, n_threads, clock, on_stop=stop, on_tick=tick) if part is not None]
+    return merged(parts, layout) if todo.empty() and len(parts) == len(workers) else None
+
+
+def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
+    """Neighbouring blocks together, up to about _BLOCK_PAIRS pairs."""
+    if not len(blocks):
+        return []
+    ends = np.cumsum(sizes)
+    cuts = np.searchsorted(ends, np.arange(_BLOCK_PAIRS, int(ends[-1]), _BLOCK_PAIRS), side="left") + 1
+    return [batch for batch in np.split(blocks, np.unique(cuts)) if len(batch)]
+
+
+def agreeing_pairs(
+    outcomes: Outcomes, order: Int64Array, starts: Int64Array, *,
+    n_threads: int = 1, clock: Clock | None = None, share: slice = slice(None),
+) -> Evidence | None:
+    """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
+
+    None where the clock stopped before the end. Equal rows behind one row are not among the pairs. Shares that
+    together are all of a list see each pair once, for the same outcomes, order and starts.
+    """
+    sizes = np.diff(starts)
+    inside = np.repeat(sizes > 1, sizes)
+    some = outcomes.take(order[inside])
+    half = count_blocks(some, some, _group_blocks(sizes[sizes > 1])[share], n_threads=n_threads, clock=clock)
+    if half is None:
+        return None
+    return merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts)], outcomes.layout)
+
+
+def _group_blocks(sizes: Int64Array) -> Int64Array:
+    """Blocks of at most _BLOCK_ROWS left rows that hold each unordered pair within consecutive groups once."""
+    stops = np.cumsum(sizes)
+    n_blocks = -(-sizes // _BLOCK_ROWS)
+    group = np.repeat(np.arange(sizes.size), n_blocks)
+    within = np.arange(group.size) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
+    left = (stops - sizes)[group] + within * _BLOCK_ROWS
+    left_stop = np.minimum(left + _BLOCK_ROWS, stops[group])
+    return np.stack([left, left_stop, left, stops[group], np.ones(group.size, np.int64)], axis=1).astype(np.int64)
+
+
+def _of_direct(counts: Int64Array) -> Evidence:
+    codes = np.flatnonzero(counts)
+    return Evidence(codes.astype(np.int32).reshape(-1, 1), counts[codes])
+
+
+def _of_hashed(keys: Int32Array, counts: Int64Array) -> Evidence:
+    used = np.flatnonzero(counts[:-1])
+    return Evidence(keys[used], counts[used])
+
+
+def _equal_rows(outcomes: Outcomes) -> Evidence:
+    """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row that stands for w."""
+    places = np.flatnonzero(outcomes.weights > 1)
+    weights = outcomes.weights[places]
+    return merged([Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1))], outcomes.layout)
+
+
+def codes_of_pairs(outcomes: Outcomes, lefts: Int64Array, rights: Int64Array) -> Int32Array:
+    """The codes of the pairs (lefts[k], rights[k]) of places, int32[n, n_words]."""
+    layout = outcomes.layout
+    codes = np.zeros((lefts.size, layout.n_words), np.int32)
+    left, right = outcomes.left[:, lefts], outcomes.right[:, rights]
+    for number, field in enumerate(layout.fields):
+        codes[:, field.word] |= np.where(left[number] < right[number], field.less, 0).astype(np.int32)
+        codes[:, field.word] |= np.where(left[number] == right[number], field.equal, 0).astype(np.int32)
+    for word in range(layout.n_words):
+        codes[:, word] |= left[len(layout.fields) + word] | right[len(layout.fields) + word]
+    return codes
+
+
+def merged(parts: Sequence[Evidence], layout: Layout) -> Evidence:
+    """Add up the counts of equal codes."""
+    codes = np.concatenate([part.codes for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    if not counts.size:
+        return Evidence(codes, counts)
+    if layout.n_words == 1:
+        order = np.argsort(codes[:, 0], kind="stable")
+    else:
+        order = np.lexsort([codes[:, word] for word in range(layout.n_words)])
+    codes, counts = codes[order], counts[order]
+    starts = np.flatnonzero(np.concatenate([[True], (codes[1:] != codes[:-1]).any(axis=1)]))
+    return Evidence(np.ascontiguousarray(codes[starts]), np.add.reduceat(counts, starts))

@@ -1,0 +1,346 @@
+"""Columns of outcomes: how two rows compare in each comparison of the space, as bits of a code.
+
+Three outcomes (less, equal, greater) tell everything that six operators can say; a null adds one or two. A row that
+is null where a field looks sets the field's `missing` bits, whatever the other row holds:
+
+| field            | bits | outcomes                                                        |
+|------------------|------|-----------------------------------------------------------------|
+| EQUALITY         | 1    | 1 equal, 0 not; with `missing` a second bit: 11 incomparable     |
+| ORDER            | 2    | 10 equal, 01 less, 00 greater; 11 incomparable                   |
+| ORDER_OR_NULL    | 3    | as ORDER; with the third bit: 111 both null, 101 one of them     |
+
+(bits written missing, equal, less). ORDER_OR_NULL is for nulls that equal each other and have no order; where nulls
+are as in SQL, "incomparable" satisfies no predicate at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from naysay.discover.space import Comparison, Space
+from naysay.rule.model import Nulls, Row
+from naysay.table import Codes, Table
+from naysay.table.codes import BoolArray, Int32Array, Int64Array
+
+BITS_PER_WORD = 31
+
+
+class FieldKind(Enum):
+    EQUALITY = "equality"
+    ORDER = "order"
+    ORDER_OR_NULL = "order or null"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One comparison and its bits in a word of the code.
+
+    `mirror` is the number of the field that holds this one's outcome, flipped, when the two rows change places;
+    `place` the number of its comparison in the space, None where only the mirror of another field needs it.
+    """
+
+    comparison: Comparison
+    kind: FieldKind
+    word: int
+    less: int
+    equal: int
+    missing: int
+    mirror: int
+    place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How outcomes lie in a code, as the kernels of `kernels.evidence` want to know it."""
+
+    fields: tuple[Field, ...]
+    masks: Int32Array
+    spans: Int64Array
+    n_bits: int
+
+    @property
+    def n_words(self) -> int:
+        return int(self.spans.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """A table ready to be compared with itself, row with row.
+
+    `left` and `right` are the sides that `kernels.evidence` describes (the same array where no comparison needs
+    two), `weights` the number of equal rows that stand behind each place, `rows` the number of the first of them.
+    """
+
+    layout: Layout
+    left: Int32Array
+    right: Int32Array
+    weights: Int64Array
+    rows: Int64Array
+
+    @property
+    def n_rows(self) -> int:
+        """Distinct rows, as opposed to `n_table_rows`."""
+        return int(self.weights.size)
+
+    @property
+    def n_table_rows(self) -> int:
+        return int(self.weights.sum())
+
+    @property
+    def n_pairs(self) -> int:
+        """Ordered pairs of distinct rows of the table."""
+        return self.n_table_rows * (self.n_table_rows - 1)
+
+    def take(self, places: Int64Array) -> Outcomes:
+        """Some of the rows, each standing for one row of the table alone."""
+        left = _taken(self.left, places)
+        right = left if self.right is self.left else _taken(self.right, places)
+        return Outcomes(self.layout, left, right, np.ones(places.size, np.int64), self.rows[places])
+
+
+def _taken(side: Int32Array, places: Int64Array) -> Int32Array:
+    """Some places of a side. Line by line, so that each line is read while it is in the cache."""
+    taken = np.empty((side.shape[0], places.size), np.int32)
+    for line, into in zip(side, taken, strict=True):
+        # Places are known to be within: anything but "raise" spares numpy a copy.
+        np.take(line, places, out=into, mode="clip")
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A field before it has bits: the codes of both sides and where they are null."""
+
+    comparison: Comparison
+    kind: FieldKind
+    left: Int64Array
+    right: Int64Array
+    left_null: BoolArray | None
+    right_null: BoolArray | None
+    p_equal: float
+
+    @property
+    def has_missing(self) -> bool:
+        return self.left_null is not None or self.right_null is not None
+
+    @property
+    def n_bits(self) -> int:
+        order = 1 if self.kind is FieldKind.EQUALITY else 2
+        own_bit = self.kind is not FieldKind.ORDER and self.has_missing
+        return order + own_bit
+
+
+def outcomes_of(table: Table, space: Space, nulls: Nulls, *, collapse: bool = True) -> Outcomes:
+    """Encode a table for the comparisons of a space; equal rows become one with a weight."""
+    comparisons = list(dict.fromkeys(space.comparisons + tuple(pair.mirrored() for pair in space.comparisons)))
+    lines = [_line(table, comparison, nulls) for comparison in comparisons]
+    layout, order = _lay_out(lines, space)
+    lines = [lines[i] for i in order]
+    rows, weights = _distinct_rows(table, space, nulls) if collapse else _all_rows(table.n_rows)
+    left = _side(lines, layout, rows, left=True)
+    two_sided = any(pair.across for pair in space.comparisons)
+    right = _side(lines, layout, rows, left=False) if two_sided else left
+    return Outcomes(layout, left, right, weights, rows)
+
+
+def _line(table: Table, comparison: Comparison, nulls: Nulls) -> _Line:
+    if comparison.across:
+        left, right = table.ranks((comparison.left.name, comparison.right.name), ordered=comparison.ordered)
+    else:
+        left = right = table.ranks((comparison.left.name,), ordered=comparison.ordered)[0]
+    if comparison.within_row:
+        return _within_row(comparison, left, right, nulls)
+    kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
+    left_null, right_null = _null(left), _null(right)
+    left_values, right_values = left.values, right.values
+    if nulls is Nulls.EQUAL and (left_null is not None or right_null is not None):
+        left_values, right_values = _above_null(left), _above_null(right)
+        if comparison.ordered:
+            kind = FieldKind.ORDER_OR_NULL
+        else:
+            left_null = right_null = None
+    return _Line(
+        comparison, kind, left_values, right_values, left_null, right_null, _chance_equal(left_values, right_values)
+    )
+
+
+def _within_row(comparison: Comparison, left: Codes, right: Codes, nulls: Nulls) -> _Line:
+    """Two columns of one row: the outcome is the row's own, so it meets a constant on the other side.
+
+    The row's value is 0, 1 or 2 as its left column is less than, equal to or greater than its right one, against 1.
+    """
+    own = 1 + np.sign(left.values - right.values)
+    null_left, null_right = _null(left), _null(right)
+    none = np.zeros(own.size, np.bool_)
+    one = none if null_left is None else null_left
+    other = none if null_right is None else null_right
+    either = one | other
+    null = either if either.any() else None
+    kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
+    if null is not None and nulls is Nulls.EQUAL:
+        own = np.where(either, np.where(one & other, 1, 2), own)
+        if comparison.ordered:
+            kind = FieldKind.ORDER_OR_NULL
+        else:
+            null = None
+    p_equal = float(np.mean(own == 1)) if own.size else 0.0
+    constant = np.ones(own.size, np.int64)
+    if comparison.left.row is Row.LEFT:
+        return _Line(comparison, kind, own, constant, null, None, p_equal)
+    return _Line(comparison, kind, constant, 2 - own, None, null, p_equal)
+
+
+def _null(codes: Codes) -> BoolArray | None:
+    return None if codes.valid is None else ~codes.valid
+
+
+def _above_null(codes: Codes) -> Int64Array:
+    """Codes from 1, and 0 where the value is null."""
+    return codes.values + 1 if codes.valid is None else np.where(codes.valid, codes.values + 1, 0)
+
+
+def _chance_equal(left: Int64Array, right: Int64Array) -> float:
+    """The fraction of pairs whose codes are equal."""
+    if not left.size:
+        return 0.0
+    n_values = int(max(left.max(), right.max())) + 1
+    left_counts = np.bincount(left, minlength=n_values) / left.size
+    right_counts = left_counts if right is left else np.bincount(right, minlength=n_values) / right.size
+    return float(left_counts @ right_counts)
+
+
+def _lay_out(lines: list[_Line], space: Space) -> tuple[Layout, list[int]]:
+    """Give every field its bits, those that vary most lowest, and fields with order first within each word."""
+    entropy = [max(_entropy(line.p_equal), _entropy((1 - line.p_equal) / 2)) for line in lines]
+    words: list[list[int]] = [[]]
+    used = 0
+    for i in sorted(range(len(lines)), key=lambda i: -entropy[i]):
+        if used + lines[i].n_bits > BITS_PER_WORD:
+            words.append([])
+            used = 0
+        words[-1].append(i)
+        used += lines[i].n_bits
+    order: list[int] = []
+    spans = []
+    bits: dict[int, dict[str, int]] = {}
+    for word in words:
+        word.sort(key=lambda i: lines[i].kind is FieldKind.EQUALITY)
+        n_ordered = sum(lines[i].kind is not FieldKind.EQUALITY for i in word)
+        spans.append((len(order), len(order) + n_ordered, len(order) + len(word)))
+        order += word
+        bits.update(_assign_bits(lines, word))
+    fields = _fields(lines, order, spans, bits, space)
+    masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
+    n_bits = sum(line.n_bits for line in lines)
+    return Layout(fields, masks.reshape(2, len(fields)), np.array(spans, np.int64), n_bits), order
+
+
+def _assign_bits(lines: list[_Line], word: list[int]) -> dict[int, dict[str, int]]:
+    wanted: list[tuple[float, int, str]] = []
+    for i in word:
+        line = lines[i]
+        wanted.append((_entropy(line.p_equal), i, "equal"))
+        if line.kind is not FieldKind.EQUALITY:
+            wanted.append((_entropy((1 - line.p_equal) / 2), i, "less"))
+        if line.has_missing and line.kind is not FieldKind.ORDER:
+            wanted.append((0.0, i, "missing"))
+    bits: dict[int, dict[str, int]] = {i: {} for i in word}
+    for place, (_, i, name) in enumerate(sorted(wanted, key=lambda bit: -bit[0])):
+        bits[i][name] = 1 << place
+    return bits
+
+
+def _fields(
+    lines: list[_Line], order: list[int], spans: list[tuple[int, int, int]], bits: dict[int, dict[str, int]],
+    space: Space,
+) -> tuple[Field, ...]:
+    numbers = {lines[i].comparison: number for number, i in enumerate(order)}
+    places = {comparison: place for place, comparison in enumerate(space.comparisons)}
+    fields = []
+    for word, (first, _, last) in enumerate(spans):
+        for i in order[first:last]:
+            line, own = lines[i], bits[i]
+            less, equal = own.get("less", 0), own["equal"]
+            missing = 0
+            if line.has_missing:
+                # What else the rows' codes would say next to a null means nothing: set it, so that it says one thing.
+                missing = {
+                    FieldKind.EQUALITY: own.get("missing", 0) | equal,
+                    FieldKind.ORDER: less | equal,
+                    FieldKind.ORDER_OR_NULL: own.get("missing", 0) | less,
+                }[line.kind]
+            comparison = line.comparison
+            fields.append(
+                Field(
+                    comparison, line.kind, word, less, equal, missing, numbers[comparison.mirrored()],
+                    places.get(comparison),
+                )
+            )
+    return tuple(fields)
+
+
+def _entropy(p: float) -> float:
+    """Zero where a bit never varies, greatest where it is as often set as not."""
+    return min(p, 1.0 - p)
+
+
+def _side(lines: list[_Line], layout: Layout, rows: Int64Array, *, left: bool) -> Int32Array:
+    side = np.zeros((len(lines) + layout.n_words, rows.size), np.int32)
+    everything = lines and rows.size == lines[0].left.size
+    for number, (line, field) in enumerate(zip(lines, layout.fields, strict=True)):
+        values, null = (line.left, line.left_null) if left else (line.right, line.right_null)
+        side[number] = values if everything else values[rows]
+        if null is not None:
+            side[len(lines) + field.word][null if everything else null[rows]] |= field.missing
+    return side
+
+
+def _all_rows(n_rows: int) -> tuple[Int64Array, Int64Array]:
+    return np.arange(n_rows, dtype=np.int64), np.ones(n_rows, np.int64)
+
+
+def _distinct_rows(table: Table, space: Space, nulls: Nulls) -> tuple[Int64Array, Int64Array]:
+    """The first of each set of equal rows, ascending, and how many there are. Two nulls are equal rows' nulls."""
+    from naysay.kernels.group import dense_groups
+
+    n_rows = table.n_rows
+    columns = [table.ranks((name,), ordered=_is_ordered(space, name))[0] for name in space.names]
+    ids = np.zeros(n_rows, np.int64)
+    n_ids = min(1, n_rows)
+    nothing = np.empty(0, np.int64)
+    for codes in sorted(columns, key=lambda codes: -codes.n_values):
+        if n_ids == n_rows:
+            return _all_rows(n_rows)
+        ids, _, n_ids = dense_groups(ids * (codes.n_values + 1) + _above_null(codes), nothing)
+    if n_ids == n_rows:
+        return _all_rows(n_rows)
+    first = np.full(n_ids, n_rows, np.int64)
+    np.minimum.at(first, ids, np.arange(n_rows))
+    return first, np.bincount(ids, minlength=n_ids)
+
+
+def _is_ordered(space: Space, name: str) -> bool:
+    return any(
+        comparison.ordered for comparison in space.comparisons
+        if comparison.left.name == name == comparison.right.name
+    )
+
+
+def mirrored(codes: Int32Array, layout: Layout) -> Int32Array:
+    """The codes of the same pairs with their rows exchanged; codes is int32[n, n_words]."""
+    swapped = np.zeros_like(codes)
+    for field in layout.fields:
+        source = layout.fields[field.mirror]
+        word = codes[:, source.word]
+        less, equal = (word & source.less) != 0, (word & source.equal) != 0
+        own_bit = source.missing & ~(source.less | source.equal)
+        null = (word & own_bit) != 0
+        if source.less:
+            # less and greater change places; "incomparable" (both bits) stays.
+            swapped[:, field.word] |= np.where(np.where(null, less, less == equal), field.less, 0).astype(np.int32)
+        swapped[:, field.word] |= np.where(equal, field.equal, 0).astype(np.int32)
+        swapped[:, field.word] |= np.where(null, field.missing, 0).astype(np.int32)
+    return swapped

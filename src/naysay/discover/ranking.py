@@ -1,0 +1,211 @@
+"""Which of many true rules a person should look at: how well each was tested by the data that obeys it.
+
+Most minimal rules are true by accident: no pair happens to satisfy all their predicates because few were expected
+to (Martin et al., PVLDB 2025, find more than 95 %). The test, from the multiplicities of the evidence alone:
+
+For a predicate p of a rule, let m of all N ordered pairs satisfy its other predicates, and let a fraction f satisfy
+p. If p's columns had nothing to do with the others (shuffle them among the rows), m * f pairs would be expected to
+break the rule, where v do. Pairs that share a row are not independent, so only disjoint pairs are counted: m / 2
+unordered pairs in which a row meets at most d others hold at least k = m / 2 / (2 d - 1) that are disjoint. The
+chance that none of them satisfies p is (1 - f)^k; where v pairs break the rule, the Chernoff bound of the binomial
+tail. Shuffling p against the others is shuffling the others against p, so the same bound holds with the roles
+exchanged (f * N pairs, each breaking the rule with probability m / N), and the better of the two is taken.
+
+A rule is as good as the predicate for which that chance is largest ("productive" in the sense of Webb, Discovering
+Significant Patterns, Machine Learning 68, 2007), and is held against the number of rules of its length that the
+space could have offered, layer by layer (Webb, Layered Critical Values, Machine Learning 71, 2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.discover.vertices import UInt64Array, Vertices, to_int
+from naysay.rule import RuleKind, kind
+from naysay.table.codes import BoolArray, Int64Array
+
+Float64Array = NDArray[np.float64]
+
+SIGNIFICANCE = 0.05
+# A rule of one predicate has no others to be independent of: could so many pairs all miss what every second would hit?
+_ALONE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """How the data tested one rule.
+
+    `near` counts, for each of its comparisons, the ordered pairs that satisfy all its other predicates and not this
+    one: the pairs that came within one predicate of breaking it. `violations` break it. `surprise` is the negative
+    logarithm of the chance that it holds by accident, less that of the number of such rules; `by_accident` where
+    that chance is not small. `exact` is False where counts were extrapolated from a sample of rows.
+    """
+
+    near: tuple[int, ...]
+    violations: int
+    surprise: float
+    by_accident: bool
+    exact: bool = True
+
+    @property
+    def support(self) -> int:
+        """The pairs that tested the rule, for the predicate that was tested least."""
+        return min(self.near, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplicities:
+    """What the test needs to know of a table: edges with counts, and how many rows share a value at most.
+
+    `max_equal` holds for each group of vertices the most rows that one row may meet in an equality of it. Counts
+    are multiplied by `scale` where they come from a sample.
+    """
+
+    vertices: Vertices
+    edges: UInt64Array
+    counts: Int64Array
+    n_rows: int
+    max_equal: tuple[int, ...]
+    scale: float = 1.0
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_rows * (self.n_rows - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How the data tested rules: `Tested` for each, kept as arrays until someone asks. `inside[k, g]`: rule k has a
+    predicate on comparison g."""
+
+    near: Int64Array
+    violations: Int64Array
+    surprise: Float64Array
+    inside: BoolArray
+    exact: bool
+
+    @property
+    def by_accident(self) -> BoolArray:
+        accident: BoolArray = self.surprise < -log(SIGNIFICANCE)
+        return accident
+
+    def at(self, place: int) -> Tested:
+        near = tuple(int(count) for count in self.near[place, self.inside[place]])
+        surprise = float(self.surprise[place])
+        return Tested(near, int(self.violations[place]), surprise, surprise < -log(SIGNIFICANCE), self.exact)
+
+
+def tested(covers: UInt64Array, multiplicities: Multiplicities) -> Results:
+    """Test rules on the evidence. O(covers * edges)."""
+    from naysay.kernels.covers.missed import count_near_misses
+
+    vertices = multiplicities.vertices
+    counts = count_near_misses(multiplicities.edges, multiplicities.counts, covers, *vertices.tables())
+    if multiplicities.scale != 1.0:
+        counts = np.rint(counts * multiplicities.scale).astype(np.int64)
+    near, violations = counts[:, :-1], counts[:, -1]
+    chosen = np.stack([vertices.chosen(covers, group) for group in vertices.groups], axis=1)
+    inside = chosen != 0
+    n_inside = inside.sum(axis=1)
+    fraction = np.where((n_inside > 1)[:, None], _fractions(chosen, multiplicities), _ALONE)
+    n_others = (near + violations[:, None]).astype(np.float64)
+    own_degree, other_degree = _degrees(chosen, multiplicities)
+    chance = _log_chance(n_others, violations[:, None], fraction, other_degree)
+    n_pairs = max(1, multiplicities.n_pairs)
+    turned = _log_chance(np.rint(fraction * n_pairs), violations[:, None], n_others / n_pairs, own_degree)
+    chance = np.where((n_inside > 1)[:, None], np.minimum(chance, turned), chance)
+    worst = np.where(inside, chance, -inf).max(axis=1, initial=-inf)
+    surprise = -np.where(n_inside > 0, worst, 0.0) - np.array(_log_layers(vertices))[n_inside]
+    return Results(near, violations, surprise, inside, exact=multiplicities.scale == 1.0)
+
+
+def _fractions(chosen: Int64Array, multiplicities: Multiplicities) -> Float64Array:
+    """For each rule and comparison the fraction of all pairs that satisfy what the rule says of it."""
+    total = max(1, int(multiplicities.counts.sum()))
+    fractions = np.ones(chosen.shape)
+    for number, group in enumerate(multiplicities.vertices.groups):
+        if not chosen[:, number].any():
+            continue
+        failed = multiplicities.edges[:, group.first // 64] >> np.uint64(group.first % 64)
+        known = np.ones(16)
+        for choice in np.unique(chosen[chosen[:, number] > 0, number]).tolist():
+            satisfied = (failed & np.uint64(choice)) == 0
+            known[choice] = float(multiplicities.counts[satisfied].sum()) / total
+        fractions[:, number] = known[chosen[:, number]]
+    return fractions
+
+
+def _degrees(chosen: Int64Array, multiplicities: Multiplicities) -> tuple[Float64Array, Float64Array]:
+    """The most rows that one row can meet: in pairs that satisfy one predicate of a rule, and all its others."""
+    groups = multiplicities.vertices.groups
+    any_number = float(max(1, multiplicities.n_rows - 1))
+    own = np.full(chosen.shape, any_number)
+    for number, group in enumerate(groups):
+        equal = [choice for choice in range(1, 1 << group.size) if group.says_equal(choice)]
+        own[np.isin(chosen[:, number], equal), number] = max(1, multiplicities.max_equal[number])
+    own = np.minimum(own, any_number)
+    least, second = np.sort(np.concatenate([own, np.full((len(own), 2), any_number)], axis=1), axis=1)[:, :2].T
+    # The least of all others is the least of all, unless that is one's own.
+    others = np.where(own == least[:, None], second[:, None], least[:, None])
+    return own, others
+
+
+def _log_chance(
+    n_others: Float64Array, violations: Int64Array, fraction: Float64Array, degree: Float64Array
+) -> Float64Array:
+    """The logarithm of the chance that at most so few of the disjoint pairs satisfy the predicate."""
+    n_disjoint = n_others / 2 / (2 * degree - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = np.where(n_others > 0, violations / np.maximum(n_others, 1), 0.0)
+        divergence = (1 - observed) * np.log((1 - observed) / (1 - fraction))
+        divergence += np.where(observed > 0, observed * np.log(observed / fraction), 0.0)
+        chance = np.where(observed >= fraction, 0.0, -n_disjoint * divergence)
+    certain = np.where((n_disjoint > 0) & (violations == 0), -inf, 0.0)
+    found: Float64Array = np.where(fraction >= 1.0, certain, chance)
+    return found
+
+
+def _log_layers(vertices: Vertices) -> list[float]:
+    """For each number of predicates the logarithm of how many rules of that length the space has, times all lengths."""
+    n_of_length = [1.0] + [0.0] * len(vertices.groups)
+    for group in vertices.groups:
+        n_ops = len(group.comparison.ops)
+        for length in range(len(n_of_length) - 1, 0, -1):
+            n_of_length[length] = min(n_of_length[length] + n_ops * n_of_length[length - 1], exp(600))
+    n_lengths = max(1, len(vertices.groups))
+    return [log(max(1.0, n_rules)) + log(n_lengths) for n_rules in n_of_length]
+
+
+# The short list has room for each kind of rule.
+_ROOM = {
+    RuleKind.KEY: 6, RuleKind.DEPENDENCY: 8, RuleKind.ORDER: 8, RuleKind.ONE_ROW: 4, RuleKind.OTHER: 6,
+}
+
+
+def best_first(covers: UInt64Array, results: Results, vertices: Vertices) -> list[int]:
+    """The places of rules in the order to show them: true by accident last, then short ones, then surprising ones."""
+    order = np.lexsort((-results.surprise, vertices.n_predicates(covers), results.by_accident))
+    return [int(place) for place in order]
+
+
+def short_list(order: list[int], covers: UInt64Array, vertices: Vertices, n_wanted: int) -> list[int]:
+    """The first of a ranking, with room for each kind of rule; what room is left goes to the next best."""
+    room = dict(_ROOM)
+    taken: list[int] = []
+    passed: list[int] = []
+    for place in order:
+        if len(taken) == n_wanted or len(passed) >= 16 * n_wanted:
+            break
+        of_kind = kind(vertices.rule(to_int(covers[place])))
+        if room[of_kind] > 0:
+            room[of_kind] -= 1
+            taken.append(place)
+        else:
+            passed.append(place)
+    taken += passed[: n_wanted - len(taken)]
+    position = {place: number for number, place in enumerate(order)}
+    return sorted(taken, key=lambda place: position[place])

@@ -1,0 +1,202 @@
+"""What a discovery gives: the rules to look at first, and all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from naysay.discover.ranking import Tested
+from naysay.discover.space import Space
+from naysay.discover.vertices import UInt64Array, Vertices, missing_some, to_int
+from naysay.errors import UsageError
+from naysay.rule import RuleKind, describe, kind, parse
+from naysay.rule.model import Nulls, Rule
+from naysay.rule.nearest import nearest_name
+
+if TYPE_CHECKING:
+    from naysay.discover.ranker import Ranker
+
+N_FINDINGS = 20
+
+
+class Rules(Sequence[Rule]):
+    """Every minimal rule, each built when it is asked for: there may be very many.
+
+    Where an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
+    and tolerates none that break it.
+    """
+
+    def __init__(
+        self, covers: UInt64Array, vertices: Vertices, error: float = 0.0, edges: UInt64Array | None = None
+    ) -> None:
+        self.covers = covers
+        self.vertices = vertices
+        self.error = error
+        self.edges = edges
+
+    def some(self, covers: UInt64Array) -> Rules:
+        """Some of the rules, by their covers."""
+        return Rules(covers, self.vertices, self.error, self.edges)
+
+    def __len__(self) -> int:
+        return len(self.covers)
+
+    @overload
+    def __getitem__(self, place: int) -> Rule: ...
+    @overload
+    def __getitem__(self, place: slice) -> Rules: ...
+    def __getitem__(self, place: int | slice) -> Rule | Rules:
+        if isinstance(place, slice):
+            return self.some(self.covers[place])
+        return self._rule(self.covers[place])
+
+    def __iter__(self) -> Iterator[Rule]:
+        return map(self._rule, self.covers)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} rules>"
+
+    def about(self, *names: str) -> Rules:
+        """The rules that mention all of the named columns."""
+        covers = self.covers
+        for name in names:
+            groups = [
+                group
+                for group in self.vertices.groups
+                if name in (group.comparison.left.name, group.comparison.right.name)
+            ]
+            if not groups:
+                raise UsageError(_unknown(name, self.vertices))
+            words = self.vertices.words([sum(group.mask for group in groups)])[0]
+            covers = covers[(covers & words).any(axis=1)]
+        return self.some(covers)
+
+    def like(self, rule: str | Rule) -> Rules:
+        """The rules that say more or less the same: those from which `rule` follows, and those that follow from it.
+
+        The first ask fewer or weaker predicates of a pair and forbid more, the second the other way round.
+        """
+        rule = parse(rule) if isinstance(rule, str) else rule
+        cover = self.vertices.words([self.vertices.cover(rule)])
+        twins, exist = self.vertices.mirrored(cover)
+        kept = [_nested(self.covers, cover[0])]
+        if exist[0]:
+            kept.append(_nested(self.covers, twins[0]))
+        return self.some(self.covers[sum(kept) > 0])
+
+    def _rule(self, cover: UInt64Array) -> Rule:
+        rule = self.vertices.rule(to_int(cover))
+        return replace(rule, description=describe(rule), max_fraction=self._tolerance(cover))
+
+    def _tolerance(self, cover: UInt64Array) -> float | None:
+        if not self.error or self.edges is None:
+            return self.error or None
+        return self.error if missing_some(cover[None, :], self.edges)[0] else None
+
+
+def _nested(covers: UInt64Array, cover: UInt64Array) -> UInt64Array:
+    """1 for each cover that is within the given one, or the given one within it."""
+    both = covers & cover
+    nested: UInt64Array = ((both == covers).all(axis=1) | (both == cover).all(axis=1)).astype(covers.dtype)
+    return nested
+
+
+def _unknown(name: str, vertices: Vertices) -> str:
+    names = list(dict.fromkeys(group.comparison.left.name for group in vertices.groups))
+    meant = nearest_name(name, names)
+    return f"no rule can be about {name!r}, which is not compared" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule with what is known of it. `tested` says how well the data tested it.
+
+    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known where they were cheap to find out.
+    """
+
+    rule: Rule
+    tested: Tested
+    rows_in_conflict: int | None = None
+    rows_to_remove: tuple[int, int] | None = None
+
+    @property
+    def kind(self) -> RuleKind:
+        return kind(self.rule)
+
+    @property
+    def words(self) -> str:
+        return describe(self.rule)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Discovery:
+    """The rules of a table. `findings` are the few to look at, best first; `all` is every minimal rule, short first.
+
+    `partial` says that the search was stopped (`reason`: by which limit) and more rules may hold; those given hold
+    and are minimal all the same. `n_pairs` is the denominator of every fraction: n * (n - 1) ordered pairs.
+    """
+
+    findings: tuple[Finding, ...]
+    all: Rules
+    partial: bool
+    reason: str
+    n_rows: int
+    error: float
+    space: Space
+    nulls: Nulls
+    method: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    device: str = "cpu"
+    engine: str = "local"
+    ranker: Ranker | None = None
+
+    def __repr__(self) -> str:
+        part = f", partial ({self.reason})" if self.partial else ""
+        up_to = f" up to an error of {self.error:g}" if self.error else ""
+        return f"<Discovery: {len(self.all):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules of the findings, best first."""
+        return [finding.rule for finding in self.findings]
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_rows * (self.n_rows - 1)
+
+    def top(
+        self, n: int = N_FINDINGS, *, about: str | Sequence[str] = (), like: str | Rule | None = None
+    ) -> list[Finding]:
+        """The best rules, as many as asked for; only those that mention all of some columns, or are like a rule."""
+        if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.all)):
+            return list(self.findings[:n])
+        rules = self.all.about(*((about,) if isinstance(about, str) else about))
+        rules = rules if like is None else rules.like(like)
+        return [] if self.ranker is None else list(self.ranker.best(rules, n))
+
+    def groups(self) -> dict[RuleKind, list[Finding]]:
+        """The findings by kind: keys, dependencies, orders, others; each best first."""
+        return by_kind(self.findings)
+
+    def text(self, rules: Sequence[Rule] | None = None) -> str:
+        """Rules (those of the findings where none are given) as a file that `check` reads."""
+        from naysay.discover.writing import rules_text
+
+        return rules_text(self, self.rules if rules is None else rules)
+
+    def save(self, path: str | os.PathLike[str], rules: Sequence[Rule] | None = None) -> None:
+        """Write rules (those of the findings where none are given) into a file that `check` reads."""
+        Path(path).write_text(self.text(rules), encoding="utf-8")
+
+
+def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
+    found: dict[RuleKind, list[Finding]] = {}
+    for of_kind in RuleKind:
+        members = [finding for finding in findings if finding.kind is of_kind]
+        if members:
+            found[of_kind] = members
+    return found

@@ -1,0 +1,304 @@
+"""Exact discovery without looking at all pairs: some pairs, then proof.
+
+The pairs of a random sample of rows, and all pairs that agree on sets of columns which few pairs agree on, give
+evidence; its covers are candidates. A candidate that asks for agreement on such a set has been held against every
+pair that could break it: it is settled. The others are verified one by one in nearly linear time (`verify`); a pair
+that breaks one is new evidence, the covers are brought up to date, and so on until every candidate is settled or
+verified. Then the evidence at hand has the same minimal covers as that of all pairs: each is a rule, and a minimal
+rule of the table is a cover of any part of its evidence, so it contains a minimal one, which holds, so it is that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from naysay.discover.cover import Brake, minimal_covers
+from naysay.discover.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
+from naysay.discover.outcomes import mirrored
+from naysay.discover.plan_pairs import Costs, choose_sets, equality_masks, settled_by
+from naysay.discover.problem import MOST_RULES, Answer, Problem, finished
+from naysay.discover.verify import BUDGET, Pair, TooLong, Verifier
+from naysay.discover.vertices import UInt64Array, edges_of, missing_some, sorted_unique, to_int
+from naysay.discover.work import run_all
+from naysay.table.codes import BoolArray
+
+SAMPLE_ROWS = 3000
+# With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
+_SAMPLE_WORK_A_SECOND = 4_000_000
+_FEWEST_SAMPLE_ROWS = 200
+# The most comparisons of the rules that are proven first if time is limited.
+_SHORT = 3
+# The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
+_FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
+# Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
+_FIRST_PAIRS = 20_000_000
+_FIRST_PAIRS_A_ROW = 600
+ENUMERATE: Pair = (-2, -2)
+
+
+class TooManyChecks(Exception):
+    """All pairs would cost less than what is left to verify."""
+
+
+def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch | None = None) -> Answer:
+    """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
+
+    Where more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
+    the rows.
+    """
+    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
+    search = search or SelectiveSearch(problem)
+    search.begin()
+    most_groups = problem.max_predicates or len(problem.vertices.groups)
+    if problem.clock.is_limited:
+        # The search for all of them may not end in time: have the short ones by then.
+        search.run_levels(min(_SHORT, most_groups - 1), limit, may_leave=may_leave)
+    complete = search.run(most_groups, limit, may_leave=may_leave)
+    if not complete and not problem.clock.stopped():
+        # Too many: those with few predicates first, for as long as there is room.
+        search.run_levels(most_groups - 1, limit)
+    covers, finished_all = search.proven()
+    return Answer(
+        covers[:limit], not complete or not finished_all or len(covers) > limit, search.sample_edges,
+        search.sample_counts, n_sampled=search.n_sampled, figures=search.figures,
+    )
+
+
+def first_rules(problem: Problem) -> Answer:
+    """Some of the shortest rules, found in a share of the time limit: what there is to return if nothing else is found.
+
+    Few rows are sampled, so that candidates are few and known soon; each is then verified on the whole table.
+    """
+    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
+    search = SelectiveSearch(replace(problem, clock=problem.clock.part(_FIRST_SHARE)), _FIRST_SAMPLE_ROWS)
+    with problem.clock.phase("sample"):
+        search.sample()
+    for n_groups in range(1, min(_FIRST_LEVELS, problem.max_predicates or _FIRST_LEVELS) + 1):
+        search.prove_some(n_groups, limit)
+    covers, _ = search.proven()
+    return Answer(covers[:limit], True, search.sample_edges, search.sample_counts, n_sampled=search.n_sampled)
+
+
+class SelectiveSearch:
+    """Evidence, covers of it, and what is known of them."""
+
+    def __init__(self, problem: Problem, most_sampled: int | None = None) -> None:
+        """`most_sampled`: the most rows to sample."""
+        self.problem = problem
+        self._most_sampled = most_sampled
+        self.verifier = Verifier(problem.outcomes, problem.vertices)
+        self.costs = Costs(self.verifier, problem.n_threads)
+        self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
+        self.covers = self.edges
+        # The edges that the covers were found for.
+        self._covered = self.edges
+        # Proven covers of earlier runs: minimal rules of the table, whatever is learnt later.
+        self._proven = self.edges
+        self.n_sampled = 0
+        self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
+        self.settled: list[int] = []
+        self.verified: set[int] = set()
+        self.figures: dict[str, float] = {"pairs": 0.0, "verified": 0.0, "rounds": 0.0}
+
+    def begin(self) -> None:
+        """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
+        clock = self.problem.clock
+        with clock.phase("sample"):
+            self.sample()
+        if clock.stopped():
+            return
+        left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * self.costs.n_rows)
+        masks = self.costs.single_masks()
+        self.costs.look_up(masks)
+        for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in masks):
+            if n_pairs > left or clock.stopped():
+                break
+            left -= n_pairs
+            self.enumerate(mask)
+
+    def sample(self) -> None:
+        """See all pairs of some rows drawn at random, and the equal rows."""
+        outcomes = self.problem.outcomes
+        n_rows = min(outcomes.n_rows, self._most_sampled or self._n_sample_rows())
+        places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
+        sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=self.problem.clock)
+        if sample is None:
+            return
+        self.n_sampled = n_rows
+        self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
+        self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
+        self.figures["pairs"] += n_rows * (n_rows - 1) / 2
+
+    def _n_sample_rows(self) -> int:
+        clock = self.problem.clock
+        if not clock.is_limited:
+            return SAMPLE_ROWS
+        n_fields = len(self.problem.outcomes.layout.fields)
+        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_A_SECOND * max(0.0, clock.left) / n_fields))
+        return max(_FEWEST_SAMPLE_ROWS, min(SAMPLE_ROWS, n_rows))
+
+    def add(self, evidence: Evidence) -> None:
+        edges, _ = edges_of(evidence, self.problem.outcomes.layout, self.problem.vertices)
+        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+
+    def enumerate(self, mask: int) -> None:
+        """See all pairs that agree on a set of columns; whatever asks for that agreement is settled then."""
+        problem = self.problem
+        with problem.clock.phase("agreeing pairs"):
+            order, starts = self.costs.grouped(mask)
+            evidence = agreeing_pairs(
+                problem.outcomes, order, starts, n_threads=problem.n_threads, clock=problem.clock
+            )
+            if evidence is None:
+                return
+            self.add(evidence)
+            self.figures["pairs"] += self.costs.n_pairs(mask)
+            self.settle(mask)
+
+    def settle(self, mask: int) -> None:
+        """Every pair that agrees on a set of columns is known, and so on any that contains it."""
+        self.settled = [other for other in self.settled if other & mask != mask] + [mask]
+
+    def run_levels(self, last: int, limit: int, *, may_leave: bool = False) -> None:
+        """Prove all covers of one comparison, then of one more, up to `last`, while there is time and room."""
+        for n_groups in range(1, last + 1):
+            if not self.run(n_groups, limit, may_leave=may_leave):
+                break
+            self._proven = self.covers[self._is_proven(self.covers)]
+
+    def prove_some(self, max_groups: int, limit: int) -> None:
+        """Verify the covers of the evidence at hand, once, and keep those that hold as proven.
+
+        A minimal cover of any evidence is a minimal rule if it holds. What breaks is not extended.
+        """
+        clock = self.problem.clock
+        if clock.stopped():
+            return
+        with clock.phase("covers"):
+            self.update(max_groups, limit)
+        with clock.phase("verify"):
+            self.verify(self.open_covers())
+        proven = self.covers[self._is_proven(self.covers)]
+        self._proven = sorted_unique(np.concatenate([self._proven, proven]))
+
+    def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
+        """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
+        problem, clock = self.problem, self.problem.clock
+        before = None
+        while not clock.stopped():
+            known = self._known()
+            if known == before:
+                raise AssertionError("selective discovery stands still: some rules are open, and nothing was learnt")
+            before = known
+            self.figures["rounds"] += 1
+            with clock.phase("covers"):
+                if not self.update(max_groups, limit):
+                    return False
+            todo = self.open_covers()
+            if not len(todo):
+                return True
+            with clock.phase("planning"):
+                masks = equality_masks(todo, problem.vertices)
+                chosen, seconds = choose_sets(masks, self.costs)
+            if may_leave and seconds > self.costs.all_pairs_seconds() < clock.left:
+                raise TooManyChecks
+            may_leave = False
+            for mask in chosen:
+                if not clock.stopped():
+                    self.enumerate(mask)
+            todo = todo[~settled_by(masks, self.settled)]
+            with clock.phase("verify"):
+                self.verify(todo[~missing_some(todo, self.fresh())])
+        return False
+
+    def _known(self) -> tuple[int, int, tuple[int, ...]]:
+        """How much is known. Each round adds to it, and there is an end to what can be known: so `run` ends."""
+        return len(self.edges), len(self.verified), tuple(sorted(self.settled))
+
+    def update(self, max_groups: int, limit: int) -> bool:
+        """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""
+        problem = self.problem
+        brake = Brake(2 * limit + 2)
+        self._covered = self.edges
+        self.covers = minimal_covers(
+            self.edges, problem.vertices,
+            max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
+        )
+        return not brake.stopped and not problem.clock.stopped()
+
+    def fresh(self) -> UInt64Array:
+        """The edges that were learnt since the covers were found: all that these may miss."""
+        both = np.concatenate([self.edges, self._covered])
+        both = both[np.lexsort([both[:, word] for word in range(both.shape[1])])]
+        differs = np.ones(len(both) + 1, np.bool_)
+        differs[1:-1] = (both[1:] != both[:-1]).any(axis=1)
+        return np.ascontiguousarray(both[differs[1:] & differs[:-1]])
+
+    def open_covers(self) -> UInt64Array:
+        """The covers, one of each pair of twins, that are neither settled nor verified."""
+        vertices = self.problem.vertices
+        covers = vertices.once(self.covers[~settled_by(equality_masks(self.covers, vertices), self.settled)])
+        return covers[np.array([to_int(cover) not in self.verified for cover in covers], np.bool_)]
+
+    def verify(self, todo: UInt64Array) -> None:
+        """Verify candidates, short ones first; a pair that breaks one spares all others that it breaks."""
+        problem = self.problem
+        todo = todo[np.argsort(problem.vertices.n_predicates(todo), kind="stable")]
+        n_done = 0
+        while len(todo) and not problem.clock.stopped():
+            batch, todo = todo[: 4 * problem.n_threads], todo[4 * problem.n_threads :]
+            tasks = [partial(self._verify_one, to_int(cover)) for cover in batch]
+            pairs = run_all(tasks, problem.n_threads, problem.clock)
+            self.figures["verified"] += len(pairs)
+            n_done += len(pairs)
+            for cover, pair in zip(batch, pairs, strict=False):
+                if pair == ENUMERATE:
+                    self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
+            broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
+            if broken:
+                todo = todo[~missing_some(todo, self._learn(broken))]
+            problem.clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
+
+    def _verify_one(self, cover: int) -> Pair | None:
+        """A pair that breaks the rule, ENUMERATE where that is cheaper than going on; else it is noted as verified."""
+        mask = int(equality_masks(self.problem.vertices.words([cover]), self.problem.vertices)[0])
+        budget = BUDGET
+        while True:
+            try:
+                pair = self.verifier.find(cover, budget)
+            except TooLong:
+                budget *= 8
+                if self.costs.seconds_of(mask) < self.costs.search_seconds(budget):
+                    return ENUMERATE
+                continue
+            if pair is None:
+                self.verified.add(cover)
+            return pair
+
+    def _learn(self, pairs: list[Pair]) -> UInt64Array:
+        """The edges of some pairs and of their mirrors become known; gives them."""
+        outcomes = self.problem.outcomes
+        places = np.array(pairs, np.int64)
+        codes = codes_of_pairs(outcomes, places[:, 0], places[:, 1])
+        codes = np.concatenate([codes, mirrored(codes, outcomes.layout)])
+        edges, _ = edges_of(Evidence(codes, np.ones(len(codes), np.int64)), outcomes.layout, self.problem.vertices)
+        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+        return edges
+
+    def proven(self) -> tuple[UInt64Array, bool]:
+        """The rules that are known to hold: settled or verified, and no evidence against them; see `finished`."""
+        problem = self.problem
+        covers = self.covers[self._is_proven(self.covers)]
+        covers = sorted_unique(np.concatenate([self._proven, covers]))
+        return finished(problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+
+    def _is_proven(self, covers: UInt64Array) -> BoolArray:
+        vertices = self.problem.vertices
+        fine = settled_by(equality_masks(covers, vertices), self.settled)
+        for place in np.flatnonzero(~fine):
+            fine[place] = to_int(covers[place]) in self.verified
+        return fine & ~missing_some(covers, self.fresh())

@@ -1,0 +1,300 @@
+"""Discovery on Spark: values are encoded and pairs compared in tasks, covers are searched on the driver.
+
+Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
+blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
+block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
+n * (n - 1) ordered pairs, which is asserted. Where there are too many pairs for that, exact rules are proven by tasks
+that have all rows each (`spark_discover_spread`); Hydra's method runs in one (`spark_discover_whole`).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.spark.aggregate import hash_of
+from naysay.discover.approximate import allowed_pairs
+from naysay.discover.evidence import Evidence, merged
+from naysay.discover.limits import Limits
+from naysay.discover.outcomes import Outcomes, mirrored
+from naysay.discover.problem import Answer, Problem, empty_answer, search_rules
+from naysay.discover.ranker import Ranker, scale_of
+from naysay.discover.ranking import Multiplicities
+from naysay.discover.result import Discovery
+from naysay.discover.run import check_method, concluded
+from naysay.discover.space import Comparison, Scope, Space, scope_of
+from naysay.discover.spark.single_task import SCHEMA, Whole, answer_of_table, read_answer
+from naysay.discover.spark.space import space_of
+from naysay.discover.spark.spread import prove
+from naysay.discover.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
+from naysay.discover.vertices import edges_of
+from naysay.discover.work import Clock, Progress, run_all
+from naysay.evolve.fields import Fields, chances_of, fields_of
+from naysay.rule.model import Nulls
+from naysay.spark.arrow import map_in_arrow
+from naysay.spark.errors import errors_of_tasks
+from naysay.spark.frame import Frame, position
+from naysay.table import Table
+
+_SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How rows are dealt out. Answers do not depend on it, only time and memory do.
+
+    A block has about `rows`; small tables are cut all the same, so that about `tasks` tasks have something to do.
+    """
+
+    rows: int = 32_768
+    tasks: int = 16
+    # All pairs of so few distinct rows are compared at once; so many fit into one task, and so many into all provers.
+    quick_rows: int = 50_000
+    whole_rows: int = 4_000_000
+    proven_rows: int = 8_000_000
+    provers: int = 8
+
+    def count(self, n_rows: int) -> int:
+        """How many blocks for so many distinct rows."""
+        if n_rows < 2_000:
+            return 1
+        for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
+        return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
+
+    def n_provers(self, n_rows: int) -> int:
+        """How many tasks prove rules; each holds all of so many distinct rows."""
+        return max(1, min(self.provers, self.proven_rows // max(1, n_rows)))
+
+
+BLOCKS = Blocks()
+
+
+@errors_of_tasks()
+def discover(
+    data: DataFrame,
+    *,
+    error: float = 0.0,
+    columns: Sequence[str] | None = None,
+    cross: bool = True,
+    max_predicates: int | None = None,
+    max_rules: int | None = None,
+    timeout: float | None = None,
+    nulls: Nulls = Nulls.SQL,
+    method: str = "auto",
+    space: str | Scope = "naysay",
+    progress: Callable[[Progress], None] | None = None,
+    blocks: Blocks = BLOCKS,
+) -> Discovery:
+    """As `naysay.discover.run.discover`, on a Spark DataFrame.
+
+    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` takes that for exact
+    rules where the distinct rows are many, and few enough for one task.
+    """
+    limits = Limits(error, max_predicates, max_rules, timeout)
+    check_method(method, error)
+    clock = Clock(timeout, progress)
+    with clock.heeding_interrupts():
+        frame = Frame.of(data)
+        with clock.phase("space"):
+            built = space_of(frame, columns, scope_of(space, cross))
+        limits = limits.for_space(built)
+        rows = distinct_rows(frame, built).persist()
+        try:
+            profile = profile_of(rows, built, clock)
+            fields = fields_from(rows, built, nulls, profile)
+            problem = Problem.of(
+                built, nulls, _without_rows(fields, profile.n_rows),
+                most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
+                max_predicates=limits.max_predicates, max_rules=max_rules, n_threads=os.cpu_count() or 1, clock=clock,
+            )
+            chosen, answer = _solve(problem, rows, fields, profile, method, blocks)
+            ranker = _ranker(answer, problem, rows, profile)
+        finally:
+            rows.unpersist()
+        return replace(concluded(problem, answer, chosen, limits, ranker), engine="spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    n_rows: int
+    n_distinct: int
+    nullable: frozenset[str]
+
+
+def distinct_rows(frame: Frame, space: Space) -> DataFrame:
+    """The distinct rows under the names of their positions, and how many rows of the table each stands for."""
+    names = [position(frame.place(name)) for name in space.names]
+    counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
+    order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
+    return counted.select(*order, WEIGHT)
+
+
+def profile_of(rows: DataFrame, space: Space, clock: Clock) -> Profile:
+    names = [position(place) for place in range(len(space.names))]
+    with clock.phase("encode"):
+        wanted = [F.max(F.col(name).isNull().cast(T.IntegerType())).alias(name) for name in names]
+        found = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *wanted).collect()[0]
+    nullable = frozenset(given for given, name in zip(space.names, names, strict=True) if found[name])
+    return Profile(int(found["rows"] or 0), int(found["distinct"]), nullable)
+
+
+def fields_from(rows: DataFrame, space: Space, nulls: Nulls, profile: Profile) -> Fields:
+    sample = _named(rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]), space)
+    return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
+
+
+def _named(table: pa.Table, space: Space) -> pa.Table:
+    return table.rename_columns(list(space.names))
+
+
+def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
+    """What the driver knows of the rows: how many there are."""
+    nothing = np.zeros((fields.n_lines, 1), np.int32)
+    return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
+
+
+def _solve(
+    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, method: str, blocks: Blocks
+) -> tuple[str, Answer]:
+    if profile.n_rows < 2:
+        return "all-pairs", empty_answer(problem, partial=False)
+    many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
+    if method == "hydra":
+        return method, _in_one_task(problem, rows)
+    if method == "selective" or (method == "auto" and not problem.most and many):
+        n_provers = blocks.n_provers(profile.n_distinct)
+        answer = prove(problem, rows, profile.n_distinct, n_provers, _collected, may_leave=method == "auto")
+        if answer is not None:
+            return "selective", answer
+    return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
+
+
+def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
+    """The answer of Hydra's method."""
+    clock = problem.clock
+    seconds = None if clock.left == float("inf") else max(0.001, clock.left)
+    wanted = Whole(problem.space, problem.nulls, problem.max_predicates, problem.max_rules, seconds)
+    with clock.phase("hydra"):
+        found = _collected(map_in_arrow(rows.repartition(1), answer_of_table(wanted), SCHEMA), clock)
+    if found is None:
+        return empty_answer(problem, partial=True)
+    answer, reason = read_answer(found, problem.vertices.n_words)
+    if reason:
+        clock.stop(reason)
+    return answer
+
+
+def _from_all_pairs(
+    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks
+) -> Answer:
+    clock, layout = problem.clock, fields.layout
+    with clock.phase("evidence"):
+        evidence = evidence_of_pairs(rows, fields, profile, blocks, clock)
+        if evidence is None:
+            return empty_answer(problem, partial=True)
+    with clock.phase("covers"):
+        edges, counts = edges_of(evidence, layout, problem.vertices)
+        covers, partial = search_rules(problem, edges, counts)
+    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
+
+
+def evidence_of_pairs(
+    rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, clock: Clock
+) -> Evidence | None:
+    """The evidence of all ordered pairs of rows, from tasks that see each pair once; None where the clock stopped."""
+    n_words = fields.layout.n_words
+    words = [word(number) for number in range(n_words)]
+    schema = pa.schema([*((name, pa.int32()) for name in words), (COUNT, pa.int64())])
+    n_blocks = blocks.count(profile.n_distinct)
+    counted = map_in_arrow(_dealt(rows, n_blocks), evidence_of_blocks(fields, n_blocks), schema)
+    found = _collected(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), clock)
+    if found is None:
+        return None
+    codes = np.stack([found.column(name).to_numpy() for name in words], axis=1).astype(np.int32)
+    counts = found.column(COUNT).to_numpy().astype(np.int64)
+    half = Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
+    evidence = merged([half, Evidence(mirrored(half.codes, fields.layout), half.counts)], fields.layout)
+    if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
+        raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
+    return evidence
+
+
+def _collected(data: DataFrame, clock: Clock) -> pa.Table | None:
+    """The rows of a DataFrame; None where the clock stopped first, which also stops the work on them."""
+    session = data.sparkSession
+    tag = f"naysay-{uuid.uuid4()}"
+
+    def work() -> pa.Table | None:
+        # Tags belong to the thread that sets them: the session's other work goes on.
+        session.addTag(tag)
+        try:
+            return data.toArrow()
+        except Exception:
+            if clock.stopped():
+                return None
+            raise
+        finally:
+            session.removeTag(tag)
+
+    found = run_all([work], 1, clock, on_stop=lambda: session.interruptTag(tag))
+    return found[0] if found else None
+
+
+def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
+    """Each row once for each pair of blocks that its own belongs to; a pair of blocks is a partition."""
+    names = [name for name in rows.columns if name != WEIGHT]
+    home = F.pmod(hash_of([F.col(name) for name in names]), F.lit(n_blocks)).cast(T.IntegerType())
+    others = F.sequence(F.lit(0), F.lit(n_blocks - 1))
+    copies = rows.withColumn(HOME, home).withColumn("other", F.explode(others))
+    low, high = F.least(F.col(HOME), F.col("other")), F.greatest(F.col(HOME), F.col("other"))
+    # As `spark_discover_tasks.task_of` numbers them.
+    task = low * n_blocks - F.floor(low * (low - 1) / 2) + high - low
+    numbered = copies.withColumn(TASK, task.cast(T.IntegerType())).drop("other")
+    return numbered.repartitionById(n_blocks * (n_blocks + 1) // 2, F.col(TASK))
+
+
+def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: Profile) -> Ranker:
+    """With how many rows share a value at most, column by column, from one more job."""
+    names = {name: position(place) for place, name in enumerate(problem.space.names)}
+    # Where time is up, no further job: as many as there are is the bound that never makes a rule look better.
+    known = len(answer.covers) and not problem.clock.stopped()
+    largest = _largest(rows, list(names.values()), problem.nulls) if known else {}
+    max_equal = tuple(
+        _most(group.comparison, {name: largest.get(place, 0) for name, place in names.items()})
+        if known and not group.comparison.within_row
+        else profile.n_rows
+        for group in problem.vertices.groups
+    )
+    scale = scale_of(answer, profile.n_rows)
+    return Ranker(Multiplicities(problem.vertices, answer.edges, answer.counts, profile.n_rows, max_equal, scale))
+
+
+def _most(comparison: Comparison, largest: Mapping[str, int]) -> int:
+    """As `discovery.ranker` has it: the most rows that one row can equal."""
+    return largest[comparison.left.name] + (largest[comparison.right.name] if comparison.across else 0)
+
+
+def _largest(rows: DataFrame, names: Sequence[str], nulls: Nulls) -> dict[str, int]:
+    """The most rows that share a value, for each column; null is a value where nulls equal each other.
+
+    By hash: it only has to be about right.
+    """
+    each = F.explode(F.array(*(
+        F.struct(
+            F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value"), F.col(name).isNull().alias("null")
+        )
+        for name in names
+    )))
+    values = rows.select(each.alias("of"), WEIGHT)
+    if nulls is Nulls.SQL:
+        values = values.filter(~F.col("of.null"))
+    counted = values.groupBy("of.name", "of.value", "of.null").agg(F.sum(WEIGHT).alias(WEIGHT))
+    return {row["name"]: int(row[WEIGHT]) for row in counted.groupBy("name").agg(F.max(WEIGHT).alias(WEIGHT)).collect()}

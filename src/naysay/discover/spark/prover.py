@@ -1,0 +1,194 @@
+"""What a prover does: a task that has all distinct rows of the table, and looks at a part of what there is to look at.
+
+A search asks one question after the other. The rows stay with the Python worker between them, one table a worker, for
+as long as Spark keeps it; a worker that does not have them says so, and is sent them. Functions here take and give
+Arrow batches and know nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.discover.evidence import agreeing_pairs
+from naysay.discover.outcomes import outcomes_of
+from naysay.discover.plan_pairs import equality_masks
+from naysay.discover.problem import Problem
+from naysay.discover.selective import ENUMERATE, SelectiveSearch
+from naysay.discover.space import Space
+from naysay.discover.spark.worker import WEIGHT
+from naysay.discover.vertices import UInt64Array, missing_some, to_int
+from naysay.discover.work import Clock
+from naysay.rule.model import Nulls
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+
+PART, HASH = "part", "hash"
+SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Ask(Enum):
+    """SAMPLE: all pairs of some rows. SIZES: how many pairs agree on sets of columns. AGREEING: the evidence of those
+    pairs. VERIFY: which of some covers hold."""
+
+    SAMPLE = "sample"
+    SIZES = "sizes"
+    AGREEING = "agreeing"
+    VERIFY = "verify"
+
+
+class Told(Enum):
+    """What an answer holds. Each part says MISSED, STOPPED (its time was up) or DONE, and then the rest as arrays."""
+
+    DONE = "done"
+    MISSED = "missed"
+    STOPPED = "stopped"
+    EDGES = "edges"
+    SAMPLE_EDGES = "sample edges"
+    SAMPLE_COUNTS = "sample counts"
+    SIZES = "sizes"
+    HOLD = "hold"
+    TOO_LONG = "too long"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What all parts are asked; each takes its share. `run` names the table that a worker must hold for it."""
+
+    run: str
+    space: Space
+    nulls: Nulls
+    n_parts: int
+    ask: Ask
+    masks: tuple[int, ...] = ()
+    covers: bytes = b""
+    seconds: float | None = None
+
+
+# The table that this worker holds, and the name of the run that it belongs to.
+_held: dict[str, SelectiveSearch] = {}
+
+
+def answer(question: Question) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The work of a task. Its rows are those of the table, or one alone that names the part."""
+    return partial(_answered, question)
+
+
+def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
+    part = None
+    given = []
+    for batch in batches:
+        if batch.num_rows:
+            part = int(batch.column(PART)[0].as_py())
+            if question.run not in _held and WEIGHT in batch.schema.names:
+                given.append(batch)
+    if part is None:
+        return
+    if given:
+        _held.clear()
+        _held[question.run] = _search_in(pa.Table.from_batches(given), question)
+    search = _held.get(question.run)
+    found: dict[Told, bytes] = {Told.MISSED: b""} if search is None else _share(search, question, part)
+    yield pa.RecordBatch.from_pydict(
+        {PART: [part] * len(found), "what": [what.value for what in found], "content": list(found.values())},
+        schema=SCHEMA,
+    )
+
+
+def _search_in(table: pa.Table, question: Question) -> SelectiveSearch:
+    table = table.take(same_order(table)).drop_columns([PART, HASH])
+    weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+    values = Table(table.drop_columns([WEIGHT]).rename_columns(list(question.space.names)))
+    outcomes = replace(outcomes_of(values, question.space, question.nulls, collapse=False), weights=weights)
+    return SelectiveSearch(Problem.of(question.space, question.nulls, outcomes))
+
+
+def same_order(table: pa.Table) -> Int64Array:
+    """An order of distinct rows that does not depend on how they came: by HASH, rows of equal hash by their values.
+
+    All parts number their rows alike, so that shares of pairs and groups by number fit together.
+    """
+    hashes = table.column(HASH).to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    equal = hashes[order][1:] == hashes[order][:-1]
+    tied = np.flatnonzero(np.concatenate([equal, [False]]) | np.concatenate([[False], equal]))
+    if tied.size:
+        values = table.take(order[tied]).to_pylist()
+        by_value = sorted(range(tied.size), key=lambda k: (values[k][HASH], repr(values[k])))
+        order[tied] = order[tied][by_value]
+    return order
+
+
+def _share(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+    search.problem = replace(search.problem, clock=Clock(question.seconds))
+    # What one question brings to light is the asker's to keep.
+    search.edges, search.verified = search.edges[:0], set()
+    work = {Ask.SAMPLE: _sample, Ask.SIZES: _sizes, Ask.AGREEING: _agreeing, Ask.VERIFY: _verify}[question.ask]
+    return work(search, question, part)
+
+
+def _sample(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+    if part == 0:
+        search.sample()
+        if search.problem.clock.stopped():
+            return {Told.STOPPED: b""}
+    return {
+        Told.DONE: b"",
+        Told.EDGES: search.edges.tobytes(),
+        Told.SAMPLE_EDGES: search.sample_edges.tobytes() if part == 0 else b"",
+        Told.SAMPLE_COUNTS: search.sample_counts.tobytes() if part == 0 else b"",
+    }
+
+
+def _sizes(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+    sizes = [(mask, search.costs.n_pairs(mask)) for mask in question.masks[part :: question.n_parts]]
+    return {Told.DONE: b"", Told.SIZES: np.array(sizes, np.int64).tobytes()}
+
+
+def _agreeing(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+    outcomes, clock = search.problem.outcomes, search.problem.clock
+    for mask in question.masks:
+        order, starts = search.costs.grouped(mask)
+        found = agreeing_pairs(outcomes, order, starts, clock=clock, share=slice(part, None, question.n_parts))
+        if found is None:
+            return {Told.STOPPED: b""}
+        search.add(found)
+    return {Told.DONE: b"", Told.EDGES: search.edges.tobytes()}
+
+
+def _verify(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+    vertices, clock = search.problem.vertices, search.problem.clock
+    covers = covers_of(question.covers, vertices.n_words)[part :: question.n_parts]
+    too_long: list[int] = []
+    done = 0
+    while done < len(covers) and not clock.stopped():
+        cover = covers[done]
+        done += 1
+        pair = search._verify_one(to_int(cover))
+        if pair == ENUMERATE:
+            too_long.append(int(equality_masks(cover[None, :], vertices)[0]))
+        elif pair is not None:
+            # Covers that the same pair breaks need no look of their own.
+            rest = covers[done:]
+            covers = np.concatenate([covers[:done], rest[~missing_some(rest, search._learn([pair]))]])
+    if clock.stopped():
+        return {Told.STOPPED: b""}
+    return {
+        Told.DONE: b"",
+        Told.EDGES: search.edges.tobytes(),
+        Told.HOLD: vertices.words(search.verified).tobytes(),
+        Told.TOO_LONG: np.array(too_long, np.int64).tobytes(),
+    }
+
+
+def covers_of(content: bytes, n_words: int) -> UInt64Array:
+    """Covers or edges from their bytes."""
+    covers: UInt64Array = np.frombuffer(content, np.uint64).reshape(-1, n_words).copy()
+    return covers

@@ -1,0 +1,194 @@
+"""Exact discovery with its proofs spread over tasks: the search is the driver's, the rows are with the provers.
+
+`naysay.discover.selective` asks four things of the rows. Here each is a job: every prover takes a share of the pairs,
+of the sets or of the candidate rules, and the driver puts together what they tell. All see the same rows in the same
+order, so the shares of one question are exactly what one task would have found alone.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.spark.aggregate import hash_of
+from naysay.discover.plan_pairs import Costs
+from naysay.discover.problem import Answer, Problem
+from naysay.discover.selective import SelectiveSearch, TooManyChecks, find
+from naysay.discover.spark.prover import HASH, PART, SCHEMA, Ask, Question, Told, answer, covers_of
+from naysay.discover.spark.worker import WEIGHT
+from naysay.discover.vertices import UInt64Array, missing_some, sorted_unique, to_int
+from naysay.discover.work import Clock
+from naysay.spark.arrow import map_in_arrow
+
+# So many seconds of proving are worth a job.
+_SECONDS_A_JOB = 4.0
+
+Collect = Callable[[DataFrame, Clock], pa.Table | None]
+Answers = dict[int, dict[Told, bytes]]
+
+
+class Provers:
+    """The tasks that hold the rows. `collect` runs a job, and gives None where the clock stopped it."""
+
+    def __init__(self, rows: DataFrame, problem: Problem, n_parts: int, collect: Collect) -> None:
+        self.n_parts = n_parts
+        # How often each part has answered.
+        self.answers = [0] * n_parts
+        self._rows = rows
+        self._problem = problem
+        self._collect = collect
+        self._run = uuid.uuid4().hex
+        self._are_sent = False
+
+    def ask(self, ask: Ask, *, masks: Sequence[int] = (), covers: UInt64Array | None = None) -> Answers | None:
+        """What each part tells; None where the clock stopped before all had done their share."""
+        problem = self._problem
+        left = problem.clock.left
+        question = Question(
+            self._run, problem.space, problem.nulls, self.n_parts, ask, tuple(masks),
+            b"" if covers is None else np.ascontiguousarray(covers).tobytes(),
+            None if left == float("inf") else max(0.001, left),
+        )
+        answers: Answers = {}
+        missed = list(range(self.n_parts))
+        if self._are_sent:
+            # Most workers still hold the rows. Those that do not are few, and get them below.
+            if not self._answer(question, self._parts_alone(), answers):
+                return None
+            missed = [part for part in missed if Told.MISSED in answers[part]]
+        if missed and not self._answer(question, self._parts_with_rows(missed), answers):
+            return None
+        self._are_sent = True
+        for part in answers:
+            self.answers[part] += 1
+        if not all(Told.DONE in told for told in answers.values()):
+            # A task's clock stops a moment before ours.
+            problem.clock.stop("time limit")
+            return None
+        return answers
+
+    def _answer(self, question: Question, parts: DataFrame, answers: Answers) -> bool:
+        found = self._collect(map_in_arrow(parts, answer(question), SCHEMA), self._problem.clock)
+        if found is None:
+            return False
+        fresh: Answers = {}
+        for row in found.to_pylist():
+            fresh.setdefault(row[PART], {})[Told(row["what"])] = row["content"]
+        answers.update(fresh)
+        if set(answers) != set(range(self.n_parts)):
+            raise AssertionError(f"parts {sorted(answers)} of {self.n_parts} have answered")
+        return True
+
+    def _parts_alone(self) -> DataFrame:
+        numbers = self._rows.sparkSession.range(0, self.n_parts, 1, self.n_parts)
+        return numbers.select(F.col("id").cast(T.IntegerType()).alias(PART))
+
+    def _parts_with_rows(self, parts: Sequence[int]) -> DataFrame:
+        names = [name for name in self._rows.columns if name != WEIGHT]
+        place = F.explode(F.sequence(F.lit(0), F.lit(len(parts) - 1)))
+        copies = self._rows.withColumn(HASH, hash_of([F.col(name) for name in names])).withColumn("place", place)
+        dealt = copies.repartitionById(len(parts), F.col("place"))
+        return dealt.withColumn(PART, F.element_at(F.array(*map(F.lit, parts)), F.col("place") + 1)).drop("place")
+
+
+class _FarCosts(Costs):
+    """Costs whose numbers come from the provers."""
+
+    def __init__(self, search: Spread, provers: Provers, n_rows: int) -> None:
+        super().__init__(search.verifier, provers.n_parts)
+        self._provers = provers
+        self._n_rows = n_rows
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    def look_up(self, masks: Iterable[int]) -> None:
+        unknown = [mask for mask in masks if mask not in self._n_pairs]
+        answers = self._provers.ask(Ask.SIZES, masks=unknown) if unknown else {}
+        for told in (answers or {}).values():
+            for mask, n_pairs in np.frombuffer(told[Told.SIZES], np.int64).reshape(-1, 2).tolist():
+                self._n_pairs[mask] = n_pairs
+
+    def n_pairs(self, mask: int) -> int:
+        self.look_up([mask])
+        # Unknown only where the clock has stopped: nothing will be enumerated then.
+        return self._n_pairs.get(mask, self._n_rows * self._n_rows)
+
+
+class Spread(SelectiveSearch):
+    """The search, far from the rows."""
+
+    def __init__(self, problem: Problem, provers: Provers, n_rows: int) -> None:
+        super().__init__(problem)
+        self._provers = provers
+        self.costs = _FarCosts(self, provers, n_rows)
+
+    def sample(self) -> None:
+        answers = self._provers.ask(Ask.SAMPLE)
+        if answers is None:
+            return
+        n_words = self.problem.vertices.n_words
+        self.sample_edges = covers_of(answers[0][Told.SAMPLE_EDGES], n_words)
+        self.sample_counts = np.frombuffer(answers[0][Told.SAMPLE_COUNTS], np.int64).copy()
+        # n rows have n * (n - 1) ordered pairs.
+        self.n_sampled = (1 + math.isqrt(1 + 4 * int(self.sample_counts.sum()))) // 2
+        self._learn_edges(answers)
+
+    def enumerate(self, mask: int) -> None:
+        with self.problem.clock.phase("agreeing pairs"):
+            answers = self._provers.ask(Ask.AGREEING, masks=[mask])
+            if answers is None:
+                return
+            self._learn_edges(answers)
+            self.figures["pairs"] += self.costs.n_pairs(mask)
+            self.settle(mask)
+
+    def verify(self, todo: UInt64Array) -> None:
+        """As there, by more at once: a job has its price."""
+        clock = self.problem.clock
+        todo = todo[np.argsort(self.problem.vertices.n_predicates(todo), kind="stable")]
+        n_parts = self._provers.n_parts
+        size = max(4 * n_parts, int(_SECONDS_A_JOB / self.costs.check_seconds()))
+        n_done = 0
+        while len(todo) and not clock.stopped():
+            batch, todo = todo[:size], todo[size:]
+            answers = self._provers.ask(Ask.VERIFY, covers=batch)
+            if answers is None:
+                return
+            n_done += len(batch)
+            for told in answers.values():
+                hold = covers_of(told[Told.HOLD], self.problem.vertices.n_words)
+                self.verified |= {to_int(cover) for cover in hold}
+                self.figures["verified"] += len(hold)
+            edges = self._learn_edges(answers)
+            too_long = np.concatenate([np.frombuffer(told[Told.TOO_LONG], np.int64) for told in answers.values()])
+            for mask in np.unique(too_long).tolist():
+                self.enumerate(mask)
+            todo = todo[~missing_some(todo, edges)]
+            clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
+
+    def _learn_edges(self, answers: Answers) -> UInt64Array:
+        edges = np.concatenate(
+            [covers_of(told[Told.EDGES], self.problem.vertices.n_words) for told in answers.values()]
+        )
+        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+        return edges
+
+
+def prove(
+    problem: Problem, rows: DataFrame, n_rows: int, n_parts: int, collect: Collect, *, may_leave: bool
+) -> Answer | None:
+    """All minimal exact rules of some distinct rows; None, where `may_leave`, if all pairs look cheaper."""
+    search = Spread(problem, Provers(rows, problem, n_parts, collect), n_rows)
+    try:
+        return find(problem, may_leave=may_leave, search=search)
+    except TooManyChecks:
+        return None

@@ -1,0 +1,118 @@
+"""What runs inside the tasks of a discovery: the rows of two blocks become codes, and the codes evidence.
+
+Functions here take and give Arrow batches and know nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.discover.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
+from naysay.discover.outcomes import Outcomes
+from naysay.discover.space import Space
+from naysay.evolve.coding import Codes
+from naysay.evolve.fields import Fields
+from naysay.evolve.labels import NULL
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+
+HOME, TASK, WEIGHT, COUNT = "home", "task", "weight", "pairs"
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def word(number: int) -> str:
+    return f"w{number}"
+
+
+def task_of(low: int, high: int, n_blocks: int) -> int:
+    """The number of a pair of blocks, low <= high: row by row. `low * (low - 1)` is even."""
+    return low * n_blocks - low * (low - 1) // 2 + high - low
+
+
+def evidence_of_blocks(fields: Fields, n_blocks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The work of a task: batches of the rows of one pair of blocks in, distinct codes with counts out."""
+    return partial(_counted, fields, n_blocks)
+
+
+def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.RecordBatch]:
+    given = list(batches)
+    if not sum(batch.num_rows for batch in given):
+        return
+    table = pa.Table.from_batches(given)
+    home = table.column(HOME).to_numpy()
+    weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+    values = Table(table.drop_columns([HOME, TASK, WEIGHT]).rename_columns(list(fields.space.names)))
+    outcomes = outcomes_in(values, fields, weights)
+    low, high = int(home.min()), int(home.max())
+    if task_of(low, high, n_blocks) != int(table.column(TASK)[0].as_py()):
+        # One of the two blocks is empty, and the pairs within the other are counted elsewhere.
+        return
+    found = _evidence(outcomes, home, low, high)
+    if len(found):
+        yield _batch(found)
+
+
+def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evidence:
+    if low < high:
+        left, right = (_part(outcomes, np.flatnonzero(home == block)) for block in (low, high))
+        across = between(left, right)
+        assert across is not None
+        return across
+    within = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)))
+    assert within is not None
+    places = np.flatnonzero(outcomes.weights > 1)
+    weights = outcomes.weights[places]
+    # Unordered pairs of equal rows: whoever adds the mirror has both directions.
+    own = Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1) // 2)
+    return merged([within, own], outcomes.layout)
+
+
+def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
+    """The rows of a table in a given layout. Codes keep the order of these rows' values alone."""
+    left = np.zeros((fields.n_lines, table.n_rows), np.int32)
+    right = np.zeros_like(left) if fields.two_sided else left
+    fields.fill(codes_of(table, fields.space), left, right, 0)
+    return Outcomes(fields.layout, left, right, weights, np.arange(table.n_rows))
+
+
+def codes_of(table: Table, space: Space) -> Codes:
+    """Every column in codes of 32 bits, those that compare with each other in one code space; NULL for null."""
+    codes: Codes = {}
+    for names, ordered in _families(space):
+        for name, found in zip(names, table.ranks(names, ordered=ordered), strict=True):
+            values = found.values.astype(np.int32)
+            codes[name] = values if found.valid is None else np.where(found.valid, values, NULL).astype(np.int32)
+    return codes
+
+
+def _families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
+    """Columns that are compared with each other, directly or by way of others; and whether by order."""
+    family = {name: {name} for name in space.names}
+    for pair in space.comparisons:
+        together = family[pair.left.name] | family[pair.right.name]
+        for name in together:
+            family[name] = together
+    distinct = {frozenset(names): None for names in family.values()}
+    return [
+        (
+            tuple(name for name in space.names if name in names),
+            any(pair.ordered for pair in space.comparisons if pair.left.name in names),
+        )
+        for names in distinct
+    ]
+
+
+def _part(outcomes: Outcomes, places: Int64Array) -> Outcomes:
+    left = np.ascontiguousarray(outcomes.left[:, places])
+    right = left if outcomes.right is outcomes.left else np.ascontiguousarray(outcomes.right[:, places])
+    return Outcomes(outcomes.layout, left, right, outcomes.weights[places], outcomes.rows[places])
+
+
+def _batch(found: Evidence) -> pa.RecordBatch:
+    columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
+    return pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})

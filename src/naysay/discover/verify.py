@@ -1,0 +1,379 @@
+"""Does a candidate rule hold on the whole table? One pair that breaks it, or none; nearly linear in the rows.
+
+Candidates come by the dozen and share columns, so groups and sort orders are kept. All of it works on the columns of
+outcomes: equal codes for equal values, in order, both sides of a comparison in one code space.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from naysay.discover.outcomes import FieldKind, Outcomes
+from naysay.discover.vertices import Vertices
+from naysay.rule.model import Op
+from naysay.table.codes import BoolArray, Int32Array, Int64Array
+
+Pair = tuple[int, int]
+Made = TypeVar("Made")
+
+# Beyond so many node pairs a search gives up, and the caller enumerates the pairs instead.
+BUDGET = 40_000_000
+# A sweep through three orders takes so many steps a row; one that would take more is done by a tree.
+_STEPS_A_ROW = 48
+_GAVE_UP: Pair = (-2, -2)
+# A tree over two columns has a cell for each pair of their values: so many at most.
+_TREE_CELLS = 1 << 20
+
+
+class TooLong(Exception):
+    """A search that would cost more than enumerating the pairs that agree on the rule's equalities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a cover asks of a pair, by field number: equalities, orders, differences.
+
+    `values_only` are the fields in which a null satisfies nothing.
+    """
+
+    keys: tuple[int, ...]
+    orders: tuple[tuple[int, Op], ...]
+    differs: tuple[int, ...]
+    values_only: tuple[int, ...]
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        return (*self.keys, *(field for field, _ in self.orders), *self.differs)
+
+    @property
+    def reflexive(self) -> bool:
+        """Whether a pair of rows that are equal wherever it looks satisfies all of it."""
+        return not self.differs and not any(op.is_strict for _, op in self.orders)
+
+
+class Verifier:
+    """Verifies covers over one table. May be used by several threads at once."""
+
+    def __init__(self, outcomes: Outcomes, vertices: Vertices) -> None:
+        self.outcomes = outcomes
+        self.vertices = vertices
+        self._fields = {field.place: n for n, field in enumerate(outcomes.layout.fields) if field.place is not None}
+        self._kept: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+
+    def parts(self, cover: int) -> Parts:
+        keys, orders, differs, values_only = [], [], [], []
+        for place, group in enumerate(self.vertices.groups):
+            ops = group.ops(cover)
+            if not ops:
+                continue
+            field = self._fields[place]
+            if len(ops) == 2 or ops[0] is Op.EQ:
+                keys.append(field)
+            elif ops[0] is Op.NE:
+                differs.append(field)
+            else:
+                orders.append((field, ops[0]))
+            if group.kind is not FieldKind.ORDER_OR_NULL or len(ops) == 2 or ops[0].is_order:
+                values_only.append(field)
+        return Parts(tuple(keys), tuple(orders), tuple(differs), tuple(values_only))
+
+    def find(self, cover: int, budget: int = BUDGET) -> Pair | None:
+        """A pair of places (t, s) that breaks the rule, or None; TooLong where the search exceeds the budget."""
+        parts = self.parts(cover)
+        if any(self.outcomes.layout.fields[field].comparison.across for field in parts.fields):
+            return self._find_across(parts, budget)
+        rows = self._rows(parts.values_only, left=True)
+        if not parts.orders and len(parts.differs) <= 1:
+            return self._find_agreeing(parts, rows)
+        if not parts.orders and len(parts.differs) == 2:
+            return self._find_two_differs(parts, rows)
+        if len(parts.orders) == 2 and len(parts.differs) <= 1:
+            return self._find_two_orders(parts, rows)
+        if len(parts.orders) == 3 and len(parts.differs) <= 1:
+            found = self._find_three_orders(parts, rows)
+            if found != _GAVE_UP:
+                return found
+        return self._find_any(parts, rows, budget)
+
+    def _keep(self, key: Any, make: Callable[[], Made]) -> Made:
+        with self._lock:
+            if key in self._kept:
+                found: Made = self._kept[key]
+                return found
+        made = make()
+        with self._lock:
+            if len(self._kept) >= 64:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = made
+        return made
+
+    def values(self, field: int, *, left: bool = True) -> Int64Array:
+        """A side of a field as int64."""
+        side = self.outcomes.left if left or self.outcomes.right is self.outcomes.left else self.outcomes.right
+        one_sided = not self.outcomes.layout.fields[field].comparison.across
+        key = ("values", field, left or one_sided)
+        return self._keep(key, lambda: side[field].astype(np.int64))
+
+    def _rows(self, fields: tuple[int, ...], *, left: bool) -> Int64Array | None:
+        """The places that are not null in any of the fields, on one side; None for all."""
+        mask = self.valid(fields, left=left)
+        return None if mask is None or bool(mask.all()) else np.flatnonzero(mask)
+
+    def valid(self, fields: tuple[int, ...], *, left: bool) -> BoolArray | None:
+        layout = self.outcomes.layout
+        side: Int32Array = self.outcomes.left if left else self.outcomes.right
+        mask: BoolArray | None = None
+        for number in fields:
+            field = layout.fields[number]
+            if field.missing:
+                here = (side[len(layout.fields) + field.word] & field.missing) == 0
+                mask = here if mask is None else mask & here
+        return mask
+
+    def groups(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
+        """For each of the rows the number of its set of rows that agree on the fields, and how many sets there are."""
+        fields = tuple(sorted(fields))
+        if rows is None:
+            return self._keep(("groups", fields), lambda: self._group(fields, None))
+        return self._group(fields, rows)
+
+    def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
+        from naysay.kernels.group import dense_groups
+
+        n_rows = self.outcomes.n_rows if rows is None else rows.size
+        if not fields:
+            return np.zeros(n_rows, np.int64), min(1, n_rows)
+        if rows is None and len(fields) > 1:
+            ids, n_ids = self.groups(fields[:-1], None)
+            if n_ids == n_rows:
+                return ids, n_ids
+            values = self.values(fields[-1])
+            return self._dense(ids * (int(values.max(initial=0)) + 1) + values)
+        ids, n_ids = np.zeros(n_rows, np.int64), min(1, n_rows)
+        for field in fields:
+            values = self.values(field) if rows is None else self.values(field)[rows]
+            ids, _, n_ids = dense_groups(ids * (int(values.max(initial=0)) + 1) + values, values[:0])
+        return ids, n_ids
+
+    def _dense(self, keys: Int64Array) -> tuple[Int64Array, int]:
+        from naysay.kernels.group import dense_groups
+
+        ids, _, n_ids = dense_groups(keys, keys[:0])
+        return ids, n_ids
+
+    def _sorted_groups(
+        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int64Array | None = None, name: Any = None
+    ) -> tuple[Int64Array, Int64Array]:
+        """Places group by group, ascending in `minor` within, and where each group starts; groups of two or more."""
+        if rows is None:
+            return self._keep(("sorted", fields, name), lambda: self._sort_groups(fields, None, minor))
+        return self._sort_groups(fields, rows, minor)
+
+    def _sort_groups(
+        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int64Array | None
+    ) -> tuple[Int64Array, Int64Array]:
+        from naysay.kernels.sort import group_starts, sorted_places
+
+        ids, _ = self.groups(fields, rows)
+        order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor)
+        return order, group_starts(ids[order])
+
+    def _find_agreeing(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        """Rows that agree on the keys and, if there is a difference, differ in it."""
+        from naysay.kernels.group import table_bits
+        from naysay.kernels.joins.find import find_differing, find_repeated
+
+        ids, n_ids = self.groups(parts.keys, rows)
+        if n_ids == ids.size:
+            return None
+        if not parts.differs:
+            place = int(find_repeated(ids, table_bits(ids.size)))
+            partners = np.flatnonzero(ids == ids[place])
+        else:
+            values = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+            place = int(find_differing(ids, values, ids, values, n_ids))
+            if place < 0:
+                return None
+            partners = np.flatnonzero((ids == ids[place]) & (values != values[place]))
+        other = int(partners[partners != place][0])
+        return (place, other) if rows is None else (int(rows[place]), int(rows[other]))
+
+    def _find_two_differs(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        from naysay.kernels.joins.pair_search import find_two_differs
+
+        order, starts = self._sorted_groups(parts.keys, rows)
+        first, second = (
+            self.values(field) if rows is None else self.values(field)[rows] for field in parts.differs
+        )
+        return _pair(find_two_differs(order, starts, first, second), rows)
+
+    def _find_two_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        """Two orders, at most one difference: a sweep."""
+        from naysay.kernels.joins.pair_search import find_two_orders
+
+        (first, first_op), (second, second_op) = parts.orders
+        swapped = first_op in (Op.GT, Op.GE)
+        if swapped:
+            first_op, second_op = first_op.flipped, second_op.flipped
+        x = self.values(first) if rows is None else self.values(first)[rows]
+        y = self.values(second) if rows is None else self.values(second)[rows]
+        if second_op in (Op.LT, Op.LE):
+            y = -y
+        order, starts = self._sorted_groups(parts.keys, rows, x, first)
+        label = np.arange(x.size)
+        if parts.differs:
+            label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+        found = _pair(
+            find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows
+        )
+        return None if found is None else (found[::-1] if swapped else found)
+
+    def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP where that is slow."""
+        from naysay.kernels.joins.staircase import find_three_orders
+
+        n_rows = self.outcomes.n_rows if rows is None else rows.size
+        if n_rows < 2:
+            return None
+        turned = [self._ascending(number, op, rows) for number, op in parts.orders]
+        few = sorted(range(3), key=lambda k: int(np.ptp(turned[k])))
+        first, flipped = parts.orders[few[2]][0], parts.orders[few[2]][1] in (Op.GT, Op.GE)
+        order, starts = self._sorted_groups(parts.keys, rows, turned[few[2]], (first, flipped))
+        label = np.arange(n_rows)
+        if parts.differs:
+            label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+        columns = (turned[few[2]], turned[few[0]] - turned[few[0]].min(), turned[few[1]], label)
+        strict = np.array([parts.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
+        points = np.stack([column[order] for column in columns])
+        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_A_ROW * n_rows)
+        if found[0] < 0:
+            return _GAVE_UP if found[0] == _GAVE_UP[0] else None
+        return _pair((int(order[found[0]]), int(order[found[1]])), rows)
+
+    def _ascending(self, field: int, op: Op, rows: Int64Array | None) -> Int64Array:
+        """A column turned so that the operator is less or at most."""
+        values = self.values(field) if rows is None else self.values(field)[rows]
+        return -values if op in (Op.GT, Op.GE) else values
+
+    def _find_any(self, parts: Parts, rows: Int64Array | None, budget: int) -> Pair | None:
+        """Any number of orders and differences, on rows that are distinct wherever the rule looks."""
+        ids, n_ids = self.groups(parts.fields, rows)
+        if n_ids < ids.size:
+            if parts.reflexive:
+                return self._find_agreeing(Parts(parts.fields, (), (), ()), rows)
+            first = np.full(n_ids, ids.size, np.int64)
+            # The last assignment wins, so that each set is left with its first row.
+            first[ids[::-1]] = np.arange(ids.size)[::-1]
+            rows = first if rows is None else rows[first]
+        places = np.arange(self.outcomes.n_rows) if rows is None else rows
+        key, n_keys = self.groups(parts.keys, rows)
+        left = self._features(parts, places, left=True)
+        plan = _sweep_plan(left, parts)
+        if plan is not None:
+            return _pair(_sweep(left, key, parts, plan), places)
+        found = _search(left, key, places, left, key, places, parts, n_keys, budget)
+        return None if found is None else (int(places[found[0]]), int(places[found[1]]))
+
+    def _find_across(self, parts: Parts, budget: int) -> Pair | None:
+        """Comparisons between different columns: the two sides are different points."""
+        from naysay.kernels.group import dense_groups
+
+        everything = np.arange(self.outcomes.n_rows)
+        left_rows, right_rows = (self._rows(parts.values_only, left=left) for left in (True, False))
+        left_rows = everything if left_rows is None else left_rows
+        right_rows = everything if right_rows is None else right_rows
+        left_key, right_key, n_keys = np.zeros(left_rows.size, np.int64), np.zeros(right_rows.size, np.int64), 1
+        for field in parts.keys:
+            left, right = self.values(field)[left_rows], self.values(field, left=False)[right_rows]
+            width = int(max(left.max(initial=0), right.max(initial=0))) + 1
+            left_key, right_key, n_keys = dense_groups(left_key * width + left, right_key * width + right)
+        found = _search(
+            self._features(parts, left_rows, left=True), left_key, left_rows,
+            self._features(parts, right_rows, left=False), right_key, right_rows, parts, n_keys, budget,
+        )
+        return None if found is None else (int(left_rows[found[0]]), int(right_rows[found[1]]))
+
+    def _features(self, parts: Parts, rows: Int64Array, *, left: bool) -> Int64Array:
+        """Orders turned into less or at most, then differences."""
+        lines = []
+        for field, op in parts.orders:
+            values = self.values(field, left=left)[rows]
+            lines.append(-values if op in (Op.GT, Op.GE) else values)
+        lines += [self.values(field, left=left)[rows] for field in parts.differs]
+        return np.array(lines, np.int64).reshape(len(lines), rows.size)
+
+
+def _search(
+    left: Int64Array, left_key: Int64Array, left_rows: Int64Array, right: Int64Array, right_key: Int64Array,
+    right_rows: Int64Array, parts: Parts, n_keys: int, budget: int,
+) -> Pair | None:
+    """Walk two trees; left and right are features, keys and places of the two sides."""
+    from naysay.kernels.trees.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
+
+    kinds = [LESS if op.is_strict else AT_MOST for _, op in parts.orders] + [DIFFERS] * len(parts.differs)
+    left_order, left_starts = _by_key(left_key, n_keys)
+    left_tree = build_tree(left, left_order, left_starts)
+    if right is left:
+        right_order, right_tree = left_order, left_tree
+    else:
+        right_order, right_starts = _by_key(right_key, n_keys)
+        right_tree = build_tree(right, right_order, right_starts)
+    found = find_pair(
+        (left, right), (left_order, right_order), (left_rows, right_rows), left_tree, right_tree,
+        np.array(kinds, np.int64), budget,
+    )
+    if found[0] == -2:
+        raise TooLong
+    return None if found[0] < 0 else (int(found[0]), int(found[1]))
+
+
+def _sweep_plan(features: Int64Array, parts: Parts) -> list[int] | None:
+    """Which of three or four orders to sweep in, keep a tree over and compare; None where too many values are left."""
+    n_orders = len(parts.orders)
+    if not 3 <= n_orders <= 4 or len(parts.differs) > 1 or not features.shape[1]:
+        return None
+    ranges = np.ptp(features[:n_orders], axis=1) + 1
+    few = np.argsort(ranges, kind="stable").tolist()
+    if n_orders == 4 and int(ranges[few[0]]) * int(ranges[few[1]]) > _TREE_CELLS:
+        return None
+    # x, y, w, z; without w for three.
+    return [few[3], few[1], few[0], few[2]] if n_orders == 4 else [few[2], few[0], few[1]]
+
+
+def _sweep(features: Int64Array, key: Int64Array, parts: Parts, plan: list[int]) -> Pair:
+    """Three or four orders, at most one difference."""
+    from naysay.kernels.joins.pair_search import find_four_orders
+    from naysay.kernels.sort import group_starts, sorted_places
+
+    lines = [features[k] - features[k].min() for k in plan]
+    strict = [int(parts.orders[k][1].is_strict) for k in plan]
+    if len(plan) == 3:
+        lines.insert(2, np.zeros(key.size, np.int64))
+        strict.insert(2, 0)
+    order = sorted_places(key, lines[0])
+    label = features[-1] if parts.differs else np.arange(key.size)
+    found: Pair = find_four_orders(
+        order, group_starts(key[order]), np.array(lines), np.ascontiguousarray(label),
+        int(lines[1].max()) + 1, int(lines[2].max()) + 1, np.array(strict, np.int64),
+    )
+    return found
+
+
+def _by_key(keys: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array]:
+    from naysay.kernels.sort import sorted_places
+
+    order = sorted_places(keys, np.zeros(keys.size, np.int64))
+    return order, np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n_keys))]).astype(np.int64)
+
+
+def _pair(found: Pair, rows: Int64Array | None) -> Pair | None:
+    t, s = int(found[0]), int(found[1])
+    if t < 0:
+        return None
+    return (t, s) if rows is None else (int(rows[t]), int(rows[s]))

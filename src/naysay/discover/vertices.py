@@ -1,0 +1,263 @@
+"""Rules as sets of vertices that hit every evidence.
+
+A vertex is a weakest predicate of one comparison: `>=`, `!=`, `<=` where there is an order, `==` and `!=` where there
+is none. All other operators are conjunctions of these (`<` is `<=` and `!=`). A pair of rows keeps a rule exactly
+when it fails one of its vertices, so a rule holds when its vertices hit, in each evidence, the set of vertices that
+the evidence fails: the *edge*. Minimal hitting sets are the minimal rules, and that `<=` implies less than `<` comes
+for nothing. Where nulls equal each other `==` is no conjunction of the others and is a vertex of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.discover.evidence import Evidence
+from naysay.discover.outcomes import Field, FieldKind, Layout
+from naysay.discover.space import Comparison, Space
+from naysay.errors import UsageError
+from naysay.rule.model import Column, Op, Predicate, Rule
+from naysay.rule.render import render_predicate
+from naysay.table.codes import BoolArray, Int64Array
+
+UInt64Array = NDArray[np.uint64]
+
+_GE, _NE, _LE, _EQ = 1, 2, 4, 8
+_SAME, _OTHER = 1, 2
+
+# For each kind of field: what a set of its vertices means; sets that are not named never hold or say nothing new.
+_MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
+    FieldKind.EQUALITY: {_SAME: (Op.EQ,), _OTHER: (Op.NE,)},
+    FieldKind.ORDER: {
+        _GE: (Op.GE,), _NE: (Op.NE,), _LE: (Op.LE,),
+        _GE | _NE: (Op.GT,), _LE | _NE: (Op.LT,), _GE | _LE: (Op.EQ,),
+    },
+    FieldKind.ORDER_OR_NULL: {
+        _GE: (Op.GE,), _NE: (Op.NE,), _LE: (Op.LE,), _EQ: (Op.EQ,),
+        _GE | _NE: (Op.GT,), _LE | _NE: (Op.LT,), _GE | _LE: (Op.LE, Op.GE),
+    },
+}
+_SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
+_FLIPPED = {
+    FieldKind.EQUALITY: (0, 1),
+    FieldKind.ORDER: (2, 1, 0),
+    FieldKind.ORDER_OR_NULL: (2, 1, 0, 3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The vertices of one comparison: bits first, first + 1, ... of 64-bit words; a group stays within one word."""
+
+    comparison: Comparison
+    kind: FieldKind
+    first: int
+
+    @property
+    def size(self) -> int:
+        return _SIZE[self.kind]
+
+    @property
+    def mask(self) -> int:
+        return ((1 << self.size) - 1) << self.first
+
+    def is_equality(self, cover: int) -> bool:
+        """Whether a cover asks for equality here."""
+        return Op.EQ in self.ops(cover) or len(self.ops(cover)) == 2
+
+    def says_equal(self, chosen: int) -> bool:
+        """Whether a choice of its vertices, its first as bit 0, asks for equality."""
+        ops = _MEANING[self.kind].get(chosen, ())
+        return Op.EQ in ops or len(ops) == 2
+
+    def vertices_of(self, op: Op) -> int | None:
+        """The vertices that together mean an operator; None where this comparison does not know it."""
+        return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)
+
+    def ops(self, cover: int) -> tuple[Op, ...]:
+        """What a cover says about this comparison; nothing where it has none of its vertices."""
+        chosen = (cover & self.mask) >> self.first
+        return _MEANING[self.kind][chosen] if chosen else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vertices:
+    """All vertices of a space over a table. A cover is an int or a row of 64-bit words, a bit a vertex."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def n_words(self) -> int:
+        return max((group.first // 64 + 1 for group in self.groups), default=1)
+
+    @property
+    def n_vertices(self) -> int:
+        return sum(group.size for group in self.groups)
+
+    def rule(self, cover: int) -> Rule:
+        return Rule(tuple(
+            Predicate(group.comparison.left, op, group.comparison.right)
+            for group in self.groups
+            for op in group.ops(cover)
+        ))
+
+    def cover(self, rule: Rule) -> int:
+        """The vertices that a rule asks for; UsageError where it compares what the space does not."""
+        cover = 0
+        for predicate in rule.predicates:
+            turned = [predicate.flipped()] if isinstance(predicate.right, Column) else []
+            chosen = [
+                group.vertices_of(given.op)
+                for given in (predicate, *turned)
+                for group in self.groups
+                if (group.comparison.left, group.comparison.right) == (given.left, given.right)
+            ]
+            if not chosen or chosen[0] is None:
+                raise UsageError(f"discovery does not look at {render_predicate(predicate)}, which the rule asks for")
+            cover |= chosen[0]
+        return cover
+
+    def n_predicates(self, covers: UInt64Array) -> Int64Array:
+        """How many predicates each cover's rule has."""
+        total = np.zeros(len(covers), np.int64)
+        for group in self.groups:
+            chosen = self.chosen(covers, group)
+            lengths = np.zeros(16, np.int64)
+            for mask, ops in _MEANING[group.kind].items():
+                lengths[mask] = len(ops)
+            total += lengths[chosen]
+        return total
+
+    def chosen(self, covers: UInt64Array, group: Group) -> Int64Array:
+        """Each cover's vertices in a group, the group's first as bit 0."""
+        words = covers[:, group.first // 64] >> np.uint64(group.first % 64)
+        chosen: Int64Array = (words & np.uint64((1 << group.size) - 1)).astype(np.int64)
+        return chosen
+
+    def mirrored(self, covers: UInt64Array) -> tuple[UInt64Array, NDArray[np.bool_]]:
+        """The covers of the twins, t and s exchanged; and which covers have one within the space."""
+        places = {group.comparison: group for group in self.groups}
+        twins = np.zeros_like(covers)
+        exist = np.ones(len(covers), np.bool_)
+        for group in self.groups:
+            chosen = self.chosen(covers, group)
+            target = places.get(group.comparison.mirrored())
+            if target is None:
+                exist &= chosen == 0
+                continue
+            for bit, flipped in enumerate(_FLIPPED[group.kind]):
+                here = ((chosen >> bit) & 1).astype(np.uint64)
+                twins[:, target.first // 64] |= here << np.uint64(target.first % 64 + flipped)
+        return twins, exist
+
+    def once(self, covers: UInt64Array) -> UInt64Array:
+        """The covers sorted, one of each pair of twins."""
+        twins, exist = self.mirrored(covers)
+        smaller = exist & _less(twins, covers)
+        return sorted_unique(np.where(smaller[:, None], twins, covers))
+
+    def tables(self) -> tuple[Int64Array, Int64Array]:
+        """`group_of` and `groups` as `kernels.cover` wants them."""
+        group_of = np.full(64 * self.n_words, -1, np.int64)
+        groups = np.zeros((len(self.groups), 18), np.int64)
+        for number, group in enumerate(self.groups):
+            group_of[group.first : group.first + group.size] = number
+            groups[number, 0] = group.first
+            groups[number, 1] = (1 << group.size) - 1
+            allowed = {0, *_MEANING[group.kind]}
+            for chosen in range(1 << group.size):
+                for bit in range(group.size):
+                    if chosen | (1 << bit) not in allowed:
+                        groups[number, 2 + chosen] |= 1 << bit
+        return group_of, groups
+
+    def all(self) -> UInt64Array:
+        """Every vertex, as a row of words."""
+        every: UInt64Array = self.words([sum(group.mask for group in self.groups)])[0]
+        return every
+
+    def words(self, covers: Iterable[int]) -> UInt64Array:
+        """Covers as ints to rows of words."""
+        mask = (1 << 64) - 1
+        rows = [[(cover >> (64 * word)) & mask for word in range(self.n_words)] for cover in covers]
+        return np.array(rows, np.uint64).reshape(-1, self.n_words)
+
+
+def to_int(cover: Any) -> int:
+    """A row of words to an int."""
+    return sum(int(word) << (64 * place) for place, word in enumerate(cover))
+
+
+def vertices_of(space: Space, layout: Layout) -> Vertices:
+    """Number the vertices of all comparisons, in the order of the space."""
+    kinds = {field.place: field.kind for field in layout.fields if field.place is not None}
+    groups = []
+    first = 0
+    for place, comparison in enumerate(space.comparisons):
+        size = _SIZE[kinds[place]]
+        if first % 64 + size > 64:
+            first += 64 - first % 64
+        groups.append(Group(comparison, kinds[place], first))
+        first += size
+    return Vertices(tuple(groups))
+
+
+def edges_of(evidence: Evidence, layout: Layout, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
+    """The vertices that the pairs of each evidence fail, distinct, and the number of ordered pairs behind each."""
+    edges = np.zeros((len(evidence), vertices.n_words), np.uint64)
+    for field in layout.fields:
+        if field.place is None:
+            continue
+        group = vertices.groups[field.place]
+        failed = _failed(evidence.codes[:, field.word], field).astype(np.uint64)
+        edges[:, group.first // 64] |= failed << np.uint64(group.first % 64)
+    order = np.lexsort([edges[:, word] for word in range(vertices.n_words)])
+    edges, counts = edges[order], evidence.counts[order]
+    if not counts.size:
+        return edges, counts
+    starts = np.flatnonzero(np.concatenate([[True], (edges[1:] != edges[:-1]).any(axis=1)]))
+    return np.ascontiguousarray(edges[starts]), np.add.reduceat(counts, starts)
+
+
+def _failed(words: NDArray[np.int32], field: Field) -> Int64Array:
+    """The vertices of a field that its outcome fails, by the bits of the outcome (see `outcomes`)."""
+    less = ((words & field.less) != 0).astype(np.int64)
+    equal = ((words & field.equal) != 0).astype(np.int64)
+    null = ((words & (field.missing & ~(field.less | field.equal))) != 0).astype(np.int64)
+    failed = np.zeros(8, np.int64)
+    if field.kind is FieldKind.EQUALITY:
+        failed[:] = [_SAME, 0, _OTHER, 0, 0, 0, _SAME | _OTHER, 0]
+    elif field.kind is FieldKind.ORDER:
+        failed[:4] = [_LE, _GE, _NE, _GE | _NE | _LE]
+    else:
+        failed[:] = [_LE | _EQ, _GE | _EQ, _NE, 0, 0, _GE | _LE | _EQ, 0, _GE | _NE | _LE]
+    outcome: Int64Array = failed[less + 2 * equal + 4 * null]
+    return outcome
+
+
+def _less(left: UInt64Array, right: UInt64Array) -> NDArray[np.bool_]:
+    """Row by row, whether left comes before right; the last word weighs most."""
+    less = np.zeros(len(left), np.bool_)
+    for word in range(left.shape[1]):
+        less = (left[:, word] < right[:, word]) | ((left[:, word] == right[:, word]) & less)
+    return less
+
+
+def sorted_unique(covers: UInt64Array) -> UInt64Array:
+    if len(covers) < 2:
+        return covers
+    covers = covers[np.lexsort([covers[:, word] for word in range(covers.shape[1])])]
+    keep = np.concatenate([[True], (covers[1:] != covers[:-1]).any(axis=1)])
+    return np.ascontiguousarray(covers[keep])
+
+
+def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
+    """For each cover whether it misses an edge."""
+    from naysay.kernels.covers.missed import count_missed
+
+    missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
+    return missed

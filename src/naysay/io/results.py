@@ -1,0 +1,132 @@
+"""What `check --out` writes after a check in-process: violations, rows and cells in conflict, the report."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from naysay.detect import engine as local
+from naysay.detect.result import Report, RuleResult
+from naysay.io.folder import file_name, prepare
+from naysay.io.safe_csv import write_csv_parts
+from naysay.report.json_ import dumps, plain
+from naysay.report.words import title
+from naysay.rule.model import Rule
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+from naysay.table.fit import free_name
+from naysay.table.plain import plain_records, plain_values
+
+FORMATS = ("parquet", "csv", "json")
+# Rows in conflict, which may be all rows, are copied and written so many at a time.
+_PART_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to write: into which folder, in which format, at most so many violations a rule (None for all)."""
+
+    folder: Path
+    format: str = "parquet"
+    limit: int | None = 10_000
+    neutral: bool = True
+
+
+def write_results(table: Table, report: Report, options: local.Options, wanted: Wanted) -> list[RuleResult]:
+    """Write all results; the answer is of the rules whose violations the limit cut."""
+    folder = prepare(wanted.folder)
+    cut: list[RuleResult] = []
+    for place, result in enumerate(report.results):
+        if result.holds:
+            continue
+        found = local.violations(table, result.rule, wanted.limit, options)
+        _write(iter([found.table]), folder / "violations" / file_name(place, result.rule), wanted)
+        if not found.complete:
+            cut.append(result)
+    rules = [result.rule for result in report.results]
+    conflicts = local.conflict_rows(table, rules, options)
+    _write(conflict_tables(table, rules, conflicts), folder / "conflict_rows", wanted)
+    write_cells(table, rules, conflicts, folder / "cells.csv", neutral=wanted.neutral)
+    (folder / "report.json").write_text(dumps(report) + "\n", "utf-8")
+    return cut
+
+
+def conflict_tables(
+    table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]
+) -> Iterator[pa.Table]:
+    """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns; at least one part."""
+    titles = pa.array([title(rule) for rule in rules], pa.string())
+    ours = [free_name(name, table.names) for name in ("naysay_row", "naysay_rules")]
+    for rows, taken in table.take_parts(_rows_of(table, conflicts), _PART_ROWS):
+        within = [_within(found, rows) for found in conflicts]
+        # For each row the rules that it breaks, in their order: a stable sort of all (rule, row) by row.
+        places = np.searchsorted(rows, np.concatenate([np.empty(0, np.int64), *within]))
+        numbers = np.repeat(np.arange(len(rules)), [found.size for found in within])
+        starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=rows.size))))
+        broken = titles.take(pa.array(numbers[np.argsort(places, kind="stable")]))
+        lists = pa.LargeListArray.from_arrays(starts, broken).cast(pa.list_(pa.string()))
+        columns = [pa.array(rows, pa.int64()), lists, *taken.columns]
+        yield pa.table(columns, names=[*ours, *taken.column_names])
+
+
+def write_cells(
+    table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array], path: Path, *, neutral: bool = True
+) -> None:
+    """The cells in conflict as CSV, in the form that HoloClean's error detection has: `_tid_`, `attribute`.
+
+    A cell is in conflict where its row breaks a rule that looks at its column. Its value follows, for people.
+    """
+
+    def cells() -> Iterator[pa.Table]:
+        for name in dict.fromkeys(name for rule in rules for name in rule.column_names):
+            found = [rows for rule, rows in zip(rules, conflicts, strict=True) if name in rule.column_names]
+            for rows, taken in table.select([name]).take_parts(_rows_of(table, found), _PART_ROWS):
+                attribute = pa.repeat(pa.scalar(name, pa.string()), rows.size)
+                columns = [pa.array(rows, pa.int64()), attribute, _as_text(taken.column(0))]
+                yield pa.table(columns, names=["_tid_", "attribute", "value"])
+
+    write_csv_parts(cells(), path, neutral=neutral)
+
+
+def _rows_of(table: Table, conflicts: Sequence[Int64Array]) -> Int64Array:
+    """The rows in any of the conflicts, ascending."""
+    is_bad = np.zeros(table.n_rows, np.bool_)
+    for rows in conflicts:
+        is_bad[rows] = True
+    return np.flatnonzero(is_bad)
+
+
+def _within(found: Int64Array, rows: Int64Array) -> Int64Array:
+    """Those of the ascending rows `found` from the first to the last of `rows`."""
+    if not rows.size:
+        return found[:0]
+    return found[np.searchsorted(found, rows[0]) : np.searchsorted(found, rows[-1], side="right")]
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.Array:
+    try:
+        return pa.concat_arrays(column.cast(pa.string()).chunks) if column.num_chunks else pa.array([], pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([None if value is None else str(value) for value in plain_values(column)], pa.string())
+
+
+def _write(parts: Iterator[pa.Table], stem: Path, wanted: Wanted) -> None:
+    path = stem.with_name(f"{stem.name}.{wanted.format}")
+    if wanted.format == "csv":
+        write_csv_parts(parts, path, neutral=wanted.neutral)
+    elif wanted.format == "parquet":
+        first = next(parts)
+        with parquet.ParquetWriter(path, first.schema) as writer:
+            for part in itertools.chain([first], parts):
+                writer.write_table(part)
+    else:
+        with path.open("w", encoding="utf-8") as file:
+            for batch in (batch for part in parts for batch in part.to_batches()):
+                file.writelines(json.dumps(plain(record), allow_nan=False) + "\n" for record in plain_records(batch))

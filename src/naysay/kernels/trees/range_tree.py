@@ -1,0 +1,316 @@
+"""Orthogonal range trees in flat arrays, one for each group (Rapidash 4.2 and Table 2).
+
+A tree over d dimensions of 2**height points is a *block*: the sorted ranks of its points in its first dimension, then,
+where d > 1, for each level from 0 to the height and each run of 2**level sorted points a block over the other
+dimensions. A block of one dimension is a binary search tree: its counts are a Fenwick tree of the points switched on.
+In blocks of more dimensions the first count is how many are. Points that fill up a group to a power of two have the
+same rank in all dimensions and are never switched on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.kernels.compile import kernel
+from naysay.kernels.trees.range_search import ABOVE, INSERT, Queries, fill_box
+
+Int64Array = NDArray[np.int64]
+Int32Array = NDArray[np.int32]
+
+BYTES_OF_ENTRY = 8
+
+
+class Layout(NamedTuple):
+    """Entries of a block by dimensions and height, and where in it the blocks of each level start."""
+
+    sizes: Int64Array
+    levels: Int64Array
+
+
+class RangeForest(NamedTuple):
+    """A tree for each group. Inside its group a point is named by its rank in the first dimension.
+
+    `rank_of[d, slots[g] + name]` is its rank in dimension d, `name_of` the inverse, `ids[slots[g] + name]` its number.
+    """
+
+    ranks: Int32Array
+    counts: Int32Array
+    rank_of: Int32Array
+    name_of: Int32Array
+    ids: Int64Array
+    n_points: Int64Array
+    slots: Int64Array
+    roots: Int64Array
+    heights: Int64Array
+    sizes: Int64Array
+    levels: Int64Array
+
+
+def layout(n_dimensions: int, height: int) -> Layout:
+    """Lay out blocks of up to so many dimensions and up to such a height: n * log(n)**(d - 1) entries."""
+    sizes = np.zeros((n_dimensions + 1, height + 1), np.int64)
+    levels = np.zeros((n_dimensions + 1, height + 1, height + 2), np.int64)
+    for d in range(1, n_dimensions + 1):
+        for h in range(height + 1):
+            at = 1 << h
+            for level in range(h + 1 if d > 1 else 0):
+                levels[d, h, level] = at
+                at += int(sizes[d - 1, level]) << (h - level)
+            sizes[d, h] = at
+    return Layout(sizes, levels)
+
+
+def entries(n_dimensions: int, height: int) -> int:
+    """Count the entries of one block: the sum over e < d of 2**h * C(h + e, e), in whole numbers of any size."""
+    total, binomial = 0, 1
+    for extra in range(n_dimensions):
+        total += binomial
+        binomial = binomial * (height + extra + 1) // (extra + 1)
+    return total << height
+
+
+@kernel
+def build_range_forest(forest: RangeForest) -> None:
+    """Write the sorted ranks of all blocks. Linear in their entries: each run is merged from its halves."""
+    n_dimensions = forest.rank_of.shape[0]
+    frames = np.zeros((n_dimensions + 1, 4), np.int64)
+    for group in range(forest.roots.size):
+        root = forest.roots[group]
+        for rank in range(1 << forest.heights[group]):
+            forest.ranks[root + rank] = rank
+        frames[0, 0] = root
+        frames[0, 1] = forest.heights[group]
+        frames[0, 2] = 0
+        frames[0, 3] = 0
+        depth = 0
+        while depth >= 0:
+            start = frames[depth, 0]
+            height = frames[depth, 1]
+            level = frames[depth, 2]
+            run = frames[depth, 3]
+            left = n_dimensions - depth
+            if left == 1 or level > height:
+                depth -= 1
+                continue
+            size = forest.sizes[left - 1, level]
+            child = start + forest.levels[left, height, level] + run * size
+            if level == 0:
+                slot = forest.slots[group]
+                name = forest.name_of[depth, slot + forest.ranks[start + run]]
+                forest.ranks[child] = forest.rank_of[depth + 1, slot + name]
+            else:
+                half = forest.sizes[left - 1, level - 1]
+                first = start + forest.levels[left, height, level - 1] + 2 * run * half
+                merge_runs(forest.ranks, first, first + half, child, 1 << (level - 1))
+            last = run + 1 == 1 << (height - level)
+            frames[depth, 2] = level + 1 if last else level
+            frames[depth, 3] = 0 if last else run + 1
+            depth += 1
+            frames[depth, 0] = child
+            frames[depth, 1] = level
+            frames[depth, 2] = 0
+            frames[depth, 3] = 0
+
+
+@kernel
+def merge_runs(ranks: Int32Array, left: int, right: int, to: int, size: int) -> None:
+    """Merge two sorted runs of one size into `to`. Linear."""
+    left_end = left + size
+    right_end = right + size
+    for at in range(to, to + 2 * size):
+        if right == right_end or (left < left_end and ranks[left] < ranks[right]):
+            ranks[at] = ranks[left]
+            left += 1
+        else:
+            ranks[at] = ranks[right]
+            right += 1
+
+
+@kernel
+def _first_at_least(ranks: Int32Array, start: int, size: int, bound: int) -> int:
+    if ranks[start] >= bound:
+        return 0
+    low = 1
+    high = size
+    while low < high:
+        middle = (low + high) >> 1
+        if ranks[start + middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _count_before(counts: Int32Array, start: int, end: int) -> int:
+    total = 0
+    while end > 0:
+        total += counts[start + end - 1]
+        end &= end - 1
+    return total
+
+
+@kernel
+def _nth_on(counts: Int32Array, start: int, size: int, nth: int) -> int:
+    """The place of the nth point (from 1) that is switched on."""
+    place = 0
+    step = size
+    while step > 0:
+        if place + step <= size and counts[start + place + step - 1] < nth:
+            place += step
+            nth -= counts[start + place - 1]
+        step >>= 1
+    return place
+
+
+@kernel
+def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) -> None:
+    """Switch a point on in each block that holds it. O(log(n)**d)."""
+    n_dimensions = forest.rank_of.shape[0]
+    stack[0, 0] = 0
+    stack[0, 1] = forest.roots[group]
+    stack[0, 2] = forest.heights[group]
+    top = 1
+    while top > 0:
+        top -= 1
+        column = stack[top, 0]
+        start = stack[top, 1]
+        height = stack[top, 2]
+        size = 1 << height
+        place = name
+        if column > 0:
+            rank = np.int64(forest.rank_of[column, forest.slots[group] + name])
+            place = _first_at_least(forest.ranks, start, size, rank)
+        left = n_dimensions - column
+        if left == 1:
+            place += 1
+            while place <= size:
+                forest.counts[start + place - 1] += 1
+                place += place & -place
+            continue
+        forest.counts[start] += 1
+        for level in range(height + 1):
+            stack[top, 0] = column + 1
+            run = (place >> level) * forest.sizes[left - 1, level]
+            stack[top, 1] = start + forest.levels[left, height, level] + run
+            stack[top, 2] = level
+            top += 1
+
+
+@kernel
+def _push_runs(forest: RangeForest, left: int, stack: Int64Array, top: int, begin: int, end: int) -> int:
+    """Put the fewest blocks that cover the sorted points begin..end in place of the block on top of the stack."""
+    column = stack[top, 0]
+    start = stack[top, 1]
+    height = stack[top, 2]
+    level = 0
+    while begin < end:
+        at = start + forest.levels[left, height, level]
+        size = forest.sizes[left - 1, level]
+        if begin & 1:
+            stack[top, 0] = column + 1
+            stack[top, 1] = at + begin * size
+            stack[top, 2] = level
+            top += 1
+            begin += 1
+        if end & 1:
+            end -= 1
+            stack[top, 0] = column + 1
+            stack[top, 1] = at + end * size
+            stack[top, 2] = level
+            top += 1
+        begin >>= 1
+        end >>= 1
+        level += 1
+    return top
+
+
+@kernel
+def search_range(
+    forest: RangeForest, group: int, low: Int64Array, high: Int64Array, stack: Int64Array, found: Int64Array, at: int
+) -> int:
+    """Count the points switched on with low <= rank < high in each dimension. O(log(n)**d).
+
+    Where `found` has rows, write the points to its second column from row `at`, O(log n) each, and stop when full.
+    """
+    n_dimensions = forest.rank_of.shape[0]
+    n_found = 0
+    stack[0, 0] = 0
+    stack[0, 1] = forest.roots[group]
+    stack[0, 2] = forest.heights[group]
+    top = 1
+    while top > 0:
+        top -= 1
+        column = stack[top, 0]
+        start = stack[top, 1]
+        height = stack[top, 2]
+        size = 1 << height
+        left = n_dimensions - column
+        if forest.counts[start + size - 1 if left == 1 else start] == 0:
+            continue
+        begin = _first_at_least(forest.ranks, start, size, low[column])
+        end = size
+        if high[column] < forest.n_points[group]:
+            end = _first_at_least(forest.ranks, start, size, high[column])
+        if left > 1:
+            top = _push_runs(forest, left, stack, top, begin, end)
+            continue
+        before = _count_before(forest.counts, start, begin)
+        inside = _count_before(forest.counts, start, end) - before
+        n_found += inside
+        if found.shape[0] == 0:
+            continue
+        for nth in range(before + 1, before + inside + 1):
+            place = start + _nth_on(forest.counts, start, size, nth)
+            name = forest.name_of[column, forest.slots[group] + forest.ranks[place]]
+            found[at, 1] = forest.ids[forest.slots[group] + name]
+            at += 1
+            if at == found.shape[0]:
+                return n_found
+    return n_found
+
+
+@kernel
+def run_range_forest(
+    forest: RangeForest,
+    points: Int64Array,
+    queries: Queries,
+    tape: Int64Array,
+    begin: int,
+    found: Int64Array,
+    most: int,
+) -> tuple[int, int]:
+    """Run a tape from entry `begin`; give how many pairs were found, and the entry to go on from.
+
+    `points[i]` is the group and the name there of point i. With an empty `found` pairs are counted alone; else they
+    are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the midst
+    of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
+    """
+    n_dimensions = forest.rank_of.shape[0]
+    low = np.empty(n_dimensions, np.int64)
+    high = np.empty(n_dimensions, np.int64)
+    stack = np.empty((64 * n_dimensions + 64, 3), np.int64)
+    n_signs = 1 << (n_dimensions - queries.n_orders)
+    # Typed, or the search would be compiled once more for a literal 0.
+    n_found = np.int64(0)
+    for at in range(begin, tape.size):
+        item = tape[at] >> 2
+        act = tape[at] & 3
+        if act == INSERT:
+            insert_range(forest, points[item, 0], points[item, 1], stack)
+            continue
+        first = n_found
+        group = queries.group[item]
+        for signs in range(n_signs):
+            if fill_box(queries, item, act == ABOVE, signs, forest.n_points[group], low, high):
+                n_found += search_range(forest, group, low, high, stack, found, n_found)
+                if found.shape[0] > 0 and n_found >= found.shape[0]:
+                    break
+        for row in range(first, min(n_found, found.shape[0])):
+            found[row, 0] = item
+        if found.shape[0] > 0 and n_found >= most:
+            return n_found, at + 1
+    return n_found, tape.size

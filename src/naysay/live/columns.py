@@ -1,0 +1,166 @@
+"""The codes of every compared column, by slot: what indexes are fed from, and how an old row is found in them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.live.codes import Space
+from naysay.plan.join import Join, Match, Order
+from naysay.rule.model import Nulls, Predicate, Row
+from naysay.table import Table
+from naysay.table.codes import Int64Array
+from naysay.table.kind import Kind, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceName:
+    """Columns that share codes, and whether these must keep order."""
+
+    columns: tuple[str, ...]
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """One column in one code space. Its hash is kept: it is asked for in every batch."""
+
+    space: SpaceName
+    column: str
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.space, self.column)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Predicates about one row, all written of the left row; its code is 1 where all hold, else 0."""
+
+    predicates: tuple[Predicate, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.predicates))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+Source = Coded | Filter
+Codes = dict[Source, Int64Array]
+
+
+def filter_of(predicates: Sequence[Predicate]) -> Filter | None:
+    """The filter that predicates of one side make; None where there are none."""
+    if not predicates:
+        return None
+    written = [predicate if predicate.left.row is Row.LEFT else predicate.swapped() for predicate in predicates]
+    return Filter(tuple(dict.fromkeys(written)))
+
+
+def coded(schema: pa.Schema, part: Match | Order) -> tuple[Coded, Coded]:
+    """The left and the right column of a part of a join, in the space that they share."""
+    names = tuple(sorted({part.left, part.right}))
+    is_text = any(kind_of(schema.field(name).type) is Kind.TEXT for name in names)
+    # Only text is cheaper without order; the rest has one encoding.
+    space = SpaceName(names, isinstance(part, Order) or not is_text)
+    return Coded(space, part.left), Coded(space, part.right)
+
+
+def sources_of(schema: pa.Schema, join: Join) -> list[Source]:
+    """Everything that a join's indexes and searches read."""
+    sources: list[Source] = []
+    parts: tuple[Match | Order, ...] = (*join.key, *join.order, *join.differs)
+    for part in parts:
+        sources += coded(schema, part)
+    sources += [found for found in (filter_of(join.left_filter), filter_of(join.right_filter)) if found is not None]
+    return list(dict.fromkeys(sources))
+
+
+class Columns:
+    """Codes of the sources that rules need, for each slot."""
+
+    def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
+        self.schema = schema
+        self.nulls = nulls
+        self._spaces: dict[SpaceName, Space] = {}
+        self._codes: Codes = {}
+        self._users: dict[Source, int] = {}
+        self._n_room = 64
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(self._users)
+
+    def use(self, sources: Sequence[Source]) -> list[Source]:
+        """Keep these sources from now on; gives those that are new and must be filled for the standing rows."""
+        fresh = [source for source in sources if source not in self._users]
+        for source in sources:
+            self._users[source] = self._users.get(source, 0) + 1
+        for source in fresh:
+            self._codes[source] = np.empty(self._n_room, np.int64)
+            if isinstance(source, Coded) and source.space not in self._spaces:
+                types = [self.schema.field(name).type for name in source.space.columns]
+                self._spaces[source.space] = Space(types, ordered=source.space.ordered)
+        return fresh
+
+    def release(self, sources: Sequence[Source]) -> None:
+        """Undo one `use`; what nobody uses is forgotten."""
+        for source in sources:
+            self._users[source] -= 1
+            if not self._users[source]:
+                del self._users[source], self._codes[source]
+        spaces = {source.space for source in self._users if isinstance(source, Coded)}
+        self._spaces = {name: space for name, space in self._spaces.items() if name in spaces}
+
+    def encode(self, table: pa.Table, sources: Sequence[Source] | None = None) -> tuple[Codes, bool]:
+        """The codes of a batch. The flag is True where codes given out before are void: fill all again."""
+        wanted = self._users if sources is None else sources
+        if table.num_rows == 0:
+            return {source: np.empty(0, np.int64) for source in wanted}, False
+        rows = Table(table)
+        before = self._version()
+        codes: Codes = {}
+        for source in wanted:
+            if isinstance(source, Coded):
+                codes[source] = self._spaces[source.space].encode(table.column(source.column))
+            else:
+                codes[source] = self._pass(rows, source)
+        return codes, self._version() != before
+
+    def write(self, slots: Int64Array, codes: Codes) -> None:
+        """Keep the codes of a batch at its slots."""
+        if len(slots) == 0:
+            return
+        self._make_room(int(slots.max()) + 1)
+        for source, values in codes.items():
+            self._codes[source][slots] = values
+
+    def read(self, slots: Int64Array) -> Codes:
+        """The codes kept at slots."""
+        return {source: values[slots] for source, values in self._codes.items()}
+
+    def _version(self) -> int:
+        return sum(space.version for space in self._spaces.values())
+
+    def _pass(self, rows: Table, source: Filter) -> Int64Array:
+        mask = np.ones(rows.n_rows, np.bool_)
+        for predicate in source.predicates:
+            mask &= rows.holds(predicate, self.nulls)
+        return mask.astype(np.int64)
+
+    def _make_room(self, n_slots: int) -> None:
+        if n_slots <= self._n_room:
+            return
+        self._n_room = max(n_slots, 2 * self._n_room)
+        for source, values in self._codes.items():
+            bigger = np.empty(self._n_room, np.int64)
+            bigger[: len(values)] = values
+            self._codes[source] = bigger

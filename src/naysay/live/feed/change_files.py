@@ -1,0 +1,261 @@
+"""Change files: Parquet, CSV or JSON lines with an `op` beside the columns, read so that one bad row spoils no other.
+
+The first file is read by the rules of `check`'s readers, so that leading zeros and long numbers keep their meaning;
+from then on the table's types are known, and a value that is none of its column's type is set aside with its row.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+import pyarrow.parquet
+from pyarrow import types
+
+from naysay.errors import TableError
+from naysay.io.csv import CsvFile, has_leading_zero, open_csv, read_csv, without_ragged
+from naysay.io.json import read_json_lines
+from naysay.io.numbers import loss, suspects
+from naysay.live.feed.changes import OP_COLUMN, Aside, ChangeRows, split_ops
+from naysay.table.codes import Int64Array
+
+_FORMATS = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
+    ".ndjson": "json",
+}  # fmt: skip
+_Read = tuple[pa.Table, Int64Array, list[Aside]]
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+def format_of(name: str) -> str | None:
+    """The format of a change file by its name; None where it is none."""
+    return _FORMATS.get(PurePath(name).suffix.lower())
+
+
+def endings() -> tuple[str, ...]:
+    """How the names of change files end."""
+    return tuple(_FORMATS)
+
+
+def read_changes(name: str, data: bytes, known: pa.Schema | None) -> ChangeRows:
+    """Read a change file; `known` has the types of a table that has rows already. TableError where nothing can be read.
+
+    A column of another type in Parquet is for the caller to refuse: here text alone is converted.
+    """
+    reader = _READERS.get(format_of(name) or "")
+    if reader is None:
+        ending = PurePath(name).suffix
+        raise TableError(f"{name}: a change file is Parquet, CSV or JSON lines, not {ending!r}")
+    try:
+        table, rows, aside = reader(name, data, known)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{name}: the file cannot be read: {_first_line(error)}") from error
+    return split_ops(name, table, rows, aside)
+
+
+def _numbered(table: pa.Table) -> _Read:
+    return table, np.arange(1, table.num_rows + 1), []
+
+
+def _read_parquet(name: str, data: bytes, known: pa.Schema | None) -> _Read:
+    with pa.parquet.ParquetFile(pa.BufferReader(data)) as file:
+        table = file.read()
+    table.validate(full=True)
+    return _numbered(table)
+
+
+def _given(known: pa.Schema | None) -> dict[str, pa.DataType]:
+    """The types that are known; a column that has held nothing but nulls has none yet."""
+    return {field.name: field.type for field in known or () if not types.is_null(field.type)}
+
+
+def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
+    file = open_csv(name, data, delimiter="\t" if name.lower().endswith(".tsv") else None)
+    given = {**_given(known), OP_COLUMN: pa.string()}
+    file, ragged = without_ragged(file)
+    aside = [
+        Aside(bad.row, f"{bad.n_fields} columns where the header has {len(file.names)}", bad.text, name)
+        for bad in ragged
+    ]
+    table, fits = _typed_csv(file, given)
+    n_all = table.num_rows + len(ragged)
+    rows = np.setdiff1d(np.arange(1, n_all + 1), np.array([bad.row for bad in ragged], np.int64))
+    return (table, rows, aside) if fits else _convert_rows(name, table, rows, aside, given)
+
+
+def _typed_csv(file: CsvFile, given: dict[str, pa.DataType]) -> tuple[pa.Table, bool]:
+    """The rows with the given types, those not given inferred; or all as text, where some value does not fit."""
+    numeric = [name for name, type_ in given.items() if _is_number(type_)]
+    if not (numeric and has_leading_zero(file, numeric)):
+        try:
+            return read_csv(file, given), True
+        except TableError:
+            if len(given) == 1:
+                raise
+    return read_csv(file, {**dict.fromkeys(file.names, pa.string())}), False
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
+
+
+def _read_json(name: str, data: bytes, known: pa.Schema | None) -> _Read:
+    given = _given(known)
+    if not data.strip():
+        raise TableError(f"{name}: the file is empty")
+    try:
+        return _numbered(_typed_json(data, given) if given else read_json_lines(name, data))
+    except (pa.ArrowException, UnicodeError, TableError):
+        return _read_lines(name, data, given)
+
+
+def _typed_json(data: bytes, given: dict[str, pa.DataType]) -> pa.Table:
+    """The rows with the given types; an error where some value does not fit."""
+    # Arrow would take a time without zone for one in UTC, and the other way round; a cast from text does not.
+    read_as = {name: pa.string() if types.is_timestamp(type_) else type_ for name, type_ in given.items()}
+    schema = pa.schema([*read_as.items(), (OP_COLUMN, pa.string())])
+    options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
+    table = pa.json.read_json(io.BytesIO(data), parse_options=options)
+    table.validate(full=True)
+    for place, name in enumerate(table.column_names):
+        if read_as.get(name) != given.get(name):
+            table = table.set_column(place, name, table.column(place).cast(given[name]))
+    if any(types.is_floating(column.type) and suspects(column, data) is not None for column in table.columns):
+        raise pa.ArrowInvalid("a number may be none that a float holds")
+    empty = {name for name in given if table.column(name).null_count == table.num_rows}
+    if empty and table.num_rows:
+        # A column that no line speaks of is missing, not null.
+        spoken = {name for line in data.splitlines() if line.strip() for name in json.loads(line)}
+        table = table.drop_columns(sorted(empty - spoken))
+    return table
+
+
+def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
+    """Line by line, where some line is no object or holds a value of another type."""
+    objects: list[dict[str, Any]] = []
+    rows: list[int] = []
+    aside: list[Aside] = []
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            # A fraction keeps its digits until the type of its column is known.
+            item = json.loads(line, parse_float=Decimal if given else None)
+        except ValueError as error:
+            aside.append(Aside(number, f"no JSON: {_first_line(error)}", line[:1000], name))
+            continue
+        if isinstance(item, dict):
+            objects.append(item)
+            rows.append(number)
+        else:
+            aside.append(Aside(number, "no JSON object", line[:1000], name))
+    numbers = np.array(rows, np.int64)
+    if not given:
+        return _first_objects(name, objects), numbers, aside
+    names = list(dict.fromkeys([OP_COLUMN, *(column for item in objects for column in item)]))
+    columns = {}
+    strange: dict[int, str] = {}
+    for column in names:
+        wanted = given.get(column, pa.string())
+        values = [item.get(column) for item in objects]
+        for place, value in enumerate(values):
+            if not _speaks(value, wanted):
+                said = repr(value) if isinstance(value, str | bool) else _as_text(value)
+                strange.setdefault(place, f"{said} in column {column!r} is no {wanted}")
+        columns[column] = pa.array([_as_text(value) for value in values], pa.string())
+    return _convert_rows(name, pa.table(columns), numbers, aside, given, strange)
+
+
+def _first_objects(name: str, objects: list[dict[str, Any]]) -> pa.Table:
+    """The good lines of a first file, by the same rules as if the bad ones had not been there."""
+    if not objects:
+        return pa.table({OP_COLUMN: pa.array([], pa.string())})
+    return read_json_lines(name, "".join(f"{json.dumps(item)}\n" for item in objects).encode())
+
+
+def _speaks(value: Any, wanted: pa.DataType) -> bool:
+    """Whether a value of JSON may become one of a type: text is text, a number a number."""
+    if value is None:
+        return True
+    if types.is_boolean(wanted) or isinstance(value, bool):
+        return types.is_boolean(wanted) and isinstance(value, bool)
+    if types.is_decimal(wanted):
+        return isinstance(value, int | float | Decimal | str)
+    if _is_number(wanted):
+        return isinstance(value, int | float | Decimal)
+    return isinstance(value, str)
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
+
+
+def _convert_rows(
+    name: str, table: pa.Table, rows: Int64Array, aside: list[Aside], given: dict[str, pa.DataType],
+    strange: dict[int, str] | None = None,
+) -> _Read:  # fmt: skip
+    """Convert text to the types of the table, setting aside each row where that fails, and the strange ones."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    reasons = dict(strange or {})
+    for column_name in table.column_names:
+        column = table.column(column_name)
+        wanted = given.get(column_name, pa.string())
+        columns[column_name], bad = _convert(column, wanted)
+        for place in bad:
+            reasons.setdefault(place, f"{column[place].as_py()!r} in column {column_name!r} is no {wanted}")
+    for place, reason in sorted(reasons.items()):
+        content = json.dumps(table.slice(place, 1).to_pylist()[0], ensure_ascii=False)
+        aside.append(Aside(int(rows[place]), reason, content, name))
+    good = np.setdiff1d(np.arange(table.num_rows), np.array(list(reasons), np.int64))
+    return pa.table(columns).take(pa.array(good)), rows[good], aside
+
+
+def _convert(column: pa.ChunkedArray, wanted: pa.DataType) -> tuple[pa.ChunkedArray, Sequence[int]]:
+    """Text to a type, value by value where not all of it can be; a number with leading zeros is none."""
+    if types.is_string(wanted):
+        return column, ()
+    values: list[Any] = []
+    bad = []
+    for place, value in enumerate(column):
+        text = value.as_py()
+        try:
+            values.append(None if text is None else _converted(text, value, wanted))
+        except (pa.ArrowException, ValueError, KeyError):
+            values.append(None)
+            bad.append(place)
+    return pa.chunked_array([pa.array(values, wanted)]), bad
+
+
+def _converted(text: str, value: pa.Scalar, wanted: pa.DataType) -> Any:
+    if types.is_boolean(wanted):
+        return _BOOLEANS[text]
+    digits = text.strip().lstrip("+-")
+    if _is_number(wanted) and len(digits) > 1 and digits[0] == "0" and digits[1] in "0123456789xX":
+        raise ValueError("a leading zero")
+    if types.is_time(wanted):
+        return datetime.time.fromisoformat(text.strip())
+    converted = pa.scalar(text.strip(), value.type).cast(wanted).as_py()
+    if types.is_floating(wanted) and loss(text, converted):
+        raise ValueError("another number")
+    return converted
+
+
+def _first_line(error: object) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+_READERS: dict[str, Callable[[str, bytes, pa.Schema | None], _Read]] = {
+    "parquet": _read_parquet,
+    "csv": _read_csv,
+    "json": _read_json,
+}

@@ -1,0 +1,147 @@
+"""What a followed watch writes: events and standing violations as Parquet, what was set aside, and a manifest.
+
+The files of an event are written before the event is durable in the store, and entered into the manifest after. So a
+kill in between leaves files that the next start finds: of an event that the store knows they are entered then, of any
+other they are written over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from naysay.errors import StateError
+from naysay.live.feed.changes import Aside
+from naysay.live.feed.manifest import Described, Manifest, described, write_bytes, write_table
+from naysay.live.journal.crash import passing
+from naysay.watch.change import Standing
+
+# Events of these kinds have files; the making of a store and snapshots change no violation.
+_KINDS = ("rows", "rules")
+_FOLDERS = ("events", "aside", "standing")
+
+
+class Published(Protocol):
+    """What a batch did: tables of what came and of what went."""
+
+    @property
+    def added(self) -> pa.Table: ...
+    @property
+    def removed(self) -> pa.Table: ...
+    @property
+    def batch_id(self) -> str | None: ...
+
+
+class Output:
+    """The folder of a watch's output."""
+
+    def __init__(self, folder: Path, history: Sequence[tuple[int, str, str | None]]) -> None:
+        self.folder = folder
+        make_folders(folder)
+        self._pending: Described = {}
+        self.manifest = Manifest(folder)
+        self._adopt(history)
+
+    def prepare(self, seq: int, change: Published, aside: Sequence[Aside] = ()) -> None:
+        """Write the files of an event that is about to happen."""
+        files = write_table(events_table(seq, change), self.folder / "events" / f"{seq:010}.parquet", self.folder)
+        if aside:
+            files |= write_aside(aside, self.folder / "aside" / f"{seq:010}.jsonl", self.folder)
+        self._pending = files
+        passing("output.events")
+
+    def confirm(self, seq: int, kind: str, batch_id: str | None) -> None:
+        """Enter the files of an event that is durable now."""
+        self.manifest.enter(seq, kind, batch_id, self._pending)
+        self._pending = {}
+        passing("output.manifest")
+
+    def write_standing(self, seq: int, standing: Standing, *, counting: bool) -> None:
+        """Write all violations that stand after an event, in place of those written before."""
+        last = self.manifest.last("standing")
+        if last is None or last.seq != seq:
+            self.write_table_of_standing(seq, standing_table(standing, counting=counting))
+
+    def write_table_of_standing(self, seq: int, table: pa.Table) -> None:
+        """Write what stands after an event, in place of what was written before."""
+        last = self.manifest.last("standing")
+        if last is not None and last.seq == seq:
+            return
+        path = self.folder / "standing" / f"{seq:010}.parquet"
+        files = write_table(table, path, self.folder)
+        passing("output.standing")
+        self.manifest.enter(seq, "standing", None, files)
+        drop_older_standing(self.folder, files)
+
+    def _adopt(self, history: Sequence[tuple[int, str, str | None]]) -> None:
+        """Enter events that became durable right before a kill."""
+        known = {entry.seq for entry in self.manifest.entries if entry.kind in _KINDS}
+        if any(seq >= len(history) for seq in known):
+            raise StateError(
+                f"{self.manifest.path}: it knows events that the store does not: one of them is an older copy"
+            )
+        for seq, kind, batch_id in history:
+            if kind not in _KINDS or seq in known:
+                continue
+            events = self.folder / "events" / f"{seq:010}.parquet"
+            if not events.exists() or stored_batch(events) != (seq, batch_id):
+                raise StateError(f"{events}: the events of batch {batch_id!r} are missing")
+            files = described(events, self.folder)
+            aside = self.folder / "aside" / f"{seq:010}.jsonl"
+            if aside.exists():
+                files |= described(aside, self.folder)
+            self.manifest.enter(seq, kind, batch_id, files)
+
+
+def make_folders(folder: Path) -> None:
+    for name in _FOLDERS:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+
+def events_table(seq: int, change: Published) -> pa.Table:
+    """added and removed as one table: seq, batch, event, rule, left, right."""
+    parts = [(event, table) for event, table in (("added", change.added), ("removed", change.removed)) if len(table)]
+    tables = []
+    for event, table in parts or [("added", change.added)]:
+        n_rows = table.num_rows
+        table = table.add_column(0, "event", pa.array([event] * n_rows, pa.string()))
+        table = table.add_column(0, "batch", pa.array([change.batch_id] * n_rows, pa.string()))
+        tables.append(table.add_column(0, "seq", pa.array([seq] * n_rows, pa.int64())))
+    batch = json.dumps([seq, change.batch_id])
+    return pa.concat_tables(tables).replace_schema_metadata({"naysay.batch": batch})
+
+
+def stored_batch(path: Path) -> tuple[int, str | None]:
+    """The event and the batch that a file of events belongs to."""
+    try:
+        metadata = pa.parquet.read_schema(path).metadata or {}
+        seq, batch_id = json.loads(metadata[b"naysay.batch"])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise StateError(f"{path}: this file is damaged: {error}") from error
+    return seq, batch_id
+
+
+def standing_table(standing: Standing, *, counting: bool) -> pa.Table:
+    """The violations that stand: rule, left, right; where they are only counted: rule, violations."""
+    if not counting:
+        return standing.table
+    rules = list(standing.counts)
+    return pa.table({"rule": rules, "violations": pa.array([standing.counts[name] for name in rules])})
+
+
+def drop_older_standing(folder: Path, newest: Described) -> None:
+    for path in (folder / "standing").glob("*.parquet"):
+        if path.relative_to(folder).as_posix() not in newest:
+            path.unlink(missing_ok=True)
+
+
+def write_aside(aside: Sequence[Aside], path: Path, folder: Path) -> Described:
+    lines = [
+        json.dumps({"file": bad.source, "row": bad.row, "reason": bad.reason, "content": bad.content}) for bad in aside
+    ]
+    return write_bytes("".join(f"{line}\n" for line in lines).encode(), path, folder)

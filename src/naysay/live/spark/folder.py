@@ -1,0 +1,207 @@
+"""A folder of change files as a stream: Spark finds the files, each is one batch, known by its name.
+
+Every trigger takes all files that are waiting and applies them in the order of their names, as the local follower does:
+so both give the same answers, one can go on where the other stopped, and Spark's time a trigger is shared by all files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from naysay.errors import StateError, TableError
+from naysay.live.feed.change_files import format_of, read_changes
+from naysay.live.feed.changes import Aside, ChangeRows, merged, no_changes
+from naysay.live.feed.follow import apply_files, folder_at
+from naysay.live.feed.take import MOMENT, LocalFiles, Taker
+from naysay.live.feed.taken import Stamp
+from naysay.live.journal.serial import digest_of
+from naysay.watch.feed import Body, Step, read_or_aside
+
+Admit = Callable[[ChangeRows], ChangeRows]
+_SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
+_PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A change file as Spark names it, and the name that it is known by."""
+
+    path: str
+    name: str
+    local: Path | None
+
+
+class _Files:
+    """Files of this machine, and of any file system that Spark knows."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._local = LocalFiles()
+
+    def stamp(self, place: _File) -> Stamp | None:
+        if place.local is not None:
+            return self._local.stamp(place.local)
+        system, path = self._hadoop(place.path)
+        if not system.exists(path):
+            return None
+        status = system.getFileStatus(path)
+        return Stamp(status.getLen(), status.getModificationTime() * 1_000_000, 0)
+
+    def read(self, place: _File) -> bytes | None:
+        if place.local is not None:
+            return self._local.read(place.local)
+        content = self._session.read.format("binaryFile").load(place.path).select("content").toArrow()["content"]
+        return bytes(content[0].as_py()) if len(content) else None
+
+    def listed(self, base: str) -> Iterator[str]:
+        """The paths of all files below a folder that is not on this machine."""
+        system, path = self._hadoop(base)
+        found = system.listFiles(path, True)
+        while found.hasNext():
+            yield found.next().getPath().toString()
+
+    def _hadoop(self, path: str) -> tuple[Any, Any]:
+        jvm: Any = self._session._jvm
+        place = jvm.org.apache.hadoop.fs.Path(path)
+        return place.getFileSystem(self._session._jsc.hadoopConfiguration()), place
+
+
+class FolderSource:
+    """A folder that this process or Spark can read. The state's own folder is no part of it.
+
+    With `admit`, which brings changes to the table's columns, all files of a trigger are one batch: for a body to which
+    a batch is dear. Spark's checkpoint is part of the state then.
+    """
+
+    kind = "folder"
+
+    def __init__(
+        self, session: SparkSession, source: str, state: Path, admit: Admit | None = None, *, moment: float = MOMENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._admit = admit
+        self.pinned = admit is not None
+        self._state = state.resolve()
+        self._local = folder_at(source)
+        self._base = source.rstrip("/") if self._local is None else self._local.as_posix()
+        self._files = _Files(session)
+        self._taker = Taker(self._files, state, moment, clock)
+
+    def frame(self) -> DataFrame:
+        reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
+        options = {
+            "recursiveFileLookup": True,
+            # Files that are gone again never came; old ones that come late do come.
+            "ignoreMissingFiles": True,
+            "maxFileAge": "36500d",
+        }
+        return reader.options(**options).load(self._base).select("path")
+
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+        files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
+        if self._admit is not None:
+            yield from self._apply_together(body, files, number)
+            return
+        yield from self.changed(body)
+        while any(not body.knows(file.name) and self._files.stamp(file) is not None for file in files):
+            time.sleep(_PAUSE_SECONDS)
+            yield from self.changed(body)
+
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        """Apply what is waiting, in order, and report files that have changed since; None while some are changing.
+
+        Spark names each path once: a file that was gone then, and is there now, is found here. Where all files of a
+        trigger are one batch, they are only reported.
+        """
+        files = {file.name: file for file in self._listed()}
+        if self._admit is not None:
+            taken = self._taker.taken
+            files = {name: file for name, file in files.items() if name in taken and body.knows(taken[name].batch)}
+            self._taker.keep(files)
+            for name, file in files.items():
+                step = self._taker.recheck(body, name, file)
+                if step is not None:
+                    yield step
+        else:
+            yield from apply_files(body, self._taker, files)
+        if self._taker.changing:
+            yield None
+
+    def _apply_together(self, body: Body, files: Sequence[_File], number: int) -> Iterator[Step | None]:
+        names = digest_of(*(file.name for file in files)).hex()[:8]
+        batch_id = f"batch {number}, {len(files)} files, {names}"
+        if not files or body.knows(batch_id):
+            return
+        for file in files:
+            self._taker.look(file.name, file)
+        changes = []
+        for file in files:
+            while (found := self._taker.read(file.name, file)) is None and self._is_changing(file):
+                time.sleep(_PAUSE_SECONDS)
+                yield None
+            self._refuse_another(file, batch_id, found)
+            if found is None:
+                gone = f"{file.name}: this file was gone before it was read; if it comes again, give it another name"
+                changes.append(no_changes(file.name, [Aside(None, gone, source=file.name)]))
+                continue
+            data, stamp = found
+            self._taker.taken.add(file.name, batch_id, data, stamp)
+            changes.append(self._admitted(file.name, data, body))
+        yield body.apply(batch_id, merged(changes))
+
+    def _refuse_another(self, file: _File, batch_id: str, found: tuple[bytes, Stamp] | None) -> None:
+        """A batch that is sent again must hold what it held before: some parts may have applied it already."""
+        taken = self._taker.taken
+        if file.name not in taken or taken[file.name].batch != batch_id:
+            return
+        if found is None or not taken[file.name].is_of(found[0]):
+            raise StateError(
+                f"{file.path}: this file was changed or removed while {batch_id!r} was being applied; "
+                "put it back as it was and start again"
+            )
+
+    def _admitted(self, name: str, data: bytes, body: Body) -> ChangeRows:
+        assert self._admit is not None
+        admit = self._admit
+        return read_or_aside(name, lambda: admit(read_changes(name, data, body.schema)))
+
+    def _is_changing(self, file: _File) -> bool:
+        return file.name in self._taker.changing
+
+    def _listed(self) -> list[_File]:
+        """The change files that are in the folder now, in order."""
+        if self._local is None:
+            paths = list(self._files.listed(self._base))
+        elif self._local.is_file():
+            paths = [str(self._local)]
+        else:
+            paths = [str(path) for path in self._local.rglob("*") if path.is_file()]
+        return self._change_files(paths)
+
+    def _change_files(self, paths: Sequence[str]) -> list[_File]:
+        files = [self._file(path) for path in paths]
+        return sorted(filter(self._is_change_file, files), key=lambda file: file.name.split("/"))
+
+    def _file(self, path: str) -> _File:
+        if self._local is None:
+            place = path.find(self._base.split("://", 1)[1]) + len(self._base.split("://", 1)[1])
+            return _File(path, path[place:].lstrip("/") or PurePosixPath(path).name, None)
+        local = Path(path.removeprefix("file:").replace("///", "/", 1))
+        if local == self._local:
+            return _File(path, local.name, local)
+        try:
+            return _File(path, local.relative_to(self._local).as_posix(), local)
+        except ValueError:
+            raise TableError(f"{path}: this file is not in the folder {self._local}") from None
+
+    def _is_change_file(self, file: _File) -> bool:
+        if format_of(file.name) is None or any(part.startswith((".", "_")) for part in file.name.split("/")):
+            return False
+        return file.local is None or self._state not in file.local.resolve().parents

@@ -1,0 +1,275 @@
+"""Changes that stream in on Spark: it finds what is new and remembers how far it came, a body applies it.
+
+The body runs in the driver's process, in foreachBatch, which is called at least once for each batch: the body knows
+which batches it has applied. So whatever is killed when, each change is made once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from naysay.errors import NaysayError, TableError, UsageError
+from naysay.live.feed.changes import OP_COLUMN, split_ops
+from naysay.live.spark.record import StreamRecord
+from naysay.spark.session import STREAM_SETTINGS, plain_errors
+from naysay.watch.feed import Body, Step, read_or_aside
+
+# The standing violations are written this often at most while batches come, and once they have stopped.
+_STANDING_SECONDS = 10.0
+_POLL_SECONDS = 0.25
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Where the state is, when to stop, and how often to look: `interval` seconds, 0 for as fast as it goes.
+
+    `partitions` is 0 where the state is in this process.
+    """
+
+    state: Path
+    once: bool = False
+    interval: float = 0.0
+    partitions: int = 0
+
+
+class Source(Protocol):
+    """What gives the batches of a stream."""
+
+    # "folder" or "frame"; `pinned` where batches are known by Spark's numbers alone.
+    kind: str
+    pinned: bool
+
+    def frame(self) -> DataFrame:
+        """The streaming DataFrame."""
+
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+        """Apply one of its batches; gives None from time to time while it waits, so that it can be stopped."""
+
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        """Report what has changed since it was applied; None for what is still changing."""
+
+
+class FrameSource:
+    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch."""
+
+    kind = "frame"
+    pinned = True
+
+    def __init__(self, frame: DataFrame, order: Sequence[str] = ()) -> None:
+        if not getattr(frame, "isStreaming", False):
+            raise UsageError("watch_stream needs a streaming DataFrame, as from spark.readStream; for others: Watch")
+        missing = [name for name in (OP_COLUMN, *order) if name not in frame.columns]
+        if missing:
+            raise TableError(f"the stream has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
+        self._frame = frame
+        self._order = [(name, "ascending") for name in order]
+
+    def frame(self) -> DataFrame:
+        return self._frame
+
+    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+        batch_id = f"batch {number}"
+        if body.knows(batch_id):
+            return
+        table = batch.toArrow()
+        if table.num_rows == 0:
+            return
+        if self._order:
+            table = table.sort_by(self._order)
+        yield body.apply(batch_id, read_or_aside(batch_id, lambda: split_ops(batch_id, table)))
+
+    def changed(self, body: Body) -> Iterator[Step | None]:
+        return iter(())
+
+
+_running: dict[int, Stream] = {}
+
+
+@atexit.register
+def _close_running() -> None:
+    """Close the states of streams that nobody closed, while everything that this needs is still there."""
+    for stream in list(_running.values()):
+        with suppress(Exception):
+            stream.close()
+
+
+def _take(number: int, batch: DataFrame, batch_id: int) -> None:
+    """What Spark calls. Its gateway keeps this function, and an error with all that its traceback can see, as long as
+    the process lives: so neither may know the stream, which would keep its state.
+    """
+    failure = _running[number]._apply(batch, batch_id) if number in _running else "the stream is closed"
+    if failure:
+        raise RuntimeError(failure)
+
+
+class Stream:
+    """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
+
+    def __init__(
+        self, source: Source, body: Body, options: StreamOptions, show: Callable[[Step], None] | None = None
+    ) -> None:
+        self.body = body
+        self._source = source
+        self._show = show
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._settled = False
+        self._stale = True
+        self._written = time.monotonic()
+        frame = source.frame()
+        session = frame.sparkSession
+        _refuse_connect(session)
+        shape = {"source": source.kind, "partitions": options.partitions}
+        spark = {name: session.conf.get(name, None) for name in STREAM_SETTINGS}
+        self._record = StreamRecord(options.state, shape, spark, pinned=source.pinned)
+        number = id(self)
+        _running[number] = self
+        writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _take(number, batch, batch_id))
+        writer = writer.option("checkpointLocation", self._record.checkpoint.as_uri())
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
+        )
+        try:
+            with plain_errors("the stream"):
+                self._query = writer.trigger(**trigger).start()
+        except BaseException:
+            del _running[number]
+            raise
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_standing, name="naysay-standing", daemon=True)
+        self._keeper.start()
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._query.isActive)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the stream: true where it has come. The standing violations are written then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._ended():
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            while self._report_changed() and not self._stopping:
+                time.sleep(_POLL_SECONDS)
+            self.body.write_standing()
+            self._stale = False
+        return True
+
+    def stop(self) -> None:
+        """Stop after the changes that are being applied, and write the standing violations."""
+        self._stopping = True
+        # Not with the lock: Spark waits here for the batch that it has handed to us.
+        self._query.stop()
+        with self._lock:
+            if self._error is None:
+                self.body.write_standing()
+            self._stale = False
+
+    def close(self) -> None:
+        """Stop, and close the state."""
+        try:
+            if self.is_running:
+                self.stop()
+        finally:
+            self._stale, self._stopping = False, True
+            _running.pop(id(self), None)
+            self._over.set()
+            self._keeper.join()
+            self.body.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _ended(self) -> bool:
+        try:
+            with plain_errors("the stream"):
+                return bool(self._query.awaitTermination(_POLL_SECONDS))
+        except NaysayError:
+            if self._stopping:
+                return True
+            if self._error is not None:
+                raise self._error from None
+            raise
+
+    def _apply(self, batch: DataFrame, number: int) -> str:
+        """Apply a batch; says why it could not be done to its end, or nothing."""
+        with self._lock:
+            try:
+                if not self._stopping:
+                    self._apply_steps(batch, number)
+            except BaseException as error:
+                # Spark gives up the jobs of a stream that is stopped: that is no error of the batch.
+                if not self._stopping or isinstance(error, NaysayError):
+                    self._error = error
+                return f"{type(error).__name__}: {error}"
+            return "the stream is being stopped" if self._stopping else ""
+
+    def _apply_steps(self, batch: DataFrame, number: int) -> None:
+        if not self._settled:
+            self._record.settle()
+            self._settled = True
+        for step in self._source.steps(self.body, batch, number):
+            self._take_step(step)
+            if self._stopping:
+                return
+
+    def _report_changed(self) -> bool:
+        """Whether something that was applied is still changing; the rest is reported."""
+        steps = list(self._source.changed(self.body))
+        for step in steps:
+            self._take_step(step)
+        return None in steps
+
+    def _take_step(self, step: Step | None) -> None:
+        if step is None:
+            return
+        self._stale = True
+        if self._show is not None:
+            self._show(step)
+
+    def _keep_standing(self) -> None:
+        """While the stream runs, look for changed files and write the standing violations from time to time."""
+        looked = time.monotonic()
+        while not self._stopping and self._error is None and not self._over.wait(_POLL_SECONDS):
+            if time.monotonic() - looked < _LOOK_SECONDS:
+                continue
+            with self._lock:
+                try:
+                    if self._error is None and not self._stopping:
+                        self._report_changed()
+                        looked = time.monotonic()
+                        self._write_standing_in_time()
+                except Exception as error:
+                    self._error = error
+            if self._error is not None:
+                self._query.stop()
+
+    def _write_standing_in_time(self) -> None:
+        if self._stale and time.monotonic() - self._written >= _STANDING_SECONDS:
+            self.body.write_standing()
+            self._stale, self._written = False, time.monotonic()
+
+
+def _refuse_connect(session: SparkSession) -> None:
+    if "connect" in type(session).__module__.split("."):
+        raise UsageError(
+            "a watch on Spark keeps its state beside the driver, and Spark Connect's driver is elsewhere; "
+            "run it there, or with --engine local"
+        )

@@ -1,0 +1,17 @@
+"""FACET's own method (Pena, de Almeida, Naumann: Fast Detection of Denial Constraint Violations, PVLDB 15(4), 2022)."""
+
+from naysay.papers.facet.pipeline import Facet
+from naysay.papers.facet.predicates import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
+from naysay.papers.facet.tries import Organisation, check_many, list_many
+
+__all__ = [
+    "Comparison",
+    "Facet",
+    "Organisation",
+    "Refinable",
+    "RuleParts",
+    "check_many",
+    "list_many",
+    "parts_of_bound",
+    "parts_of_joins",
+]

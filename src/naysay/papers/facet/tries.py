@@ -1,0 +1,195 @@
+"""Many rules at once: pipelines that begin alike run that beginning once (FACET, section 4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import chain, repeat
+
+import numpy as np
+
+from naysay.errors import CountOverflow
+from naysay.papers.facet.listing import Listing
+from naysay.papers.facet.planner import GreedyHLL
+from naysay.papers.facet.predicates import RuleParts
+from naysay.papers.facet.refinement import Refinement
+from naysay.papers.facet.rowsets import SetPair, all_pairs
+from naysay.papers.facet.stage import Stage, Work
+from naysay.table.codes import Int64Array
+
+
+class Organisation(Enum):
+    """What a trie orders the predicates of a rule by: their cost in the rule, or how many rules have them."""
+
+    COST = "cost"
+    FREQUENCY = "frequency"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A stage that all `rules` below it share, by their numbers; `ends` are those whose last stage it is."""
+
+    stage: Stage
+    prune: bool = True
+    rules: set[int] = field(default_factory=set)
+    ends: list[int] = field(default_factory=list)
+    children: dict[Hashable, Node] = field(default_factory=dict)
+
+
+def build_tries(
+    rules: Sequence[RuleParts], organisation: Organisation, planner: GreedyHLL
+) -> tuple[list[Node], list[int]]:
+    """The roots of the tries over the rules' pipelines, and the numbers of the rules that have no predicate."""
+    plans = [planner.plan(rule.predicates, mirror=rule.mirror) for rule in rules]
+    if organisation is Organisation.FREQUENCY:
+        plans = _by_frequency(plans, planner)
+    roots: dict[Hashable, Node] = {}
+    for number, (rule, stages) in enumerate(zip(rules, plans, strict=True)):
+        level = roots
+        for stage in stages:
+            node = level.setdefault(_identity(stage), Node(stage))
+            node.rules.add(number)
+            # A rule that a row satisfies with itself subtracts all such rows at the end: none may be lost on the way.
+            node.prune = node.prune and rule.prunes
+            level = node.children
+        if stages:
+            node.ends.append(number)
+    return list(roots.values()), [number for number, stages in enumerate(plans) if not stages]
+
+
+def _by_frequency(plans: list[tuple[Stage, ...]], planner: GreedyHLL) -> list[tuple[Stage, ...]]:
+    """Order the stages of each plan by how many plans have them; those of the same number by cost.
+
+    An IEJoin is taken apart where one of its inequalities is in more rules than the pair: that one can be shared.
+    """
+    frequencies: Counter[tuple[Hashable, ...]] = Counter()
+    for stage in chain.from_iterable(plans):
+        frequencies.update({_identity(stage), *((predicate.identity,) for predicate in stage.predicates)})
+
+    def parts(stage: Stage) -> list[Stage]:
+        n_rules = frequencies[_identity(stage)]
+        if all(frequencies[(predicate.identity,)] == n_rules for predicate in stage.predicates):
+            return [stage]
+        return [planner.stage(predicate) for predicate in stage.predicates]
+
+    def order(stage: Stage) -> tuple[int, tuple[int, float]]:
+        return -frequencies[_identity(stage)], planner.cost(stage.predicates[0])
+
+    return [tuple(sorted((part for stage in plan for part in parts(stage)), key=order)) for plan in plans]
+
+
+def _identity(stage: Stage) -> tuple[Hashable, ...]:
+    return tuple(predicate.identity for predicate in stage.predicates)
+
+
+class Run:
+    """A trie at work: each stage keeps what it caches from one pair of sets to the next."""
+
+    def __init__(self, node: Node, work: Work, before: Stage | None = None) -> None:
+        self._node = node
+        self._refinement = Refinement(node.stage, work, prune=node.prune, before=before)
+        self._children = [Run(child, work, node.stage) for child in node.children.values()]
+
+    def add_counts(self, pair: SetPair, totals: Counter[int]) -> None:
+        """Push a pair of sets through, and add what comes out to the totals of the rules; last stages only count."""
+        if not self._children:
+            n_pairs = self._refinement.count(pair)
+            for rule in self._node.ends:
+                totals[rule] += n_pairs
+            return
+        for refined in self._refinement.refine(pair):
+            for rule in self._node.ends:
+                totals[rule] += refined.n_pairs
+            for child in self._children:
+                child.add_counts(refined, totals)
+
+    def add_pairs(self, pair: SetPair, listings: Sequence[Listing]) -> None:
+        """Push a pair of sets through, and list what comes out for each rule, until all their lists are full."""
+        if self._is_done(listings):
+            return
+        for refined in self._refinement.refine(pair):
+            for rule in self._node.ends:
+                listings[rule].add(refined)
+            for child in self._children:
+                child.add_pairs(refined, listings)
+            if self._is_done(listings):
+                return
+
+    def _is_done(self, listings: Sequence[Listing]) -> bool:
+        return all(listings[rule].full for rule in self._node.rules)
+
+
+def check_many(
+    rules: Sequence[RuleParts],
+    *,
+    organisation: Organisation = Organisation.COST,
+    work: Work | None = None,
+    n_threads: int = 1,
+) -> list[int]:
+    """Count the violations of each rule; all rules are over the same rows. Tries run on threads, each one on one.
+
+    Every trie may spend the whole of the limit.
+    """
+    totals: Counter[int] = Counter()
+
+    def count(run: Run, start: SetPair) -> None:
+        # No two tries have a rule in common.
+        run.add_counts(start, totals)
+
+    for number in _run_all(rules, organisation, work, n_threads, count):
+        totals[number] = start_of(rules[number]).n_pairs
+    return [
+        totals[number] if rule.ends_reflexive else totals[number] - rule.n_diagonal for number, rule in enumerate(rules)
+    ]
+
+
+def list_many(
+    rules: Sequence[RuleParts],
+    most: int,
+    *,
+    organisation: Organisation = Organisation.COST,
+    work: Work | None = None,
+    n_threads: int = 1,
+) -> list[tuple[Int64Array, Int64Array]]:
+    """List violations of each rule as (left rows, right rows), and stop when there are `most`; else as `check_many`."""
+    listings = [Listing(rule.left_rows, rule.right_rows, most) for rule in rules]
+
+    def fill(run: Run, start: SetPair) -> None:
+        run.add_pairs(start, listings)
+
+    for number in _run_all(rules, organisation, work, n_threads, fill):
+        listings[number].add(start_of(rules[number]))
+    return [listing.pairs() for listing in listings]
+
+
+def _run_all(
+    rules: Sequence[RuleParts],
+    organisation: Organisation,
+    work: Work | None,
+    n_threads: int,
+    do: Callable[[Run, SetPair], None],
+) -> list[int]:
+    """Do something with each trie at work and the first pair of sets; gives the rules that have no predicate."""
+    if not rules:
+        return []
+    roots, empty = build_tries(rules, organisation, GreedyHLL())
+    start = start_of(rules[0])
+    runs = [Run(root, replace(work or Work())) for root in roots]
+    if n_threads < 2:
+        for run in runs:
+            do(run, start)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(do, runs, repeat(start)))
+    return empty
+
+
+def start_of(rule: RuleParts) -> SetPair:
+    """The pair of sets of all pairs, of which there are no more than 64 bits can count."""
+    n_left, n_right = rule.left_rows.size, rule.right_rows.size
+    if n_left * n_right > np.iinfo(np.int64).max:
+        raise CountOverflow(f"{n_left:,} rows against {n_right:,} are more pairs than fit into 64 bits")
+    return all_pairs(n_left, n_right, mirror=rule.mirror)

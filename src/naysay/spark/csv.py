@@ -1,0 +1,198 @@
+"""CSV files that Spark reads, with the rows, the types and the refusals of our own reader (`local_csv.py`).
+
+One pass over the lines looks at their structure, Spark parses all columns as text, one pass looks at the values, and
+the columns are cast. So leading zeros stay, long numbers stay exact, and one word in the last row makes a column text
+instead of nulls.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.errors import TableError
+from naysay.io.csv import CsvFile, codecs_name, open_csv
+from naysay.io.files import compression_of, csv_delimiter
+from naysay.spark.partitions import partitions_of
+from naysay.spark.types import looks_at, typed
+
+# What Spark can decode, by Python's names.
+_ENCODINGS = {
+    "utf-8": "UTF-8", "utf-8-sig": "UTF-8", "ascii": "US-ASCII", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32",
+}  # fmt: skip
+_CORRUPT = "naysay_malformed_row"
+# Spark's reader of CSV skips lines of nothing but these characters, as Java's trim() does.
+_SPACES = r"\A[\x00-\x20]+\z"
+_FEWEST_COLUMNS = 20_480
+
+
+def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
+    charset = _charset(source, encoding)
+    lines = _lines(session, source, charset)
+    header = _header(source, lines, delimiter)
+    has_spaces = _require_structure(source, header, lines)
+    positions = [f"c{place}" for place in range(len(header.names))]
+    parsed = _parsed(session, source, charset, header.delimiter, positions)
+    if parts := partitions_of(parsed, source):
+        raise TableError(
+            f"{source}: the folder is partitioned by {', '.join(map(repr, parts))}, which Spark does not read from CSV "
+            "here; convert the files to Parquet, or name one folder"
+        )
+    rows = parsed.select(*positions, _CORRUPT)
+    if has_spaces:
+        rows = rows.unionAll(_lines_of_spaces(lines, header.delimiter, positions))
+    malformed = F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd")
+    found = looks_at(rows, positions, *malformed)
+    _refuse_malformed(source, found["malformed"], len(header.names))
+    if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
+        raise TableError(
+            f"{source}: a value is not in the file's encoding: {found['odd'][:60]!r}; "
+            "give the file's --encoding, such as latin-1"
+        )
+    columns = [
+        typed(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
+        for position, name in zip(positions, header.names, strict=True)
+    ]
+    return rows.select(*columns).toDF(*header.names)
+
+
+def _lines(session: SparkSession, source: str, charset: str) -> DataFrame:
+    """All lines that are not empty, in which file, whether in its first part, and in which order in there."""
+    return (
+        session.read.option("encoding", charset).text(source)
+        .select("value", F.col("_metadata.file_path").alias("file"),
+                (F.col("_metadata.file_block_start") == 0).alias("is_first_part"))
+        .withColumn("number", F.monotonically_increasing_id())
+        .filter(F.length("value") > 0)
+    )  # fmt: skip
+
+
+def _header(source: str, lines: DataFrame, delimiter: str | None) -> CsvFile:
+    first = lines.select("value", "file").head()
+    if first is None:
+        raise TableError(f"{source}: the file is empty; a CSV file begins with a line of column names")
+    path = Path(unquote(urlparse(first["file"]).path))
+    return _header_line(source, first["value"], csv_delimiter(str(path), delimiter))
+
+
+def _header_line(source: str, line: str, delimiter: str | None) -> CsvFile:
+    if not line.strip():
+        raise TableError(f"{source}: the line of column names is blank; a CSV file begins with them")
+    return open_csv(source, line.encode(), delimiter=delimiter)
+
+
+def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
+    """Refuse quotes that are not closed in their line, NUL, and files with other columns. Whether a line is all spaces.
+
+    Spark reads line by line, and takes the rest of a line after an open quote for a value. A quote inside a value that
+    does not begin with one is a character as any other.
+    """
+    value = F.col("value")
+    # Quantifiers are possessive: one pass over the line, however long it is.
+    between = rf"\x{{{ord(header.delimiter):x}}}"
+    field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^{between}]*+)'
+    structure = rf"\A{field}(?:{between}{field})*+\z"
+    files = lines.groupBy("file").agg(
+        F.min_by("value", F.when(F.col("is_first_part"), F.col("number"))).alias("header"),
+        F.max(F.when(value.contains('"') & ~value.rlike(structure), value)).alias("quote"),
+        F.max(F.when(value.contains("\0"), value)).alias("nul"),
+        F.max(value.rlike(_SPACES)).alias("spaces"),
+    )
+    found = files.agg(
+        F.collect_set("header").alias("headers"), F.max("quote").alias("quote"), F.max("nul").alias("nul"),
+        F.max("spaces").alias("spaces"),
+    ).collect()[0]  # fmt: skip
+    _refuse_lines(source, found)
+    for line in sorted(found["headers"]):
+        names = _header_line(source, line, header.delimiter).names
+        if names != header.names:
+            raise TableError(
+                f"{source}: the files have different columns, or have them in another order: {_listed(header.names)} "
+                f"and {_listed(names)}; give all one header"
+            )
+    return bool(found["spaces"])
+
+
+def _refuse_lines(source: str, found: Row) -> None:
+    if found["nul"] is not None:
+        raise TableError(
+            f"{source}: a line holds NUL: {found['nul'][:60]!r}; the file is damaged, or no text, or in another "
+            "encoding such as UTF-16: then give --encoding utf-16"
+        )
+    if found["quote"] is not None:
+        raise TableError(
+            f"{source}: a line has a quote that is not closed in it, or text after its end: "
+            f"{found['quote'][:60]!r}; close it, or double it inside a value. A quoted value that goes on in the next "
+            "line can only be read from a single uncompressed file of up to 64 MB"
+        )
+
+
+def _parsed(session: SparkSession, source: str, charset: str, delimiter: str, positions: list[str]) -> DataFrame:
+    """All rows but lines of spaces, as text, and what of them has too many or too few fields."""
+    # Spark takes what equals `nullValue` for null, quoted or not: so that a quoted empty cell stays an empty text.
+    options: dict[str, Any] = {
+        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset, "sep": delimiter,
+        "multiLine": False, "nullValue": "\0", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT,
+        "maxColumns": max(_FEWEST_COLUMNS, len(positions) + 1),
+    }  # fmt: skip
+    fields = [*positions, _CORRUPT]
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in fields])
+    return session.read.options(**options).schema(schema).csv(source)
+
+
+def _lines_of_spaces(lines: DataFrame, delimiter: str, positions: list[str]) -> DataFrame:
+    """The rows that Spark's reader skips: in a file divided by tabs, a line of tabs is a row of nulls."""
+    parts = F.split("value", re.escape(delimiter), -1)
+    cells = [F.get(parts, F.lit(place)) for place in range(len(positions))]
+    columns = [F.when(cell != "", cell).alias(name) for cell, name in zip(cells, positions, strict=True)]
+    malformed = F.when(F.size(parts) != len(positions), F.col("value")).alias(_CORRUPT)
+    return lines.filter(F.col("value").rlike(_SPACES)).select(*columns, malformed)
+
+
+def _charset(source: str, encoding: str | None) -> str:
+    name = codecs_name(encoding or "utf-8")
+    if name not in _ENCODINGS:
+        raise TableError(
+            f"{source}: Spark reads no CSV files in {encoding}, but in utf-8, latin-1 and utf-16; convert the file"
+        )
+    return _ENCODINGS[name]
+
+
+def _is_all_text(source: str, encoding: str) -> bool:
+    """Whether a file that we can open ourselves is in its encoding throughout; then U+FFFD is one character of many."""
+    if not Path(source).is_file() or compression_of(source) is not None or source.endswith(".snappy"):
+        return False
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with open(source, "rb") as file:
+            while part := file.read(1 << 20):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
+    if row is not None:
+        raise TableError(
+            f"{source}: a row does not have the {n_columns} fields of the header: {row[:60]!r}; "
+            "complete it, or quote a value that holds the delimiter"
+        )
+
+
+def _undecoded(positions: list[str]) -> Column:
+    """A value with U+FFFD, which replaces bytes that are not text, if a row has one."""
+    return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(repr(name) for name in names[:8]) + ("" if len(names) <= 8 else ", …")

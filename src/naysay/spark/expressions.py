@@ -1,0 +1,262 @@
+"""The meaning of comparisons as Spark Columns: what `naysay.table` decides for arrays, decided for plans.
+
+Spark compares a bigint with a double by way of double, and decimals of different scale by way of a type that may
+lose digits. So two columns that compare are first brought to one type in which Spark's own comparison, grouping and
+hashing are exact: `comparable`. It is null exactly where the value is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.plan.join import Join, Match, Order
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Value
+from naysay.spark.frame import Frame
+from naysay.table.filter import exact_number
+from naysay.table.kind import Kind
+
+_MAX_DIGITS = 38
+_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Columns for the predicates and parts of rules by position, under one meaning of null. Truths are never null."""
+
+    frame: Frame
+    nulls: Nulls
+
+    def comparable(self, name: str, other: str) -> Expression:
+        """A column in the form in which it compares exactly with another."""
+        return comparable(F.col(name), self.frame.type_of(name), self.frame.type_of(other))
+
+    def holds(self, predicate: Predicate) -> Expression:
+        """Whether a predicate is true of one row standing on both sides."""
+        left = predicate.left.name
+        if isinstance(predicate.right, Constant):
+            return self._beside_constant(left, predicate.op, predicate.right.value)
+        right = predicate.right.name
+        truth = _compare(predicate.op, self.comparable(left, right), self.comparable(right, left))
+        if self.nulls is Nulls.EQUAL and predicate.op in (Op.EQ, Op.NE):
+            some_null = F.col(left).isNull() | F.col(right).isNull()
+            both_null = F.col(left).isNull() & F.col(right).isNull()
+            return F.when(some_null, both_null if predicate.op is Op.EQ else ~both_null).otherwise(truth)
+        return F.coalesce(truth, F.lit(False))
+
+    def side(self, join: Join, row: Row) -> Expression:
+        """Whether a row stands on a side of the join: its filters hold and it has a value where one is compared."""
+        left = row is Row.LEFT
+        filters = join.row_filter if join.is_mirror else join.left_filter if left else join.right_filter
+        must_have_value: tuple[Match | Order, ...] = join.order
+        if self.nulls is Nulls.SQL:
+            must_have_value += join.key + join.differs
+        names = dict.fromkeys(part.left if left else part.right for part in must_have_value)
+        return every([*map(self.holds, filters), *(F.col(name).isNotNull() for name in names)])
+
+    def meets_itself(self, join: Join) -> Expression:
+        """Whether a row breaks the rule with itself, which is no violation and must be left out."""
+        if join.irreflexive:
+            return F.lit(False)
+        parts = [_predicate(match, Op.EQ) for match in join.key]
+        parts += [_predicate(match, Op.NE) for match in join.differs]
+        parts += [_predicate(order, order.op) for order in join.order]
+        return every(map(self.holds, (*parts, *join.left_filter, *join.right_filter)))
+
+    def _beside_constant(self, name: str, op: Op, value: Value) -> Expression:
+        kind = self.frame.kind_of(name)
+        if kind is Kind.NULL:
+            return F.lit(self.nulls is Nulls.EQUAL and op is Op.NE)
+        less, equal = _beside(F.col(name), kind, self.frame.type_of(name), value)
+        truth = {
+            Op.EQ: equal,
+            Op.NE: ~equal,
+            Op.LT: less,
+            Op.GE: ~less,
+            Op.LE: less | equal,
+            Op.GT: ~(less | equal),
+        }[op]
+        at_null = self.nulls is Nulls.EQUAL and op is Op.NE
+        return F.when(F.col(name).isNull(), F.lit(at_null)).otherwise(truth)
+
+
+def every(truths: Iterable[Expression]) -> Expression:
+    return reduce(and_, truths, F.lit(True))
+
+
+def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
+    """Bring a value to the form in which it compares exactly with values of the other type, brought likewise."""
+    if isinstance(type_, T.NullType):
+        known = T.ByteType() if isinstance(other, T.NullType) else other
+        return comparable(value.cast(known), known, known)
+    if isinstance(other, T.NullType):
+        other = type_
+    if _is_float(type_) and _is_float(other):
+        return _plain_float(value)
+    if _is_float(type_) or _is_float(other):
+        return _beside_float(value, type_, other)
+    if isinstance(type_, T.DecimalType) or isinstance(other, T.DecimalType):
+        return _decimal(value, *_digits(type_), *_digits(other))
+    if isinstance(type_, T.IntegralType):
+        return value if type_ == other else value.cast(T.LongType())
+    if isinstance(type_, T.DayTimeIntervalType):
+        return value.cast(T.DayTimeIntervalType(T.DayTimeIntervalType.DAY, T.DayTimeIntervalType.SECOND))
+    if isinstance(type_, T.TimeType) and isinstance(other, T.TimeType) and type_ != other:
+        return value.cast(T.TimeType(max(type_.precision, other.precision)))
+    return value
+
+
+def _compare(op: Op, left: Expression, right: Expression) -> Expression:
+    truth: Expression = op.compare(left, right)
+    return truth
+
+
+def _predicate(part: Match | Order, op: Op) -> Predicate:
+    return Predicate(Column(Row.LEFT, part.left), op, Column(Row.LEFT, part.right))
+
+
+def _is_float(type_: T.DataType) -> bool:
+    return isinstance(type_, T.DoubleType | T.FloatType)
+
+
+def _plain_float(value: Expression) -> Expression:
+    """A double with one zero and one NaN, so that hashes and sorts agree with comparisons wherever they are made."""
+    number = value.cast(T.DoubleType())
+    return F.when(number == 0.0, F.lit(0.0)).when(F.isnan(number), F.lit(math.nan)).otherwise(number)
+
+
+def _digits(type_: T.DataType) -> tuple[int, int]:
+    """Digits before and after the point that hold every value of the type."""
+    if isinstance(type_, T.DecimalType):
+        return type_.precision - type_.scale, type_.scale
+    return {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10}.get(type(type_), 19), 0
+
+
+def _decimal(value: Expression, whole: int, scale: int, other_whole: int, other_scale: int) -> Expression:
+    common_whole, common_scale = max(whole, other_whole), max(scale, other_scale)
+    if common_whole + common_scale <= _MAX_DIGITS:
+        return value.cast(T.DecimalType(max(common_whole + common_scale, 1), common_scale))
+    return _whole_and_fraction(value, scale)
+
+
+def _whole_and_fraction(value: Expression, scale: int) -> Expression:
+    """A decimal as a struct that compares as it does: its floor, and what lies above the floor."""
+    floor = value if scale == 0 else F.floor(value)
+    fraction = F.lit(Decimal(0)) if scale == 0 else F.pmod(value, F.lit(Decimal(1)))
+    parts = F.struct(
+        floor.cast(T.DecimalType(_MAX_DIGITS, 0)).alias("whole"),
+        fraction.cast(T.DecimalType(_MAX_DIGITS, _MAX_DIGITS)).alias("fraction"),
+    )
+    return F.when(value.isNotNull(), parts)
+
+
+def _beside_float(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
+    """A number of any type as the nearest double, and then by how much it lies above or below that double.
+
+    Rounding to the nearest keeps order, so this pair compares exactly as the numbers do.
+    """
+    exact = other if _is_float(type_) else type_
+    nearest = _plain_float(value)
+    if isinstance(exact, T.DecimalType):
+        beyond = _beyond_of_decimal(value, type_, exact)
+    elif isinstance(exact, T.LongType):
+        beyond = F.lit(0).cast(T.LongType()) if _is_float(type_) else _beyond_of_long(value, nearest)
+    else:
+        return nearest
+    return F.when(value.isNotNull(), F.struct(nearest.alias("nearest"), beyond.alias("beyond")))
+
+
+def _beyond_of_long(value: Expression, nearest: Expression) -> Expression:
+    # The doubles next to 2**63 lie 1024 apart, so no difference comes near overflow; only 2**63 itself is no bigint.
+    is_bound = nearest >= F.lit(2.0**63)
+    return F.when(is_bound, (value - F.lit(_GREATEST_LONG)) - F.lit(1)).otherwise(value - nearest.cast(T.LongType()))
+
+
+def _beyond_of_decimal(value: Expression, type_: T.DataType, exact: T.DecimalType) -> Expression:
+    """On which side of its nearest double a decimal lies, and then the decimal itself; zeros for a double."""
+    zero = _whole_and_fraction(F.lit(Decimal(0)), 0)
+    if _is_float(type_):
+        return F.struct(F.lit(0).alias("sign"), zero.alias("value"))
+    # A lambda has no type hints, from which Spark would try to guess what kind of function it is.
+    sign_of = F.udf(lambda value, nearest: _sign_beyond_nearest(value, nearest), T.IntegerType())
+    sign = sign_of(value, value.cast(T.DoubleType()))
+    whole = _whole_and_fraction(value, exact.scale)
+    return F.struct(sign.alias("sign"), F.when(sign == 0, zero).otherwise(whole).alias("value"))
+
+
+def _sign_beyond_nearest(value: Decimal | None, nearest: float | None) -> int | None:
+    """Python compares a Decimal with a float exactly; Spark has no exact way from a double to a decimal."""
+    if value is None or nearest is None:
+        return None
+    return int(value > nearest) - int(value < nearest)
+
+
+def _beside(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> tuple[Expression, Expression]:
+    """Where a column that is not null is less than a constant, and where it equals it, exactly."""
+    if kind in (Kind.TEXT, Kind.BOOL):
+        constant = F.lit(value)
+        return column < constant, column == constant
+    bits = 32 if isinstance(type_, T.FloatType) else 64
+    number = exact_number(value, bits if kind is Kind.FLOAT else None)
+    if kind is Kind.FLOAT:
+        return _beside_floats(_plain_float(column), number)
+    if kind is Kind.DECIMAL:
+        assert isinstance(type_, T.DecimalType)
+        return _beside_decimals(column, type_, number)
+    if kind is Kind.INT:
+        return _beside_longs(column.cast(T.LongType()), number)
+    if kind is Kind.DATE:
+        return _beside_longs(F.unix_date(column).cast(T.LongType()), number)
+    microseconds = number * 10**6
+    if kind is Kind.INSTANT:
+        return _beside_longs(F.unix_micros(column), microseconds)
+    # Spark makes no literal of a time without zone but from text.
+    literal = F.lit(str(value)).cast(type_ if kind is Kind.TIMESTAMP else T.TimeType(6))
+    return column < literal, column == literal
+
+
+def _beside_longs(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+    floor = math.inf if number == math.inf or number != number else math.floor(number) if number > -math.inf else number
+    if not _LEAST_LONG <= floor <= _GREATEST_LONG:
+        return F.lit(floor > 0), F.lit(False)
+    constant = F.lit(int(floor)).cast(T.LongType())
+    if floor == number:
+        return column < constant, column == constant
+    return column <= constant, F.lit(False)
+
+
+def _beside_decimals(
+    column: Expression, type_: T.DecimalType, number: Fraction | float
+) -> tuple[Expression, Expression]:
+    if isinstance(number, float):
+        return F.lit(number != -math.inf), F.lit(False)
+    floor = math.floor(number * 10**type_.scale)
+    if not -(10**type_.precision) < floor < 10**type_.precision:
+        return F.lit(floor > 0), F.lit(False)
+    # By way of text: a Decimal keeps only as many digits as Python's context says.
+    constant = F.lit(f"{floor}E-{type_.scale}").cast(type_)
+    if Fraction(floor, 10**type_.scale) == number:
+        return column < constant, column == constant
+    return column <= constant, F.lit(False)
+
+
+def _beside_floats(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+    if isinstance(number, float):
+        return column < F.lit(number), column == F.lit(number)
+    try:
+        nearest = float(number)
+    except OverflowError:
+        nearest = math.inf if number > 0 else -math.inf
+    if math.isfinite(nearest) and Fraction(nearest) == number:
+        return column < F.lit(nearest), column == F.lit(nearest)
+    below = nearest < number
+    return (column <= F.lit(nearest) if below else column < F.lit(nearest)), F.lit(False)

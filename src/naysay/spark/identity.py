@@ -1,0 +1,151 @@
+"""By what a row is known on Spark: the user's key, its place in a file, or a hash of its values.
+
+A DataFrame has no row numbers. `monotonically_increasing_id` changes with partition sizes and the place of a filter, so
+that the same run twice would name other rows. A hash of the values is the same wherever and however often it is made;
+rows with all values equal are told apart as copies, #2, #3 and so on, and it does not matter which of them is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.result import SamplePair
+from naysay.detect.spark.aggregate import hash_of
+from naysay.errors import UsageError
+from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
+
+# The column that tells rows apart where the columns of the identity need not (the user's key may have repeats).
+CONTENT = "content"
+
+
+class Naming(Enum):
+    KEY = "key"
+    FILE = "file and row number in it, from 0"
+    CONTENT = "hash of the row's values, #2 and up for further copies of the same row"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The columns i0, i1, ... that name a row, and what a person calls them."""
+
+    naming: Naming
+    names: tuple[str, ...]
+    columns: tuple[Expression, ...]
+    types: tuple[T.DataType, ...]
+    content: Expression
+
+    @property
+    def positions(self) -> list[str]:
+        return [f"i{place}" for place in range(len(self.names))]
+
+    @property
+    def description(self) -> str:
+        return ", ".join(self.names) if self.naming is Naming.KEY else self.naming.value
+
+    def attached(self, *, sided: bool = False) -> list[Expression]:
+        """The columns to select: the identity, and what tells rows apart where each is sent twice."""
+        named = [column.alias(name) for column, name in zip(self.columns, self.positions, strict=True)]
+        return [*named, self.content.alias(CONTENT)] if sided and self.naming is Naming.KEY else named
+
+    def value(self, prefix: str) -> Expression:
+        """One column of the identity's columns `PREFIXi0` ...: as it is for one, a struct for several."""
+        columns = [F.col(prefix + name) for name in self.positions]
+        if len(columns) == 1:
+            return columns[0]
+        return F.struct(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
+
+    def renamed(self, pair: SamplePair, hidden: Sequence[str]) -> SamplePair:
+        """A pair whose rows go by `hidden` names, by the names that a person knows."""
+        names = dict(zip(hidden, self.names, strict=True))
+        left = {names[name]: value for name, value in pair.left.items()}
+        right = None if pair.right is None else {names[name]: value for name, value in pair.right.items()}
+        return replace(pair, left=left, right=right)
+
+
+def identity_of(frame: Frame, key: Sequence[str]) -> Identity:
+    """The user's key where there is one; the place in a file where `with_file_rows` noted it; else the values."""
+    content = _content(frame)
+    if key:
+        places = [_key_place(frame, name) for name in key]
+        columns = tuple(F.col(position(place)) for place in places)
+        return Identity(Naming.KEY, tuple(key), columns, tuple(frame.types[place] for place in places), content)
+    if frame.file_row is not None:
+        types: tuple[T.DataType, ...] = (T.StringType(), T.LongType())
+        return Identity(Naming.FILE, ("file", "row"), tuple(map(F.col, frame.file_row)), types, content)
+    return Identity(Naming.CONTENT, ("row",), (content,), (T.StringType(),), content)
+
+
+def with_file_rows(data: DataFrame) -> DataFrame:
+    """Note in a DataFrame just read from Parquet files which row of which file each row is.
+
+    Not for what a join or an explode made of it: there one row of a file may stand several times.
+    """
+    source = data.metadataColumn("_metadata")
+    file, row = source.getField("file_path"), source.getField("row_index")
+    return data.select("*", file.alias(FILE_ROW[0]), row.alias(FILE_ROW[1]))
+
+
+def number_copies(rows: DataFrame, identity: Identity) -> DataFrame:
+    """Rows with i0 ... attached: where values name them, number the copies. One shuffle; for few rows."""
+    from pyspark.sql import Window
+
+    if identity.naming is not Naming.CONTENT:
+        return rows
+    copy = F.row_number().over(Window.partitionBy("i0").orderBy("i0"))
+    names = [name for name in rows.columns if name != "i0"]
+    numbered = rows.withColumn("copy", copy)
+    named = F.when(F.col("copy") == 1, F.col("i0")).otherwise(F.concat_ws("#", "i0", "copy"))
+    return numbered.select(*names, named.alias("i0"))
+
+
+def _key_place(frame: Frame, name: str) -> int:
+    if name not in frame.names:
+        raise UsageError(f"the key column {name!r} is not in the table; its columns: {', '.join(frame.names)}")
+    place = frame.place(name)
+    if arrow_type(frame.types[place]) is None and not isinstance(frame.types[place], T.BinaryType):
+        raise UsageError(
+            f"the key column {name!r} has type {frame.types[place].simpleString()}, by which rows cannot be sorted"
+        )
+    return place
+
+
+def _content(frame: Frame) -> Expression:
+    """128 bits of hash of all values, as 32 hexadecimal digits."""
+    values = [
+        value
+        for place, type_ in enumerate(frame.types)
+        if not _is_opaque(type_)
+        for value in _hashable(F.col(position(place)), type_)
+    ]
+    halves = [hash_of([F.lit(seed), *values]) for seed in (1, 2)]
+    return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in halves))
+
+
+def _hashable(value: Expression, type_: T.DataType) -> list[Expression]:
+    """What to hash of a value. A hash of a list or struct says neither where it ends nor where it has nulls; its text
+    does."""
+    if _holds(type_, T.MapType | T.VariantType):
+        return [F.to_json(F.struct(value.alias("value")), {"ignoreNullFields": "false"})]
+    return [value, value.cast(T.StringType())] if isinstance(type_, T.ArrayType | T.StructType) else [value]
+
+
+def _is_opaque(type_: T.DataType) -> bool:
+    """Types whose values Spark can neither hash nor write as text; rows that differ there alone count as copies."""
+    return _holds(type_, T.UserDefinedType | T.CalendarIntervalType) or type_.typeName() in ("geometry", "geography")
+
+
+def _holds(type_: T.DataType, wanted: object) -> bool:
+    if isinstance(type_, wanted):  # type: ignore[arg-type]
+        return True
+    if isinstance(type_, T.ArrayType):
+        return _holds(type_.elementType, wanted)
+    if isinstance(type_, T.MapType):
+        return _holds(type_.keyType, wanted) or _holds(type_.valueType, wanted)
+    return isinstance(type_, T.StructType) and any(_holds(field.dataType, wanted) for field in type_.fields)

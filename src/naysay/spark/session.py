@@ -1,0 +1,220 @@
+"""A Spark session for the command line: quiet, on loopback, stopped at the end; and Spark's errors in plain words."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
+
+# Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
+_OWN_SETTINGS = {
+    # Nothing of ours listens beyond this machine, and no page is served.
+    "spark.ui.enabled": "false",
+    # Our own progress is shown instead.
+    "spark.ui.showConsoleProgress": "false",
+    # Timestamps mean the same on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    # A table that does not fit one task is cut by us, so many small shuffles would only cost.
+    "spark.sql.shuffle.partitions": "16",
+}
+# How long a master or a server may take to answer.
+_ANSWER_SECONDS = 10.0
+_STATE_STORE = "spark.sql.streaming.stateStore"
+
+# For streams with state of Spark's own (as a deduplicated one): in RocksDB, with a log of changes and checksums.
+STREAM_SETTINGS = {
+    f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+}
+_LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@contextmanager
+def session_for(
+    master: str | None = None,
+    *,
+    memory: str | None = None,
+    debug: bool = False,
+    app: str = "naysay",
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Any]:
+    """The session that is active already, left as it is; else one of our own on `master`, stopped at the end."""
+    sql = _pyspark_sql()
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    master = master or "local[*]"
+    _require_answer(master)
+    if not master.startswith("sc://"):
+        _require_java()
+    builder = sql.SparkSession.builder.appName(app)
+    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    wanted = {**_OWN_SETTINGS, **(settings or {})}
+    if master.startswith("local"):
+        wanted |= _LOOPBACK_SETTINGS
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if memory is not None:
+        wanted["spark.driver.memory"] = memory
+    if not master.startswith("sc://"):
+        for name, value in wanted.items():
+            builder = builder.config(name, value)
+    if not debug:
+        # Ctrl-C comes while py4j waits for Spark: without a handler it would log tracebacks to the terminal.
+        logging.getLogger().addHandler(logging.NullHandler())
+    # Workers run the Python that runs us, whatever is first on their PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _quiet_start(debug):
+        session = builder.getOrCreate()
+    try:
+        if not debug and not master.startswith("sc://"):
+            session.sparkContext.setLogLevel("OFF")
+        yield session
+    finally:
+        session.stop()
+
+
+def _pyspark_sql() -> Any:
+    try:
+        import pyspark.sql
+    except ImportError:
+        raise UsageError(
+            f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "
+            "into memory"
+        ) from None
+    return pyspark.sql
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+        return
+    raise UsageError(
+        "Spark needs a Java runtime (17 or newer) and none was found; install one (Debian, Ubuntu: apt install "
+        "openjdk-17-jre-headless), set JAVA_HOME, or use --engine local for a file that fits into memory"
+    )
+
+
+def _require_answer(master: str) -> None:
+    """Refuse an address at which nobody listens: Spark itself would try for a minute and then speak of other things."""
+    found = re.fullmatch(r"(spark|sc)://([^/;]+).*", master)
+    if found is None:
+        return
+    default = 15002 if found.group(1) == "sc" else 7077
+    reasons = []
+    for address in found.group(2).split(","):
+        host, _, port = address.rpartition(":") if re.search(r":[0-9]+$", address) else (address, "", str(default))
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            return
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+    raise UsageError(f"no Spark answers at {master} ({'; '.join(reasons)}); start it, or correct --master")
+
+
+@contextmanager
+def _quiet_start(debug: bool) -> Iterator[None]:
+    """Start Java with its error stream going to a file, which is shown only if the start fails.
+
+    The Java process inherits the stream, so what it says later stays out of the way too.
+    """
+    if debug:
+        yield
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as log:
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except NaysayError:
+            raise
+        except Exception as error:
+            log.seek(0)
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            said = next((line for line in lines if re.search(r"Exception|Error|error", line)), first_line(error))
+            raise UsageError(f"Spark did not start: {said.strip()}; run again with --debug for all it says") from error
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+@contextmanager
+def plain_errors(source: str = "the table") -> Iterator[None]:
+    """Turn what Spark raises about the data or its place into a TableError of one line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from naysay.spark.errors import errors_of_tasks
+
+    try:
+        with errors_of_tasks():
+            yield
+    except (PySparkException, Py4JError) as error:
+        raise translated(error, source) from error
+
+
+def translated(error: Exception, source: str) -> NaysayError:
+    """What a Spark error means to a person, by its condition where it has one and by its text elsewhere."""
+    text = str(error)
+    condition = _condition(error)
+    for pattern, message in _MEANINGS:
+        if re.search(pattern, f"{condition} {text}"):
+            return TableError(message.format(source=source, detail=_detail(text)))
+    return TableError(f"{source}: Spark could not do it: {first_line(error)}; run again with --debug for all it says")
+
+
+_MEANINGS = (
+    (r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException", "there is no file or folder {source!r}"),
+    (r"TABLE_OR_VIEW_NOT_FOUND|PARSE_SYNTAX_ERROR", "there is no file, folder or table {source!r}"),
+    (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
+    (r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
+     "{source}: a file is no Parquet file, or is damaged{detail}"),
+    (r"CANNOT_MERGE_SCHEMA|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|Failed to merge",
+     "{source}: a column has different types in different files{detail}; give it one type"),
+    (r"MALFORMED_RECORD_IN_PARSING|MalformedRecordException", "{source}: a row cannot be read{detail}"),
+    (r"CSV header does not conform|[Nn]umber of column in CSV header",
+     "{source}: the files have different columns, or have them in another order{detail}; give all one header"),
+    (r"MALFORMED_CSV_RECORD", "{source}: a row has more or fewer fields than the header{detail}"),
+    (r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
+     "{source}: a file is damaged or not what its name says{detail}"),
+    (r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
+     "{source}: Spark knows no way to read this kind of place{detail}"),
+    (r"Cannot run program",
+     "Spark cannot start Python in its workers{detail}; set PYSPARK_PYTHON to one that has naysay"),
+    (r"AccessControlException|Permission denied", "{source}: permission denied"),
+    (r"OutOfMemoryError|Java heap space|exceeds spark.driver.maxResultSize",
+     "{source}: Spark ran out of memory; give it more (--memory, or spark.driver.memory and spark.executor.memory)"),
+)  # fmt: skip
+
+
+def _condition(error: Exception) -> str:
+    for name in ("getCondition", "getErrorClass"):
+        if hasattr(error, name):
+            return str(getattr(error, name)() or "")
+    return ""
+
+
+def _detail(text: str) -> str:
+    """The file or record that Spark names, if it names one."""
+    patterns = (r"file:/+([^\s,;'\"]+)", r"Malformed record: ([^\n]{1,80})", r"(Cannot run program [^\n:]{1,200})")
+    found = next((found for found in (re.search(pattern, text) for pattern in patterns) if found), None)
+    return f" ({found.group(1)})" if found else ""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:300]
