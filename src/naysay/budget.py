@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
-from naysay.table.codes import Int64Array
 
 # What one rule may take where nothing else was said.
 DEFAULT_SECONDS = 600.0

@@ -8,10 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from naysay.arrays import UInt64Array
 from naysay.discover.cover import Brake, minimal_covers, near_covers
 from naysay.discover.outcomes import FieldKind
 from naysay.discover.space import Comparison
-from naysay.discover.vertices import Group, UInt64Array, Vertices, to_int
+from naysay.discover.vertices import Group, Vertices, to_int
 from naysay.kernels.covers.changing import (
     _next_missed,
     are_minimal,

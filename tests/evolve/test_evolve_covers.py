@@ -8,9 +8,10 @@ import random
 import numpy as np
 import pytest
 
+from naysay.arrays import UInt64Array
 from naysay.discover.outcomes import FieldKind
 from naysay.discover.space import Comparison
-from naysay.discover.vertices import Group, UInt64Array, Vertices, sorted_unique
+from naysay.discover.vertices import Group, Vertices, sorted_unique
 from naysay.evolve.covers import Search, all_covers, grown, is_dear, members, missing, places, shrunk, updated
 from naysay.rule.model import Column, Row
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from naysay.arrays import Int64Array
 from naysay.kernels.group import count_equal_parts, count_equal_small, dense_groups, partition_keys
 from naysay.plan.bind import BoundJoin, combine
 from naysay.plan.cost import Agreement
-from naysay.table.codes import Int64Array
 
 # Leading hash bits by which keys are parted: 512 parts keep the tables of a million keys in the first cache.
 _PART_BITS = 9

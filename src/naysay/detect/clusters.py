@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.detect.partners import partners
 from naysay.detect.result import Cluster
 from naysay.detect.violations import features_of, list_pairs
 from naysay.plan.bind import BoundJoin, Side
-from naysay.table.codes import Int64Array
 
 
 def clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.budget import check_stop, require_seconds, stop_flag
 from naysay.detect.agreement import agreement, small_keys
 from naysay.detect.partners import add_partners
@@ -23,7 +24,6 @@ from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, Side, combine
 from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 from naysay.plan.memo import NoMemo
-from naysay.table.codes import Int64Array
 
 # Rows alike are taken together where that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Allowance, allowing
 from naysay.detect.clusters import clusters
 from naysay.detect.identify import check_key, pairs_table, sample_pairs
@@ -38,7 +39,6 @@ from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Nulls, Rule
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 from naysay.threads import interruptibly, on_threads
 
 Answer = TypeVar("Answer")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.detect.result import SamplePair
 from naysay.errors import UsageError
 from naysay.rule import explain_pair
 from naysay.rule.model import Row, Rule
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 from naysay.table.plain import plain_records
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.detect.result import ColumnFacts, RowConflicts
 from naysay.rule.model import Rule
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 from naysay.table.plain import plain_records
 
 _N_SLICES = 60

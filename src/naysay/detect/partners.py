@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.agreement import small_keys
 from naysay.errors import CountOverflow
 from naysay.kernels.joins.partners import (
@@ -22,7 +23,6 @@ from naysay.kernels.joins.partners import (
 from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, combine
 from naysay.plan.memo import Memo
-from naysay.table.codes import BoolArray, Int64Array
 
 # From so many orders or disequalities on, groups are compared all with all where that is cheaper.
 _MANY = 3

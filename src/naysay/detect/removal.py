@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.detect.partners import partners
 from naysay.detect.result import Removal
 from naysay.detect.violations import features_of, partners_of_right, tree_places
@@ -11,7 +12,6 @@ from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_gr
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zones import build_zones
 from naysay.plan.bind import BoundJoin
-from naysay.table.codes import Int64Array
 
 # How long the greedy matching may go on before its lower bound is taken as it stands.
 _MATCHING_STEPS = 200_000_000

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.table.codes import Int64Array
+from naysay.arrays import Int64Array
 
 # To choose from: enough that a row with many partners does not crowd out all others.
 CANDIDATES = 2_000

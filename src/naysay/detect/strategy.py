@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from naysay.arrays import Int64Array
 from naysay.plan.bind import BoundJoin
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.detect.agreement import small_keys
 from naysay.detect.partners import collapse_sides, partners
 from naysay.kernels.group import table_bits
 from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.plan.bind import BoundJoin
-from naysay.table.codes import Int64Array
 
 
 def verify(bound: BoundJoin) -> tuple[int, int] | None:

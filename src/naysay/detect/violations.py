@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.detect.partners import is_hard, partners, total_of
 from naysay.detect.strategy import Pairs
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
-from naysay.table.codes import Int64Array
 
 
 def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> Pairs:

@@ -20,10 +20,10 @@ from enum import Enum
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discover.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
 from naysay.table import Codes, Table
-from naysay.table.codes import BoolArray, Int32Array, Int64Array
 
 BITS_PER_WORD = 31
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.cover import Brake, minimal_covers, near_covers
 from naysay.discover.device import Device
 from naysay.discover.outcomes import Outcomes
 from naysay.discover.space import Space
 from naysay.discover.trivial import possible, unrelaxed
-from naysay.discover.vertices import UInt64Array, Vertices, vertices_of
+from naysay.discover.vertices import Vertices, vertices_of
 from naysay.discover.work import Clock
 from naysay.rule.model import Nulls
-from naysay.table.codes import Int64Array
 
 # Where nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from naysay.arrays import Int32Array
 from naysay.discover.outcomes import FieldKind, Outcomes
 from naysay.discover.problem import Answer, Problem
 from naysay.discover.ranking import Multiplicities, Tested, best_first, short_list, tested
@@ -13,7 +14,6 @@ from naysay.discover.result import Finding, Rules
 from naysay.discover.vertices import Vertices
 from naysay.discover.work import Clock
 from naysay.rule.model import Rule
-from naysay.table.codes import Int32Array
 
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
 _WORK = 400_000_000

@@ -22,13 +22,10 @@ from dataclasses import dataclass
 from math import exp, inf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naysay.discover.vertices import UInt64Array, Vertices, to_int
+from naysay.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
+from naysay.discover.vertices import Vertices, to_int
 from naysay.rule import RuleKind, kind
-from naysay.table.codes import BoolArray, Int64Array
-
-Float64Array = NDArray[np.float64]
 
 SIGNIFICANCE = 0.05
 # A rule of one predicate has no others to be independent of: could so many pairs all miss what every second would hit?

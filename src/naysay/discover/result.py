@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from naysay.arrays import UInt64Array
 from naysay.discover.ranking import Tested
 from naysay.discover.space import Space
-from naysay.discover.vertices import UInt64Array, Vertices, missing_some, to_int
+from naysay.discover.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
 from naysay.rule import RuleKind, describe, kind, parse
 from naysay.rule.model import Nulls, Rule

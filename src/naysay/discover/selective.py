@@ -16,15 +16,15 @@ from functools import partial
 
 import numpy as np
 
+from naysay.arrays import BoolArray, UInt64Array
 from naysay.discover.cover import Brake, minimal_covers
 from naysay.discover.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
 from naysay.discover.outcomes import mirrored
 from naysay.discover.plan_pairs import Costs, choose_sets, equality_masks, settled_by
 from naysay.discover.problem import MOST_RULES, Answer, Problem, finished
 from naysay.discover.verify import BUDGET, Pair, TooLong, Verifier
-from naysay.discover.vertices import UInt64Array, edges_of, missing_some, sorted_unique, to_int
+from naysay.discover.vertices import edges_of, missing_some, sorted_unique, to_int
 from naysay.discover.work import run_all
-from naysay.table.codes import BoolArray
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.

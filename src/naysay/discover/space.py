@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from naysay.arrays import Int64Array
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row
 from naysay.table import Kind, Table
-from naysay.table.codes import Int64Array
 from naysay.table.column import read_column
 from naysay.table.encode import densify, encode
 from naysay.table.frame import decoded

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.outcomes import FieldKind
-from naysay.discover.vertices import Group, UInt64Array, Vertices, to_int
+from naysay.discover.vertices import Group, Vertices, to_int
 from naysay.discover.work import Clock
 from naysay.rule.model import Nulls
 from naysay.rule.network import Network
-from naysay.table.codes import Int64Array
-
-BoolArray = NDArray[np.bool_]
-
 
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discover.outcomes import FieldKind, Outcomes
 from naysay.discover.vertices import Vertices
 from naysay.rule.model import Op
-from naysay.table.codes import BoolArray, Int32Array, Int64Array
 
 Pair = tuple[int, int]
 Made = TypeVar("Made")

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.discover.evidence import Evidence
 from naysay.discover.outcomes import Field, FieldKind, Layout
 from naysay.discover.space import Comparison, Space
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
 from naysay.rule.render import render_predicate
-from naysay.table.codes import BoolArray, Int64Array
-
-UInt64Array = NDArray[np.uint64]
 
 _GE, _NE, _LE, _EQ = 1, 2, 4, 8
 _SAME, _OTHER = 1, 2

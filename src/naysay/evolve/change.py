@@ -9,10 +9,10 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.discover.result import Rules
 from naysay.rule import explain_pair, render
 from naysay.rule.model import Rule
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.discover.space import Space
 from naysay.evolve.labels import NULL, Labels
 from naysay.kernels.trees.zone_tree import NULL as NULL_CODE
 from naysay.live.codes import Space as CodeSpace
-from naysay.table.codes import Int32Array, Int64Array
 from naysay.table.kind import Kind, kind_of
 
 Codes = dict[str, Int32Array]

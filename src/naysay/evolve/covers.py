@@ -10,13 +10,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.discover.cover import Brake, minimal_covers
 from naysay.discover.problem import MOST_RULES
-from naysay.discover.vertices import UInt64Array, Vertices, sorted_unique
+from naysay.discover.vertices import Vertices, sorted_unique
 from naysay.discover.work import Clock
 from naysay.errors import ResourceError
 from naysay.evolve.threads import check, run
-from naysay.table.codes import BoolArray, Int64Array
 
 Made = TypeVar("Made")
 _UNLIMITED = 1 << 62

@@ -8,12 +8,12 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.discover.device import Device
 from naysay.discover.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
 from naysay.discover.outcomes import Layout, mirrored
 from naysay.evolve.relation import Batch, Sides
 from naysay.evolve.threads import run
-from naysay.table.codes import Int32Array, Int64Array
 
 NOBODY = -1
 _MASK = (1 << 32) - 1

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.result import Rules
-from naysay.discover.vertices import UInt64Array, sorted_unique, to_int
+from naysay.discover.vertices import sorted_unique, to_int
 from naysay.evolve.change import NO_REMOVALS, Change, Removals, Witnesses, distinct_places
 from naysay.evolve.covers import inside, members
 from naysay.evolve.edges import cover_of
 from naysay.evolve.method import Step
 from naysay.rule import canonical
 from naysay.rule.model import Rule
-from naysay.table.codes import Int64Array
 
 # The keys and the values of rows, known by their serial numbers.
 Find = Callable[[Int64Array], tuple[pa.Array, pa.Table]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int32Array, UInt64Array
 from naysay.discover.outcomes import FieldKind, Layout
-from naysay.discover.vertices import Group, UInt64Array, Vertices, _failed
+from naysay.discover.vertices import Group, Vertices, _failed
 from naysay.rule.model import Op, Predicate, Rule
-from naysay.table.codes import Int32Array
 
 
 def edge_of_each(codes: Int32Array, shape: Layout, vertices: Vertices) -> UInt64Array:

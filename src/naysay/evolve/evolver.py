@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray
 from naysay.discover.device import device_named
 from naysay.discover.result import Discovery, Rules
 from naysay.discover.space import Scope, Space, build_space, scope_of
@@ -27,7 +28,6 @@ from naysay.evolve.settings import ROW, Settings
 from naysay.live.layout import Layout, layout_of
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
-from naysay.table.codes import BoolArray
 from naysay.table.frame import to_arrow
 
 if TYPE_CHECKING:

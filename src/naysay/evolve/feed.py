@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray
 from naysay.discover.space import build_space
 from naysay.errors import NaysayError, ResourceError, StateError, UsageError
 from naysay.evolve.change import Change
@@ -27,7 +28,6 @@ from naysay.live.journal.store import has_store
 from naysay.live.layout import Layout
 from naysay.rule import render
 from naysay.table import from_frame
-from naysay.table.codes import BoolArray
 from naysay.watch.feed import Step, unfit
 
 _EVENTS = pa.schema([

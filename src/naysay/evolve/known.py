@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.discover.evidence import Evidence
 from naysay.discover.outcomes import Field, FieldKind, Layout, mirrored
-from naysay.discover.vertices import UInt64Array, Vertices, edges_of, sorted_unique
+from naysay.discover.vertices import Vertices, edges_of, sorted_unique
 from naysay.discover.vertices import _less as is_less
 from naysay.evolve.covers import places
 from naysay.evolve.delta import NOBODY
 from naysay.evolve.edges import edge_of_each
-from naysay.table.codes import BoolArray, Int32Array, Int64Array
 
 # Pairs that are kept for an edge. Where a thousandth of all rows goes, hardly one that is common loses all three.
 WITNESSES = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.table.codes import Int32Array, Int64Array
+from naysay.arrays import Int32Array, Int64Array
 
 NULL = np.int32(-(1 << 31))
 

@@ -8,12 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.device import Device
 from naysay.discover.outcomes import Layout
 from naysay.discover.problem import Answer
 from naysay.discover.result import Rules
-from naysay.discover.vertices import UInt64Array, Vertices
+from naysay.discover.vertices import Vertices
 from naysay.evolve.counted import (
     Arrays,
     Counted,
@@ -31,7 +32,6 @@ from naysay.evolve.delta import NOBODY, Seen, see, together, turned
 from naysay.evolve.edges import edge_of_each
 from naysay.evolve.relation import Batch, Relation, Sides
 from naysay.evolve.settings import Settings
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

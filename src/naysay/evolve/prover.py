@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
 from naysay.discover.outcomes import Layout, mirrored
 from naysay.discover.plan_pairs import Costs
 from naysay.discover.problem import MOST_RULES, Problem
 from naysay.discover.selective import SAMPLE_ROWS, SelectiveSearch
 from naysay.discover.verify import Pair, Verifier
-from naysay.discover.vertices import UInt64Array, edges_of, sorted_unique, to_int
+from naysay.discover.vertices import edges_of, sorted_unique, to_int
 from naysay.evolve.counted import summed
 from naysay.evolve.covers import Search, all_covers, members, updated
 from naysay.evolve.delta import Seen, see, together, turned
 from naysay.evolve.known import Known, agreeing, both_ways, no_edges
 from naysay.evolve.relation import Sides
 from naysay.evolve.threads import check
-from naysay.table.codes import Int64Array
 
 # Together the single columns whose agreeing pairs are counted at the start may have so many, or so many a row.
 _FIRST_PAIRS = 20_000_000

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discover.outcomes import Layout as CodeLayout
 from naysay.discover.outcomes import Outcomes
 from naysay.discover.space import Space
@@ -15,7 +16,6 @@ from naysay.evolve.coding import Codes, Coding
 from naysay.evolve.fields import Fields, chances_of, fields_of, n_nulls
 from naysay.live.layout import Layout
 from naysay.rule.model import Nulls
-from naysay.table.codes import BoolArray, Int32Array, Int64Array
 from naysay.watch.state import Edit, Options, State, build_state
 
 

@@ -14,12 +14,13 @@ from functools import partial
 
 import numpy as np
 
+from naysay.arrays import BoolArray, UInt64Array
 from naysay.discover.device import Device
 from naysay.discover.evidence import Evidence, codes_of_pairs
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.problem import Answer, Problem, finished
 from naysay.discover.result import Rules
-from naysay.discover.vertices import UInt64Array, edges_of, sorted_unique, to_int, vertices_of
+from naysay.discover.vertices import edges_of, sorted_unique, to_int, vertices_of
 from naysay.discover.work import Clock
 from naysay.evolve.counted import Arrays, summed
 from naysay.evolve.covers import Search, grown, inside, members, missing, places, shrunk
@@ -32,7 +33,6 @@ from naysay.evolve.method import Broken, Step, pairs_breaking
 from naysay.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.evolve.relation import Batch, Relation, Sides
 from naysay.evolve.settings import Settings
-from naysay.table.codes import BoolArray
 
 # A batch of more rows than this, of a table for which that matters, costs more by its pairs than rules from scratch.
 _RESTART_ROWS = 9_000

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from naysay.arrays import Int64Array
 from naysay.detect import engine as local
 from naysay.detect.result import Report, RuleResult
 from naysay.io.folder import file_name, prepare
@@ -20,7 +21,6 @@ from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 from naysay.table.fit import free_name
 from naysay.table.plain import plain_records, plain_values
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 # Fibonacci hashing: the odd number nearest 2^64 divided by the golden ratio.
 _MULTIPLIER = np.uint64(11400714819323198485)

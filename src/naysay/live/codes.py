@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.kernels.codes.numbers import float_keys
 from naysay.kernels.trees.zone_tree import NULL
 from naysay.live.intern import TextTable
 from naysay.live.labels import Labels
-from naysay.table.codes import BoolArray, Int64Array
 from naysay.table.column import Floats, Indexed, Integers, Plain, Text, Wide, read_column
 from naysay.table.kind import Kind, kind_of
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.live.codes import Space
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate, Row
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 from naysay.table.kind import Kind, kind_of
 
 

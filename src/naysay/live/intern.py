@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.codes.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
-from naysay.table.codes import Int64Array
 
 Item = TypeVar("Item", np.int64, np.uint8, np.bool_)
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.errors import TableError
 from naysay.kernels.trees.zone_tree import NULL
 from naysay.live.codes import Space
 from naysay.live.intern import TupleTable
 from naysay.live.layout import Layout
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from naysay.table.codes import Int64Array
+from naysay.arrays import Int64Array
 
 # So many chunks of a size are merged into one of the next size: few copies a row, and few chunks.
 _TIER = 8

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.plan.join import Join, Match, Order
 from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
-from naysay.table.codes import MAX_CODES, BoolArray, Codes, Int64Array
+from naysay.table.codes import MAX_CODES, Codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from naysay.table.codes import Int64Array
+from naysay.arrays import Int64Array
 
 Made = TypeVar("Made")
 

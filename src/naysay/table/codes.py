@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Int64Array = NDArray[np.int64]
-Int32Array = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
+from naysay.arrays import BoolArray, Int64Array
 
 # Codes leave room to be doubled (for <=) and negated (for >) inside 64 bits.
 MAX_CODES = 1 << 61

@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types
 
-from naysay.table.codes import BoolArray, Int64Array
+from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.table.frame import decoded
-
-Float64Array = NDArray[np.float64]
 
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MS_PER_DAY = 86_400_000

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from naysay.table.codes import BoolArray, Codes, Int64Array
+from naysay.arrays import BoolArray, Int64Array
+from naysay.table.codes import Codes
 from naysay.table.column import Indexed, Text
 from naysay.table.numbers import encode_numbers
 from naysay.table.ranks import clear_nulls, rank_together

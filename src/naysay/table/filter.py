@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.rule.model import Nulls, Op, Value
 from naysay.rule.reading import read_as_float
-from naysay.table.codes import BoolArray, Codes, Int64Array
-from naysay.table.column import Float64Array, Floats, Indexed, Integers, Plain, Text, Wide
+from naysay.table.codes import Codes
+from naysay.table.column import Floats, Indexed, Integers, Plain, Text, Wide
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from naysay.table.codes import MAX_CODES, BoolArray, Int64Array
+from naysay.arrays import BoolArray, Int64Array
+from naysay.table.codes import MAX_CODES
 from naysay.table.column import Floats
 from naysay.table.ranks import rank_together, read_only
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from naysay.table.codes import Codes, Int64Array
+from naysay.arrays import Int64Array
+from naysay.table.codes import Codes
 from naysay.table.column import Floats, Integers, Numbers
 from naysay.table.floats import close_gaps, order_keys, times_power_of_ten
 from naysay.table.ranks import clear_nulls, shift_to_zero, span_of

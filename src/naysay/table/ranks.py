@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.table.codes import MAX_CODES, BoolArray, Int64Array
+from naysay.arrays import BoolArray, Int64Array
+from naysay.table.codes import MAX_CODES
 
 Scalar = TypeVar("Scalar", np.int64, np.float64)
 

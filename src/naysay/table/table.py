@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from naysay.arrays import BoolArray
 from naysay.rule.model import Column, Nulls, Predicate, Rule
 from naysay.table import fit
-from naysay.table.codes import BoolArray, Codes
+from naysay.table.codes import Codes
 from naysay.table.column import Indexed, read_column
 from naysay.table.encode import densify, encode
 from naysay.table.filter import compare_codes, compare_constant

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from naysay.table.codes import Codes, Int32Array, Int64Array
+from naysay.arrays import Int32Array, Int64Array
+from naysay.table.codes import Codes
 from naysay.table.column import Text
 from naysay.table.ranks import clear_nulls
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.errors import TableError
-from naysay.table.codes import Int64Array
 from naysay.table.column import Floats, Integers, Numbers, Wide
 from naysay.table.floats import order_keys
 

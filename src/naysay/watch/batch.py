@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.live.columns import Coded, Codes, Source
 from naysay.plan.join import Join
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

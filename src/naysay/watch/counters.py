@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.kernels.joins.wavelet import Wavelet, add_points, add_points_one_by_one, build_wavelet
 from naysay.kernels.sort import dense_ranks, sorted_places
 from naysay.live.intern import TupleTable, grown
-from naysay.table.codes import Int64Array
 from naysay.watch.tree import ZoneTree
 
 # So many rows are looked at one by one before they become a run.

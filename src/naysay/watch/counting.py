@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.table.codes import BoolArray, Int64Array
 from naysay.watch.batch import Batch, RowChange
 from naysay.watch.counters import Counter, GroupCounter, PointCounter, TreeCounter
 from naysay.watch.forest import Groups

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
 from naysay.live.columns import Coded, Source, SpaceName
 from naysay.live.intern import TupleTable
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.table.codes import Int64Array
 from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange, joined
 from naysay.watch.side import Side, Sides, sides_of
 from naysay.watch.tree import ZoneTree

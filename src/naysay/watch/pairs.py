@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.table.codes import BoolArray
+from naysay.arrays import BoolArray
 from naysay.watch.batch import NO_PAIRS, Pairs, joined
 
 

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyarrow import types
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.live.journal.serial import digest_of
 from naysay.plan.join import join_of
 from naysay.rule.model import Rule
-from naysay.table.codes import Int64Array
 
 ROWS = "rows"
-Bits = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def part_numbers(table: pa.Table, columns: Sequence[str], n_parts: int) -> Int64
     return np.asarray(mixed % np.uint64(n_parts), np.int64)
 
 
-def _hashes(column: pa.ChunkedArray) -> Bits:
+def _hashes(column: pa.ChunkedArray) -> UInt64Array:
     """A number for each value; equal values have equal numbers, and null has one of its own."""
     type_ = column.type
     if types.is_null(type_):
@@ -104,7 +102,7 @@ def _hashes(column: pa.ChunkedArray) -> Bits:
     return np.asarray(np.where(null, np.uint64(0), _mix(bits) | np.uint64(1)), np.uint64)
 
 
-def _bits(column: pa.ChunkedArray) -> Bits:
+def _bits(column: pa.ChunkedArray) -> UInt64Array:
     if types.is_floating(column.type):
         values = np.asarray(pc.fill_null(column, 0.0), np.float64) + 0.0
         return np.asarray(np.where(np.isnan(values), np.nan, values), np.float64).view(np.uint64)
@@ -112,7 +110,7 @@ def _bits(column: pa.ChunkedArray) -> Bits:
     return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64).view(np.uint64)
 
 
-def _mix(bits: Bits) -> Bits:
+def _mix(bits: UInt64Array) -> UInt64Array:
     """Spread bits over the whole number (the finisher of splitmix64)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

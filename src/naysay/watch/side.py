@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.kernels.trees.zone_tree import NULL
 from naysay.live.columns import Coded, Filter, Source, coded, filter_of
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.table.codes import BoolArray, Int64Array
 from naysay.watch.batch import Batch
 
 GREATEST = np.iinfo(np.int64).max

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.errors import UsageError
 from naysay.live.columns import Codes, Columns, Source, filter_of, sources_of
 from naysay.live.intern import TupleTable
@@ -17,7 +18,6 @@ from naysay.live.layout import Layout
 from naysay.live.rows import Rows
 from naysay.plan.join import Join, join_of
 from naysay.rule.model import Nulls, Rule
-from naysay.table.codes import BoolArray, Int64Array
 from naysay.table.fit import check_rule
 from naysay.watch.batch import Batch, Delta, Index, Pairs, RowChange
 from naysay.watch.pairs import PairLog, net_change

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zone_search import count_boxes, list_boxes
 from naysay.kernels.trees.zone_tree import (
@@ -23,7 +24,6 @@ from naysay.kernels.trees.zone_tree import (
     insert_rows,
 )
 from naysay.live.intern import grown
-from naysay.table.codes import Int64Array
 
 # Inserting one by one costs some ten times what rebuilding costs a row.
 _REBUILD_SHARE = 8

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray
 from naysay.errors import StateError, UsageError
 from naysay.live.layout import Layout, layout_of
 from naysay.live.naming import RuleLike, find_rule, named
 from naysay.rule.model import Nulls, Rule
-from naysay.table.codes import BoolArray
 from naysay.table.fit import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import Delta

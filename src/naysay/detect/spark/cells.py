@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64Array = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from naysay.arrays import BoolArray, Int64Array
 
 # Beyond all codes of strips, for cells that have nothing to meet.
 NEVER = 1 << 30

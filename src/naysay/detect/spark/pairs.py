@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from naysay.arrays import Int64Array
 from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers, read
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 # Pairs that are listed before they are handed over.
 _PIECE = 1 << 18

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
 from naysay.detect.spark.pairs import numbered, sorted_by
 from naysay.detect.spark.worker import TaskRule, read
@@ -18,7 +19,6 @@ from naysay.plan.bind import bind, singles
 from naysay.plan.memo import Memo
 from naysay.rule.model import Rule
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 # The column by which the rows stand in the order in which Spark read them.
 PLACE = "place"

@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.spark import worker as tasks
 from naysay.detect.spark.blocks import of_giants
-from naysay.detect.spark.cells import BoolArray, Cells, Int64Array
+from naysay.detect.spark.cells import Cells
 from naysay.detect.spark.cuts import Strips, cut, plain
 from naysay.detect.spark.giant_groups import Measured
 from naysay.detect.spark.key_groups import KeySet, Sizes, itself_of, keyed_records

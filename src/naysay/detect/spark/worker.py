@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
 from naysay.plan.bind import BoundJoin, bind, singles
 from naysay.plan.join import Join
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 # The column that says on which side a record stands, where a row is sent as one record a side.
 SIDE = "side"

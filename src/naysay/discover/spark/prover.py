@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.evidence import agreeing_pairs
 from naysay.discover.outcomes import outcomes_of
 from naysay.discover.plan_pairs import equality_masks
@@ -22,11 +23,10 @@ from naysay.discover.problem import Problem
 from naysay.discover.selective import ENUMERATE, SelectiveSearch
 from naysay.discover.space import Space
 from naysay.discover.spark.worker import WEIGHT
-from naysay.discover.vertices import UInt64Array, missing_some, to_int
+from naysay.discover.vertices import missing_some, to_int
 from naysay.discover.work import Clock
 from naysay.rule.model import Nulls
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 PART, HASH = "part", "hash"
 SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])

@@ -17,13 +17,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import UInt64Array
 from naysay.detect.spark.aggregate import hash_of
 from naysay.discover.plan_pairs import Costs
 from naysay.discover.problem import Answer, Problem
 from naysay.discover.selective import SelectiveSearch, TooManyChecks, find
 from naysay.discover.spark.prover import HASH, PART, SCHEMA, Ask, Question, Told, answer, covers_of
 from naysay.discover.spark.worker import WEIGHT
-from naysay.discover.vertices import UInt64Array, missing_some, sorted_unique, to_int
+from naysay.discover.vertices import missing_some, sorted_unique, to_int
 from naysay.discover.work import Clock
 from naysay.spark.arrow import map_in_arrow
 

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.discover.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
 from naysay.discover.outcomes import Outcomes
 from naysay.discover.space import Space
@@ -18,7 +19,6 @@ from naysay.evolve.coding import Codes
 from naysay.evolve.fields import Fields
 from naysay.evolve.labels import NULL
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 HOME, TASK, WEIGHT, COUNT = "home", "task", "weight", "pairs"
 

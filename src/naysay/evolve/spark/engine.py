@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.detect.spark.engine import check
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.evidence import Evidence
@@ -22,7 +23,7 @@ from naysay.discover.result import Rules
 from naysay.discover.space import Scope, Space, scope_of
 from naysay.discover.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
 from naysay.discover.spark.space import space_of
-from naysay.discover.vertices import UInt64Array, to_int
+from naysay.discover.vertices import to_int
 from naysay.discover.work import Clock
 from naysay.errors import StateError, UsageError
 from naysay.evolve.change import NO_REMOVALS, Change, no_rules
@@ -61,7 +62,6 @@ from naysay.rule.model import Nulls
 from naysay.spark.arrow import map_in_arrow
 from naysay.spark.errors import errors_of_tasks
 from naysay.spark.frame import Frame, position
-from naysay.table.codes import Int64Array
 from naysay.table.frame import to_arrow
 
 _WHAT = "evolve on Spark"

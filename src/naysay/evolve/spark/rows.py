@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import Int64Array
 from naysay.errors import StateError, TableError, UsageError
 from naysay.evolve.spark.worker import SERIAL
 from naysay.live.layout import Layout
 from naysay.spark.frame import Frame, from_arrow, position, spark_type
-from naysay.table.codes import Int64Array
 
 
 @dataclass(frozen=True)

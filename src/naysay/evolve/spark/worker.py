@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.discover.evidence import rectangle
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.spark.worker import outcomes_in, word
@@ -19,7 +20,6 @@ from naysay.evolve.delta import Seen, see, together
 from naysay.evolve.fields import Fields
 from naysay.evolve.relation import Sides
 from naysay.table import Table
-from naysay.table.codes import Int64Array
 
 SERIAL, GROUP, COUNT, LEFT, RIGHT = "serial", "part", "pairs", "left", "right"
 # Rows that are compared at a time: enough that encoding the delta beside them costs little.

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.group import Int64Array
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

@@ -8,12 +8,9 @@ The caller makes room before a call: kernels never grow an array.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt8Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 _MULTIPLIER = np.uint64(11400714819323198485)
 _SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -70,7 +67,9 @@ def add_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array, n_known
 
 
 @kernel
-def _slot_of_text(data: Bytes, start: int, stop: int, slots: Int64Array, known: Bytes, starts: Int64Array) -> int:
+def _slot_of_text(
+    data: UInt8Array, start: int, stop: int, slots: Int64Array, known: UInt8Array, starts: Int64Array
+) -> int:
     mixed = _SEED
     word = np.uint64(0)
     for at in range(start, stop):
@@ -97,7 +96,7 @@ def _slot_of_text(data: Bytes, start: int, stop: int, slots: Int64Array, known: 
 
 @kernel
 def add_texts(
-    data: Bytes, offsets: Int64Array, slots: Int64Array, known: Bytes, starts: Int64Array, n_known: int
+    data: UInt8Array, offsets: Int64Array, slots: Int64Array, known: UInt8Array, starts: Int64Array, n_known: int
 ) -> Int64Array:
     """The number of each text data[offsets[i]:offsets[i + 1]]; one not known yet gets the next, from `n_known` on.
 
@@ -126,7 +125,7 @@ def rehash_tuples(tuples: Int64Array, n_known: int, slots: Int64Array) -> None:
 
 
 @kernel
-def rehash_texts(known: Bytes, starts: Int64Array, n_known: int, slots: Int64Array) -> None:
+def rehash_texts(known: UInt8Array, starts: Int64Array, n_known: int, slots: Int64Array) -> None:
     """Enter the known texts into an empty, larger hash table. O(bytes)."""
     for number in range(n_known):
         slots[_slot_of_text(known, starts[number], starts[number + 1], slots, known, starts)] = number

@@ -11,14 +11,9 @@ code appeared first. `state` is the next row to look at and the number of codes 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array, UInt8Array, UInt64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
-Int32Array = NDArray[np.int32]
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -43,7 +38,7 @@ def _join(first: np.uint64, second: np.uint64, shift: np.uint64) -> np.uint64:
 
 
 @kernel
-def _bytes_at(words: Words, data: Bytes, at: int, n_bytes: int) -> np.uint64:
+def _bytes_at(words: UInt64Array, data: UInt8Array, at: int, n_bytes: int) -> np.uint64:
     """Up to eight bytes from a place of `data`, of which `words` is the view as whole words; zeros above them."""
     if at + 16 <= data.size:
         place = np.uint64(at >> 3)
@@ -56,7 +51,7 @@ def _bytes_at(words: Words, data: Bytes, at: int, n_bytes: int) -> np.uint64:
 
 
 @kernel
-def _hash_long(words: Words, data: Bytes, start: int, length: int) -> np.uint64:
+def _hash_long(words: UInt64Array, data: UInt8Array, start: int, length: int) -> np.uint64:
     mixed = np.uint64(length)
     for at in range(0, length, 8):
         mixed = _mix(mixed ^ (mixed << np.uint64(23)), _bytes_at(words, data, start + at, length - at))
@@ -64,7 +59,7 @@ def _hash_long(words: Words, data: Bytes, start: int, length: int) -> np.uint64:
 
 
 @kernel
-def _same_bytes(words: Words, data: Bytes, left: int, right: int, length: int) -> bool:
+def _same_bytes(words: UInt64Array, data: UInt8Array, left: int, right: int, length: int) -> bool:
     for at in range(0, length, 8):
         if _bytes_at(words, data, left + at, length - at) != _bytes_at(words, data, right + at, length - at):
             return False
@@ -74,11 +69,11 @@ def _same_bytes(words: Words, data: Bytes, left: int, right: int, length: int) -
 @kernel
 def add_short_texts(
     offsets: Int32Array,
-    words: Words,
+    words: UInt64Array,
     codes: Int64Array,
     n_safe: int,
     slots: Int32Array,
-    known: Words,
+    known: UInt64Array,
     first: Int64Array,
     state: Int64Array,
 ) -> None:
@@ -122,11 +117,11 @@ def add_short_texts(
 @kernel
 def add_texts(
     offsets: Int32Array,
-    words: Words,
-    data: Bytes,
+    words: UInt64Array,
+    data: UInt8Array,
     codes: Int64Array,
     slots: Int32Array,
-    known: Words,
+    known: UInt64Array,
     first: Int64Array,
     state: Int64Array,
     stop: int,
@@ -167,7 +162,7 @@ def add_texts(
 
 
 @kernel
-def fill_slots(slots: Int32Array, known: Words, n_codes: int) -> None:
+def fill_slots(slots: Int32Array, known: UInt64Array, n_codes: int) -> None:
     """Enter the codes of a dictionary into an empty hash table. O(n_codes) expected."""
     mask = np.uint64(slots.size - 1)
     for code in range(n_codes):

@@ -11,15 +11,11 @@ is left there; covers of before that are not minimal any more are found by `are_
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import _allowed, _count_groups, _doubled, _join, _keep_groups, _next_vertex
-
-BoolArray = NDArray[np.bool_]
-Int64Array = NDArray[np.int64]
-UInt64Array = NDArray[np.uint64]
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

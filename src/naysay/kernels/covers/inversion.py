@@ -11,14 +11,11 @@ group_of and groups as in `kernels.cover`, limits int64[2] the most groups in a 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import _count_groups, _join
-
-Int64Array = NDArray[np.int64]
-UInt64Array = NDArray[np.uint64]
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

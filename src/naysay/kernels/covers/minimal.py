@@ -19,13 +19,10 @@ control    int64[2]: set control[0] from elsewhere to stop early; control[1] cou
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
-UInt64Array = NDArray[np.uint64]
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

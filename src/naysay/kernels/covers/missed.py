@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
-UInt64Array = NDArray[np.uint64]
 
 _ZERO = np.uint64(0)
 

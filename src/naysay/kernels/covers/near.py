@@ -13,8 +13,8 @@ that may be missed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import (
@@ -27,9 +27,6 @@ from naysay.kernels.covers.minimal import (
     _next_vertex,
     _transposed,
 )
-
-Int64Array = NDArray[np.int64]
-UInt64Array = NDArray[np.uint64]
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

@@ -19,12 +19,9 @@ Cost: one pass over the pairs, about one nanosecond each for fifteen fields.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.kernels.compile import kernel
-
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
 
 _CHUNK = 1024
 # Left rows between two looks at whether to stop.

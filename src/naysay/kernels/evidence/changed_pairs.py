@@ -8,11 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.evidence.all_pairs import _codes_of
-
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
 
 _CHUNK = 1024
 _SPREAD = np.int64(0x2545F4914F6CDD1D)

@@ -11,12 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.errors import INSTALL_GPU
-
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
 
 # Up to so many bits a code is the place of its counter: 2 GiB of them.
 DIRECT_BITS = 28

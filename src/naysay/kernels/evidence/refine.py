@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 
-Int64Array = NDArray[np.int64]
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
 
 EQUAL, DIFFERS, LESS, AT_MOST = 0, 1, 2, 3

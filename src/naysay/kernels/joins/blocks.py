@@ -7,15 +7,11 @@ costs one operation on a word for 64 pairs.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.kernels.bits import popcount
 from naysay.kernels.compile import kernel
 from naysay.kernels.sort import sorted_places
-
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 BLOCK_ROWS = 4096
 _N_WORDS = BLOCK_ROWS // 64
@@ -30,7 +26,9 @@ _N_STEPS = BLOCK_ROWS // _STEP + 1
 # that order, and the checkpoints. starts, slots: for each value of each differs, at
 # starts[differs] + value, 0 or where its rows are: 1 + 2 * row for the last of a chain, 2 + 2 * set for a set. before:
 # the chains. sets: the sets. alive: room for an answer.
-Block = tuple[Words, Int64Array, Int64Array, Words, Int64Array, Int32Array, Int32Array, Words, Words]
+Block = tuple[
+    UInt64Array, Int64Array, Int64Array, UInt64Array, Int64Array, Int32Array, Int32Array, UInt64Array, UInt64Array
+]
 
 
 @kernel
@@ -128,7 +126,7 @@ def count_block(block: Block, n_rows: int, row: Int64Array, n_orders: int) -> in
 
 
 @kernel
-def _fill_planes(planes: Words, places: Int64Array, weights: Int64Array) -> None:
+def _fill_planes(planes: UInt64Array, places: Int64Array, weights: Int64Array) -> None:
     """Plane p has the rows whose weight has bit p; bits beyond the rows are in none."""
     planes[:] = np.uint64(0)
     for row in range(places.size):
@@ -139,7 +137,7 @@ def _fill_planes(planes: Words, places: Int64Array, weights: Int64Array) -> None
 
 @kernel
 def _fill_order(
-    codes: Int64Array, rows: Int64Array, behind: Words, places: Int64Array, features: Int64Array, order: int
+    codes: Int64Array, rows: Int64Array, behind: UInt64Array, places: Int64Array, features: Int64Array, order: int
 ) -> None:
     """The codes of a block in ascending order, the rows in that order, and the set of rows from each checkpoint on."""
     n_rows = places.size
@@ -163,7 +161,7 @@ def _fill_order(
 def _fill_sets(
     slots: Int32Array,
     before: Int32Array,
-    sets: Words,
+    sets: UInt64Array,
     n_sets: int,
     places: Int64Array,
     features: Int64Array,
@@ -194,7 +192,7 @@ def _fill_sets(
 
 @kernel
 def _keep_behind(
-    code: int, n_rows: int, codes: Int64Array, rows: Int64Array, behind: Words, alive: Words
+    code: int, n_rows: int, codes: Int64Array, rows: Int64Array, behind: UInt64Array, alive: UInt64Array
 ) -> None:
     """Keep the rows with a greater code; some have one and some have not."""
     low = 1

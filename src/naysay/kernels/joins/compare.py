@@ -6,13 +6,12 @@ A few right rows are compared one by one; more of them 4,096 at a time as bits o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.joins.blocks import BLOCK_ROWS, clear_block, count_block, empty_block, fill_block, match_block
 
-Int64Array = NDArray[np.int64]
 Rows = tuple[Int64Array, Int64Array, Int64Array]
 
 # So many right rows are compared one by one: as bits they would cost as much.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.group import Int64Array, table_bits
-
-Bits = NDArray[np.uint64]
+from naysay.kernels.group import table_bits
 
 # What a scan keeps between calls: the next left row, how many right rows are marked, one above the greatest mark; the
 # pairs found, the words of the bitmap read, and how many of them may be read.
@@ -90,7 +88,7 @@ def _scatter(places: Int64Array, numbers: Int64Array, n_numbers: int) -> tuple[I
 
 @kernel
 def scan(
-    offsets: Int64Array, permutation: Int64Array, bits: Bits, state: Int64Array, capacity: int
+    offsets: Int64Array, permutation: Int64Array, bits: UInt64Array, state: Int64Array, capacity: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """IEJoin's last phase: mark the right rows that satisfy one order, look among them for those of the other.
 
@@ -138,7 +136,7 @@ def scan(
 
 
 @kernel
-def _word_within(bits: Bits, word: int, begin: int, end: int) -> np.uint64:
+def _word_within(bits: UInt64Array, word: int, begin: int, end: int) -> np.uint64:
     """The word with all bits cleared whose number is outside [begin, end)."""
     value = bits[word]
     if begin > word << 6:
@@ -149,7 +147,7 @@ def _word_within(bits: Bits, word: int, begin: int, end: int) -> np.uint64:
 
 
 @kernel
-def _count_marked(bits: Bits, begin: int, end: int) -> int:
+def _count_marked(bits: UInt64Array, begin: int, end: int) -> int:
     """Count the marks in [begin, end). O((end - begin) / 64)."""
     if begin >= end:
         return 0
@@ -160,7 +158,7 @@ def _count_marked(bits: Bits, begin: int, end: int) -> int:
 
 
 @kernel
-def _collect_marked(bits: Bits, begin: int, end: int, out: Int64Array, at: int) -> int:
+def _collect_marked(bits: UInt64Array, begin: int, end: int, out: Int64Array, at: int) -> int:
     """Write the marks in [begin, end) from out[at]; gives where it stopped."""
     if begin >= end:
         return at

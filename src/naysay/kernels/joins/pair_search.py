@@ -7,11 +7,9 @@ being order[starts[g]:starts[g + 1]].
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 
 @kernel

@@ -7,11 +7,9 @@ over disequalities is a sequence of calls.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 # Below this many pairs, comparing them all is cheaper than dividing further.
 _BRUTE_PAIRS = 2048

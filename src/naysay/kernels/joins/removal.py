@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.trees.zones import LEAF_ROWS, holds, may_hold
-
-Int64Array = NDArray[np.int64]
 
 
 @kernel

@@ -9,14 +9,12 @@ following the range through the bits: O(log n) a count, n log n bits in all (Cla
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.kernels.compile import kernel
 
-Int64Array = NDArray[np.int64]
-Words = NDArray[np.uint64]
 # Which bits are set [n_bits, words]; how many are before each word, likewise; rows without the bit [n_bits].
-Wavelet = tuple[Words, Int64Array, Int64Array]
+Wavelet = tuple[UInt64Array, Int64Array, Int64Array]
 
 _ONE = np.uint64(1)
 

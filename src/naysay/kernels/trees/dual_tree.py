@@ -9,11 +9,9 @@ Linear memory; for few features and random data about n ** (1 - 1 / n_features) 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 LESS, AT_MOST, DIFFERS = 0, 1, 2
 _LEAF_ROWS = 16

@@ -10,13 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int8Array, Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.trees.range_search import ABOVE, INSERT, Queries, fill_box
-
-Int64Array = NDArray[np.int64]
-Int8Array = NDArray[np.int8]
 
 LEAF = 8
 

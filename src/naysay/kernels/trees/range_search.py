@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 INSERT = 0
 BELOW = 1

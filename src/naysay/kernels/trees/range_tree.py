@@ -12,13 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int32Array, Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.trees.range_search import ABOVE, INSERT, Queries, fill_box
-
-Int64Array = NDArray[np.int64]
-Int32Array = NDArray[np.int32]
 
 BYTES_OF_ENTRY = 8
 

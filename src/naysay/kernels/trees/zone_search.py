@@ -9,12 +9,10 @@ from a value only where `nulls_differ`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.trees.zone_tree import FAN_OUT, HEIGHT, NULL, ROOT, Tree
-
-Int64Array = NDArray[np.int64]
 
 _OUT, _SOME, _ALL = 0, 1, 2
 

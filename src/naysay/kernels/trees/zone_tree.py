@@ -14,11 +14,10 @@ children [nodes, FAN_OUT], fan_outs of nodes, begins [nodes, FAN_OUT, 3], zones 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
 
-Int64Array = NDArray[np.int64]
 Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
 LEAF_ROWS = 32

@@ -9,11 +9,9 @@ so listing costs O(log n) a pair.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-
-Int64Array = NDArray[np.int64]
 
 LEAF_ROWS = 16
 

@@ -20,12 +20,12 @@ import pyarrow.json
 import pyarrow.parquet
 from pyarrow import types
 
+from naysay.arrays import Int64Array
 from naysay.errors import TableError
 from naysay.io.csv import CsvFile, has_leading_zero, open_csv, read_csv, without_ragged
 from naysay.io.json import read_json_lines
 from naysay.io.numbers import loss, suspects
 from naysay.live.feed.changes import OP_COLUMN, Aside, ChangeRows, split_ops
-from naysay.table.codes import Int64Array
 
 _FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",

@@ -13,8 +13,8 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import Int64Array
 from naysay.errors import TableError
-from naysay.table.codes import Int64Array
 from naysay.table.frame import decoded, without_views
 
 OP_COLUMN = "op"

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.live.feed.changes import ChangeOp, ChangeRows
 from naysay.live.intern import TupleTable
 from naysay.live.keys import Keys
 from naysay.live.layout import Layout, layout_of
-from naysay.table.codes import BoolArray, Int64Array
 
 NO_ROW = "there is no row with this key"
 _ALREADY = "there is a row with this key already"

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from pyroaring import BitMap
 
+from naysay.arrays import Int64Array
 from naysay.kernels.joins.facet import build
 from naysay.papers.facet.rowsets import RowSet, array_of, bitmap_of
-from naysay.table.codes import Int64Array
 
 
 def split(grouped: Int64Array, bounds: Int64Array) -> Iterator[Int64Array]:

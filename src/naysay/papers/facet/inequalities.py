@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from naysay.arrays import Int64Array
 from naysay.kernels.joins.facet import MOST_WORDS, N_PAIRS, N_STATE, N_WORDS, NEXT, scan
 from naysay.papers.facet.hash_tables import GrowingTable, HashTable
 from naysay.papers.facet.predicates import Refinable
 from naysay.papers.facet.rowsets import SetPair, array_of, bitmap_of
 from naysay.papers.facet.stage import Work
-from naysay.table.codes import Int64Array
 
 # Row numbers that IEJoin hands on at a time; few at first, as they may be all that is wanted.
 _FIRST_CHUNK = 1 << 10

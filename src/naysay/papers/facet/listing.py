@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.papers.facet.rowsets import SetPair, array_of
-from naysay.table.codes import Int64Array
 
 _CHUNK = 1 << 16
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.kernels.joins.facet import build, probe
 from naysay.papers.facet.hash_tables import GrowingTable, split
 from naysay.papers.facet.predicates import Refinable
 from naysay.papers.facet.rowsets import RowSet, SetPair, array_of, bitmap_of
-from naysay.table.codes import Int64Array
 
 
 class Equality:

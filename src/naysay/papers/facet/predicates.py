@@ -8,12 +8,12 @@ from enum import Enum
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.errors import UsageError
 from naysay.plan.bind import BoundJoin, Side, bind
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
-from naysay.table.codes import BoolArray, Int64Array
 
 
 class Comparison(Enum):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from pyroaring import BitMap
 
+from naysay.arrays import BoolArray
 from naysay.papers.facet.inequalities import BHSM, HSM, IEJoin
 from naysay.papers.facet.matches import Equality, NonEquality
 from naysay.papers.facet.predicates import Refinable
 from naysay.papers.facet.rowsets import RowSet, SetPair, bitmap_of
 from naysay.papers.facet.stage import Operator, Stage, Work
-from naysay.table.codes import BoolArray
 
 
 class Refinement:

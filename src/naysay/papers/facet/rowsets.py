@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
-from naysay.table.codes import Int64Array
 
 # The paper's tids, as places of a side. Equalities and IEJoin only store and read them, and make arrays of integers;
 # non-equalities, HSM and BHSM compute unions and differences, and make compressed bitmaps. Each refinement reads both

@@ -11,6 +11,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.errors import CountOverflow
 from naysay.papers.facet.listing import Listing
 from naysay.papers.facet.planner import GreedyHLL
@@ -18,7 +19,6 @@ from naysay.papers.facet.predicates import RuleParts
 from naysay.papers.facet.refinement import Refinement
 from naysay.papers.facet.rowsets import SetPair, all_pairs
 from naysay.papers.facet.stage import Stage, Work
-from naysay.table.codes import Int64Array
 
 
 class Organisation(Enum):

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.evidence import Evidence, codes_of_pairs, count_blocks, merged
 from naysay.discover.outcomes import mirrored
 from naysay.discover.problem import Problem
 from naysay.discover.verify import Verifier
-from naysay.discover.vertices import Group, UInt64Array, to_int
+from naysay.discover.vertices import Group, to_int
 from naysay.rule.model import Op
-from naysay.table.codes import Int64Array
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import UInt64Array
 from naysay.discover.cover import Brake
-from naysay.discover.vertices import UInt64Array, Vertices, sorted_unique
+from naysay.discover.vertices import Vertices, sorted_unique
 from naysay.discover.work import Clock, run_all
 
 _UNLIMITED = 1 << 62

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from naysay.arrays import UInt64Array
 from naysay.discover.cover import Brake
 from naysay.discover.evidence import _equal_rows, merged
 from naysay.discover.problem import MOST_RULES, Answer, Problem, empty_answer, finished
 from naysay.discover.trivial import possible
-from naysay.discover.vertices import UInt64Array, edges_of, to_int
+from naysay.discover.vertices import edges_of, to_int
 from naysay.papers.hydra.completion import Completion
 from naysay.papers.hydra.inversion import inverted
 from naysay.papers.hydra.sampling import SAMPLES_A_ROW, Sampler

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.outcomes import FieldKind
-from naysay.discover.vertices import UInt64Array, Vertices, sorted_unique
-from naysay.table.codes import Int64Array
+from naysay.discover.vertices import Vertices, sorted_unique
 
 _CHUNK = 1 << 22
 

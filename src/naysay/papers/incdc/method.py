@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.evidence import codes_of_pairs, triangle
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.problem import Answer, Problem, finished
 from naysay.discover.result import Rules
-from naysay.discover.vertices import UInt64Array, Vertices, sorted_unique, vertices_of
+from naysay.discover.vertices import Vertices, sorted_unique, vertices_of
 from naysay.discover.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.counted import Arrays, Limits, count_all
@@ -33,7 +34,6 @@ from naysay.papers.incdc.select import (
     select_indexes,
 )
 from naysay.rule.model import Column, Row, Rule
-from naysay.table.codes import Int64Array
 
 _PAIRS_AT_ONCE = 1 << 20
 

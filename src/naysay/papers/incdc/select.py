@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.papers.incdc.chains import Mark
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
-from naysay.table.codes import Int64Array
 
 # The paper's thresholds: l for equality indexes, l' for the columns of inequality indexes, alpha to turn a mark.
 _SELECTIVE = 0.6

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.kd_tree import LEAF, KdForest, build_kd_forest, run_kd_forest
@@ -21,7 +22,6 @@ from naysay.kernels.trees.range_tree import (
     layout,
     run_range_forest,
 )
-from naysay.table.codes import Int64Array
 
 Columns = tuple[Int64Array, ...]
 

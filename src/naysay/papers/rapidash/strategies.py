@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.strategy import Pairs
 from naysay.errors import CountOverflow, ResourceError
 from naysay.kernels.group import dense_groups
@@ -22,7 +23,6 @@ from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.range_search import ABOVE, BELOW, INSERT, Queries, interleave
 from naysay.papers.rapidash.forest import Forest, Ranked, Tree, all_pairs, count_pairs, first_pair, grow
 from naysay.plan.bind import BoundJoin, Side
-from naysay.table.codes import BoolArray, Int64Array
 
 _MEMORY = 8 << 30
 _FIRST_STAGE = 1 << 10

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from naysay.arrays import Int64Array
 from naysay.live.columns import Coded
 from naysay.papers.weever.lt_tree import LTTree
 from naysay.papers.weever.schedule import Part, Schedule, make_schedule, update_schedule
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Op, Row
-from naysay.table.codes import Int64Array
 from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange
 from naysay.watch.side import Side, Sides, sides_of
 
