@@ -1,6 +1,6 @@
 """Rules of many predicates: what they take, beside what `naysay.plan.cost` expects.
 
-    python benchmarks/cost.py [NAME ...]
+python benchmarks/cost.py [NAME ...]
 """
 
 from __future__ import annotations

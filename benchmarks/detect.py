@@ -51,9 +51,7 @@ def main() -> None:
     ]
     print(table_text(rows))
     if args.json:
-        document = {
-            "rows": args.rows, "dirty": args.dirty, "limit": args.limit, "runs": args.runs, "workloads": rows,
-        }  # fmt: skip
+        document = {"rows": args.rows, "dirty": args.dirty, "limit": args.limit, "runs": args.runs, "workloads": rows}
         args.json.write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -182,7 +182,11 @@ def _report(sender: Any, work: Any, arguments: tuple[Any, ...]) -> None:
 
 def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator[Any]:
     wanted: dict[str, Any] = {
-        "method": method, "device": args.device, "cross": args.cross, "error": args.error, "threads": args.threads,
+        "method": method,
+        "device": args.device,
+        "cross": args.cross,
+        "error": args.error,
+        "threads": args.threads,
     }
     warm_up(method, args)
     yield "begin"
@@ -211,7 +215,9 @@ def run_desbordante(table: pa.Table, args: argparse.Namespace) -> Iterator[Any]:
         yield "begin"
         begin = time.perf_counter()
         algorithm.execute(
-            evidence_threshold=0.0, shard_length=min(350, table.num_rows), allow_cross_columns=args.cross,
+            evidence_threshold=0.0,
+            shard_length=min(350, table.num_rows),
+            allow_cross_columns=args.cross,
             threads=args.threads,
         )
         rules = algorithm.get_dcs()

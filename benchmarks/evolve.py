@@ -123,12 +123,22 @@ def measure(case: Case, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             scratch, _ = timed(lambda n_new=n_new: from_scratch(case, n_new))
         insert, delete = statistics.median(inserts), statistics.median(deletes)
         yield {
-            "table": case.name, "rows": case.n_first, "batch": n_new, "method": evolver.method,
-            "rules": len(evolver.rules), "added": len(change.added), "removed": len(change.removed),
-            "insert": insert, "insert_all_cores": statistics.median(cores), "delete": delete,
-            "from_scratch": scratch, "share_of_scratch": insert / scratch, "delete_per_insert": delete / insert,
-            "begin": make, **checked,
-        }  # fmt: skip
+            "table": case.name,
+            "rows": case.n_first,
+            "batch": n_new,
+            "method": evolver.method,
+            "rules": len(evolver.rules),
+            "added": len(change.added),
+            "removed": len(change.removed),
+            "insert": insert,
+            "insert_all_cores": statistics.median(cores),
+            "delete": delete,
+            "from_scratch": scratch,
+            "share_of_scratch": insert / scratch,
+            "delete_per_insert": delete / insert,
+            "begin": make,
+            **checked,
+        }
 
 
 def timed(work: Any) -> tuple[float, Any]:

@@ -59,8 +59,14 @@ def ranks_like_tax(n_rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, 
     zip_code = state * 600 + rng.integers(0, 600, n_rows)
     # As the exemptions: none for every other row, so that a quarter of all pairs are equal there.
     few = [rng.integers(0, 51, n_rows) * rng.integers(0, 2, n_rows) for _ in range(3)]
-    ordered = [state * 10 + rng.integers(0, 10, n_rows), rng.permutation(n_rows), zip_code,
-               rng.integers(0, 1900, n_rows), rng.integers(0, 11_087, n_rows), *few]  # fmt: skip
+    ordered = [
+        state * 10 + rng.integers(0, 10, n_rows),
+        rng.permutation(n_rows),
+        zip_code,
+        rng.integers(0, 1900, n_rows),
+        rng.integers(0, 11_087, n_rows),
+        *few,
+    ]
     equal = [rng.integers(0, n, n_rows) for n in (5000, 20_000, 2, 2, 2)] + [zip_code % 13_200, state]
     lines = np.stack([*ordered, *equal, np.zeros(n_rows, np.int64)]).astype(np.int32)
     varies = [(0.5, 0, field) for field in range(8)]
@@ -90,8 +96,14 @@ def measure(n_left: int, n_right: int) -> dict[str, Any]:
         seconds.append(time.perf_counter() - start)
     n_pairs = n_left * n_right if n_right else n_left * (n_left - 1) // 2
     assert int(counts.sum()) == n_pairs, "the counts do not add up"
-    row = {"left": n_left, "right": n_right or n_left, "pairs": n_pairs, "seconds": min(seconds),
-           "pairs_a_second": n_pairs / min(seconds), "distinct": len(counts)}  # fmt: skip
+    row = {
+        "left": n_left,
+        "right": n_right or n_left,
+        "pairs": n_pairs,
+        "seconds": min(seconds),
+        "pairs_a_second": n_pairs / min(seconds),
+        "distinct": len(counts),
+    }
     print(row, flush=True)
     return row
 
@@ -116,10 +128,15 @@ def export(folder: Path, paths: list[Path]) -> None:
             evidence = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), n_threads=2)
             assert evidence is not None
             np.savez_compressed(
-                folder / f"{name}-{nulls.value}.npz", left=outcomes.left, right=outcomes.right,
-                weights=outcomes.weights, masks=outcomes.layout.masks, spans=outcomes.layout.spans,
-                codes=evidence.codes, counts=evidence.counts,
-            )  # fmt: skip
+                folder / f"{name}-{nulls.value}.npz",
+                left=outcomes.left,
+                right=outcomes.right,
+                weights=outcomes.weights,
+                masks=outcomes.layout.masks,
+                spans=outcomes.layout.spans,
+                codes=evidence.codes,
+                counts=evidence.counts,
+            )
             print(name, nulls.value, len(evidence), "codes", flush=True)
 
 
@@ -128,14 +145,18 @@ def check(path: Path) -> dict[str, Any]:
         data = {name: kept[name] for name in kept.files}
     start = time.perf_counter()
     weights = data["weights"]
-    codes, counts = count_pairs(
-        data["left"], data["right"], weights, weights, data["masks"], data["spans"], once=True
-    )
+    codes, counts = count_pairs(data["left"], data["right"], weights, weights, data["masks"], data["spans"], once=True)
     seconds = time.perf_counter() - start
     wanted = {tuple(code): count for code, count in zip(data["codes"].tolist(), data["counts"].tolist(), strict=True)}
     found = {tuple(code): count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
-    row = {"table": path.stem, "rows": int(weights.sum()), "words": int(data["spans"].shape[0]),
-           "codes": len(found), "equal": found == wanted, "seconds_with_compilation": seconds}  # fmt: skip
+    row = {
+        "table": path.stem,
+        "rows": int(weights.sum()),
+        "words": int(data["spans"].shape[0]),
+        "codes": len(found),
+        "equal": found == wanted,
+        "seconds_with_compilation": seconds,
+    }
     print(row, flush=True)
     return row
 

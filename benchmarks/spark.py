@@ -40,20 +40,34 @@ def dependency(key: str, value: str) -> str:
 
 
 RULES: dict[str, dict[str, Any]] = {
-    "c1": {"rule": "key(AreaCode, Phone)", "columns": ["AreaCode", "Phone"],
-           "best": "select sum(c * (c - 1)) from (select count(*) c from r group by AreaCode, Phone)"},
+    "c1": {
+        "rule": "key(AreaCode, Phone)",
+        "columns": ["AreaCode", "Phone"],
+        "best": "select sum(c * (c - 1)) from (select count(*) c from r group by AreaCode, Phone)",
+    },
     "c2": {"rule": "ZipCode -> City", "columns": ["ZipCode", "City"], "best": dependency("ZipCode", "City")},
-    "c3": {"rule": "State, HasChild -> ChildExemp", "columns": ["State", "HasChild", "ChildExemp"],
-           "best": dependency("State, HasChild", "ChildExemp")},
-    "c4": {"rule": "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
-           "columns": ["State", "Salary", "Rate"], "sort": ["State", "Salary"]},
-    "c7": {"rule": "not(t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)",
-           "columns": ["l_extendedprice", "l_discount"], "sort": ["l_extendedprice", "l_discount"]},
-    "c8": {"rule": "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and t.l_extendedprice > s.l_extendedprice "
-                   "and t.l_discount < s.l_discount)",
-           "columns": ["l_quantity", "l_tax", "l_extendedprice", "l_discount"],
-           "sort": ["l_quantity", "l_tax", "l_extendedprice"]},
-}  # fmt: skip
+    "c3": {
+        "rule": "State, HasChild -> ChildExemp",
+        "columns": ["State", "HasChild", "ChildExemp"],
+        "best": dependency("State, HasChild", "ChildExemp"),
+    },
+    "c4": {
+        "rule": "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
+        "columns": ["State", "Salary", "Rate"],
+        "sort": ["State", "Salary"],
+    },
+    "c7": {
+        "rule": "not(t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)",
+        "columns": ["l_extendedprice", "l_discount"],
+        "sort": ["l_extendedprice", "l_discount"],
+    },
+    "c8": {
+        "rule": "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and t.l_extendedprice > s.l_extendedprice "
+        "and t.l_discount < s.l_discount)",
+        "columns": ["l_quantity", "l_tax", "l_extendedprice", "l_discount"],
+        "sort": ["l_quantity", "l_tax", "l_extendedprice"],
+    },
+}
 TAX_RULES = ("c1", "c2", "c3", "c4")
 # What takes so many seconds is not run more than once again; what is quick, for about so many seconds: the JVM goes on
 # compiling for some runs, and that is much of a short one.

@@ -226,7 +226,7 @@ def measure_postgres(table: pa.Table, n_rows: int, name: str, args: argparse.Nam
         for method, names in INDEXES.items():
             for column in used & set(names):
                 server.run(f'CREATE INDEX ON tax USING {method} ("{column}")')
-        server.run('CREATE INDEX ON spare USING btree (id); ANALYZE tax; ANALYZE spare;')
+        server.run("CREATE INDEX ON spare USING btree (id); ANALYZE tax; ANALYZE spare;")
         server.run(trigger(name))
         done = n_rows
         for n_batch in numbers(args.batches):

@@ -93,9 +93,16 @@ def measure(session: Any, name: str, source: str, seconds: float, partitions: in
         n_events = sum(count for _, count in steady[1:])
         rate = n_events / (steady[-1][0] - steady[0][0])
         times = [after[0] - before[0] for before, after in pairwise(steady)]
-        return {"workload": name, "source": source, "rows": n_standing, "batch": n_batch, "parts": partitions,
-                "batches": len(steady) - 1, "seconds": round(statistics.median(times), 5),
-                "events_a_second": round(rate)}  # fmt: skip
+        return {
+            "workload": name,
+            "source": source,
+            "rows": n_standing,
+            "batch": n_batch,
+            "parts": partitions,
+            "batches": len(steady) - 1,
+            "seconds": round(statistics.median(times), 5),
+            "events_a_second": round(rate),
+        }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -107,9 +114,7 @@ def await_steps(stream: Any, done: Done, n_files: int, seconds: float) -> None:
             raise SystemExit("the stream ended")
 
 
-def running(
-    session: Any, source: str, changes: Path, state: Path, *, partitions: int, n_batch: int, done: Done
-) -> Any:
+def running(session: Any, source: str, changes: Path, state: Path, *, partitions: int, n_batch: int, done: Done) -> Any:
     """A stream over the files of a folder that enters what it did."""
     import naysay
     from naysay.live.naming import named
@@ -153,9 +158,11 @@ class Bare:
 
 
 def measure_all(
-    seconds: float, partitions: int = 0, sources: Sequence[str] = tuple(MOST_EVENTS),
+    seconds: float,
+    partitions: int = 0,
+    sources: Sequence[str] = tuple(MOST_EVENTS),
     workloads: Sequence[str] = tuple(WORKLOADS),
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     from naysay.spark.session import STREAM_SETTINGS, session_for
 
     found = []

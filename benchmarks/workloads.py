@@ -38,31 +38,50 @@ def _dependency(key: str, value: str) -> str:
 
 
 WORKLOADS = (
-    Workload("c1", "tax", "key(AreaCode, Phone)",
-             "select sum(c * (c - 1)) from (select count(*) c from r group by AreaCode, Phone)"),
+    Workload(
+        "c1",
+        "tax",
+        "key(AreaCode, Phone)",
+        "select sum(c * (c - 1)) from (select count(*) c from r group by AreaCode, Phone)",
+    ),
     Workload("c2", "tax", "ZipCode -> City", _dependency("ZipCode", "City")),
     Workload("c3", "tax", "State, HasChild -> ChildExemp", _dependency("State, HasChild", "ChildExemp")),
     # Rows with a higher rate at a lower salary: the window finds who is in conflict, short of the count itself.
-    Workload("c4", "tax", "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
-             "select count(*) from (select Rate, max(Rate) over (partition by State order by Salary "
-             "range between unbounded preceding and 1 preceding) best from r) where best > Rate"),
+    Workload(
+        "c4",
+        "tax",
+        "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
+        "select count(*) from (select Rate, max(Rate) over (partition by State order by Salary "
+        "range between unbounded preceding and 1 preceding) best from r) where best > Rate",
+    ),
     Workload("c6", "lineitem", "not(t.l_receiptdate >= s.l_shipdate and t.l_shipdate <= s.l_receiptdate)"),
     Workload("c7", "lineitem", "not(t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)"),
-    Workload("c8", "lineitem", "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and "
-             "t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)"),
-    Workload("worst", "lineitem", "not(t.l_tax != s.l_tax and t.l_extendedprice != s.l_extendedprice)",
-             "select (select count(*) * count(*) from r)"
-             " - (select sum(c * c) from (select count(*) c from r group by l_tax))"
-             " - (select sum(c * c) from (select count(*) c from r group by l_extendedprice))"
-             " + (select sum(c * c) from (select count(*) c from r group by l_tax, l_extendedprice))"),
+    Workload(
+        "c8",
+        "lineitem",
+        "not(t.l_quantity == s.l_quantity and t.l_tax == s.l_tax and "
+        "t.l_extendedprice > s.l_extendedprice and t.l_discount < s.l_discount)",
+    ),
+    Workload(
+        "worst",
+        "lineitem",
+        "not(t.l_tax != s.l_tax and t.l_extendedprice != s.l_extendedprice)",
+        "select (select count(*) * count(*) from r)"
+        " - (select sum(c * c) from (select count(*) c from r group by l_tax))"
+        " - (select sum(c * c) from (select count(*) c from r group by l_extendedprice))"
+        " + (select sum(c * c) from (select count(*) c from r group by l_tax, l_extendedprice))",
+    ),
     Workload("D1.1", "wide", "not(t.A == s.A and t.B == s.B and t.C != s.C and t.D != s.D)"),
     Workload("D1.4", "wide", "not(t.A == s.A and t.I == s.I and t.M > s.M and t.N != s.N)"),
-    Workload("D2.1", "wide", "not(t.A == s.A and t.B == s.B and t.C >= s.C and t.D <= s.D and t.E <= s.E and "
-             "t.F >= s.F and t.G > s.G)"),
+    Workload(
+        "D2.1",
+        "wide",
+        "not(t.A == s.A and t.B == s.B and t.C >= s.C and t.D <= s.D and t.E <= s.E and t.F >= s.F and t.G > s.G)",
+    ),
     Workload("D2.2", "wide", "not(t.A != s.A and t.B == s.B and t.H <= s.H and t.F >= s.F and t.G >= s.G)"),
     Workload("D2.3", "wide", "not(t.A == s.A and t.I != s.I and t.D <= s.D and t.G >= s.G and t.J == s.J)"),
     Workload("D2.4", "wide", "not(t.C <= s.C and t.D <= s.D and t.K == s.K)"),
-)  # fmt: skip
+)
 
 
 def load(table: str, rows: int, dirty: float) -> pa.Table:
@@ -92,9 +111,19 @@ def wide_table(rows: int, seed: int = 11) -> pa.Table:
     size = rng.integers(0, 10_000, rows)
     noise = rng.integers(0, 50, rows)
     columns = {
-        "A": group % 5_000, "B": group // 7, "C": size // 3 + noise, "D": 20_000 - size,
-        "E": 15_000 - size // 2 + noise, "F": size // 5, "G": size * 2,
-        "H": 9_000 - size // 4, "I": group % 97, "J": group % 1_000, "K": group,
-        "M": size, "N": size % 13, "L": noise,
-    }  # fmt: skip
+        "A": group % 5_000,
+        "B": group // 7,
+        "C": size // 3 + noise,
+        "D": 20_000 - size,
+        "E": 15_000 - size // 2 + noise,
+        "F": size // 5,
+        "G": size * 2,
+        "H": 9_000 - size // 4,
+        "I": group % 97,
+        "J": group % 1_000,
+        "K": group,
+        "M": size,
+        "N": size % 13,
+        "L": noise,
+    }
     return pa.table({name: values.astype(np.int64) for name, values in columns.items()})

@@ -1,6 +1,6 @@
 """A gate in a pipeline: go on where the rules hold, stop with exit code 1 where they do not.
 
-    python examples/gate.py
+python examples/gate.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Part a table: rows in no conflict go on, rows in conflict go to quarantine.
 
-    python examples/good_and_bad.py [FOLDER]
+python examples/good_and_bad.py [FOLDER]
 """
 
 from __future__ import annotations

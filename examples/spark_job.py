@@ -1,7 +1,7 @@
 """A job on Spark: check a table, keep the good rows, fail the job where a rule is broken.
 
-    python examples/spark_job.py [OUT]                   here, on local[*]
-    spark-submit examples/spark_job.py s3a://lake/out    on a cluster that has naysay installed
+python examples/spark_job.py [OUT]                   here, on local[*]
+spark-submit examples/spark_job.py s3a://lake/out    on a cluster that has naysay installed
 """
 
 from __future__ import annotations

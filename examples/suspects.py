@@ -1,6 +1,6 @@
 """Find the rows at fault: the pairs that break a rule, and the rows that are in conflict most often.
 
-    python examples/suspects.py
+python examples/suspects.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Watch a table that changes: each batch answers with the violations that it added and removed.
 
-    python examples/watch_changes.py
+python examples/watch_changes.py
 """
 
 from __future__ import annotations

@@ -172,4 +172,3 @@ def _in_one_chunk(table: pa.Table) -> pa.Table:
 def mentions_left(predicate: Predicate) -> bool:
     """Whether the predicate mentions the left row: a rule must, since one about a single row names it LEFT."""
     return any(column.row is Row.LEFT for column in predicate.columns)
-

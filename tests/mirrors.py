@@ -53,9 +53,11 @@ def table(seed: int, n_rows: int = 11) -> pa.Table:
     def values(choices: list[object]) -> list[object]:
         return [rng.choice(choices) for _ in range(n_rows)]
 
-    return pa.table({
-        "a": pa.array(values([1, 2, 2, None]), pa.int64()),
-        "b": pa.array(values([0, 1, 2, 3, None]), pa.int64()),
-        "c": pa.array(values([-1, 0, 1, 2]), pa.int64()),
-        "f": pa.array(values(["x", "x", "y", None]), pa.string()),
-    })
+    return pa.table(
+        {
+            "a": pa.array(values([1, 2, 2, None]), pa.int64()),
+            "b": pa.array(values([0, 1, 2, 3, None]), pa.int64()),
+            "c": pa.array(values([-1, 0, 1, 2]), pa.int64()),
+            "f": pa.array(values(["x", "x", "y", None]), pa.string()),
+        }
+    )

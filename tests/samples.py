@@ -55,7 +55,7 @@ def _decimal(precision: int, scale: int, *edges: str) -> Sort:
 def _text(type: pa.DataType) -> Sort:
     # U+FF5E sorts below U+1F600 in UTF-8 but above it in UTF-16; é stands composed and decomposed.
     common = ("a", "b", "ab", "B", "")
-    edges = ("é", "e\u0301", "\uff5e", "\U0001f600", "a\x00", "a\x00b", " a", "z" * 20, "null", "10", "9", "it's \"x\"")
+    edges = ("é", "e\u0301", "\uff5e", "\U0001f600", "a\x00", "a\x00b", " a", "z" * 20, "null", "10", "9", 'it\'s "x"')
     return Sort(type, "text", common, edges, lambda k: f"{k:03d}")
 
 
@@ -132,9 +132,7 @@ EXOTIC: tuple[Sort, ...] = (
 # Types that every engine and file format holds as they are: no unsigned, no dictionary, no time of day, microseconds.
 _PLAIN = {"int8", "int16", "int32", "int64", "float", "double", "string", "bool", "date32[day]", "timestamp[us]"}
 PLAIN: tuple[Sort, ...] = tuple(
-    sort
-    for sort in SORTS
-    if str(sort.type) in _PLAIN | {"timestamp[us, tz=UTC]"} or pa.types.is_decimal128(sort.type)
+    sort for sort in SORTS if str(sort.type) in _PLAIN | {"timestamp[us, tz=UTC]"} or pa.types.is_decimal128(sort.type)
 )
 
 

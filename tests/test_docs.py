@@ -95,8 +95,12 @@ def _run_apart(arguments: list[str]) -> str:
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
             [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=500, check=False,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=500,
+            check=False,
+        )
         output.seek(0)
         text = output.read()
     assert done.returncode in (0, 1), text

@@ -39,8 +39,13 @@ def test_example(name: str, tmp_path: Path) -> None:
     with said.open("w") as output:
         done = subprocess.run(
             [sys.executable, str(EXAMPLES / name)],
-            cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=500, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=500,
+            check=False,
+        )
     text = said.read_text(encoding="utf-8")
     assert done.returncode == code, text
     assert [part for part in words if part not in text] == []

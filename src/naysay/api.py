@@ -277,8 +277,16 @@ def discover(
     for two rows with the same zip, city never differs
     """
     wanted: dict[str, Any] = {
-        "error": error, "columns": columns, "cross": cross, "max_predicates": max_predicates, "max_rules": max_rules,
-        "timeout": timeout, "nulls": _nulls(nulls), "method": method, "space": space, "progress": progress,
+        "error": error,
+        "columns": columns,
+        "cross": cross,
+        "max_predicates": max_predicates,
+        "max_rules": max_rules,
+        "timeout": timeout,
+        "nulls": _nulls(nulls),
+        "method": method,
+        "space": space,
+        "progress": progress,
     }
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
@@ -320,9 +328,16 @@ def watch_stream(
 
     made = None if rules is None else _rules(rules)
     return watch_frame(
-        frame, made, _key(key), state=Path(state), once=once, order=_key(order), partitions=partitions,
-        options=_feed_options(nulls, counting), show=on_step,
-    )  # fmt: skip
+        frame,
+        made,
+        _key(key),
+        state=Path(state),
+        once=once,
+        order=_key(order),
+        partitions=partitions,
+        options=_feed_options(nulls, counting),
+        show=on_step,
+    )
 
 
 def _feed_options(nulls: str | None, counting: bool) -> FeedOptions:

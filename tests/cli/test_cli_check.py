@@ -251,9 +251,7 @@ def test_the_width_of_a_terminal_is_respected(work: Path, naysay: Run) -> None:
 
 
 @pytest.mark.parametrize("out_format", ["parquet", "csv", "json"])
-def test_columns_that_no_rule_looks_at_are_written_whatever_they_hold(
-    work: Path, naysay: Run, out_format: str
-) -> None:
+def test_columns_that_no_rule_looks_at_are_written_whatever_they_hold(work: Path, naysay: Run, out_format: str) -> None:
     runs = pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([1, 2], pyarrow.int32()), pyarrow.array([7, None]))
     odd = {"runs": runs, "lists": [[1, 2], None], "words": [["x"], ["y", "z"]], "bytes": [b"a", None]}
     table = pyarrow.table({"a": [1, 1], **odd})

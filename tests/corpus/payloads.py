@@ -10,9 +10,30 @@ from itertools import product
 from pathlib import Path
 
 _WAYS_OUT = (
-    '"', "'", '">', "'>", "`>", '\\">', "-->", "*/", "]]>", "</script>", "</style>", "</title>", "</code>", "</svg>",
-    "</td></tr></table>", "</details>", "</textarea>", "&quot;>", "\u2028", "\t", " ><", "{{'", "</html>",
-)  # fmt: skip
+    '"',
+    "'",
+    '">',
+    "'>",
+    "`>",
+    '\\">',
+    "-->",
+    "*/",
+    "]]>",
+    "</script>",
+    "</style>",
+    "</title>",
+    "</code>",
+    "</svg>",
+    "</td></tr></table>",
+    "</details>",
+    "</textarea>",
+    "&quot;>",
+    "\u2028",
+    "\t",
+    " ><",
+    "{{'",
+    "</html>",
+)
 _BODIES = (
     "<script>naysayRan()</script>",
     "<img src=x onerror=naysayRan()>",

@@ -73,9 +73,15 @@ def test_every_node_of_a_kd_tree_is_parted_by_its_dimension() -> None:
     nodes = np.concatenate(([0], np.cumsum(2 << depths)))
     n_nodes = int(nodes[-1])
     forest = kd_tree.KdForest(
-        ranks.copy(), np.arange(len(ranks)), np.zeros(len(ranks), np.int8), starts, nodes[:-1], depths,
-        np.zeros(n_nodes, np.int64), np.zeros((n_nodes, 6), np.int64),
-    )  # fmt: skip
+        ranks.copy(),
+        np.arange(len(ranks)),
+        np.zeros(len(ranks), np.int8),
+        starts,
+        nodes[:-1],
+        depths,
+        np.zeros(n_nodes, np.int64),
+        np.zeros((n_nodes, 6), np.int64),
+    )
     kd_tree.build_kd_forest(forest)
     for group, n in enumerate(sizes.tolist()):
         for t in range(depths[group]):

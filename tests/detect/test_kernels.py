@@ -127,9 +127,7 @@ def _inversions(values: np.ndarray) -> int:
 
 
 def test_kernels_give_the_same_uncompiled() -> None:
-    program = (
-        "import differential; print(next(differential.failures(iter(range(77_000, 77_060))), 'no failure'))"
-    )
+    program = "import differential; print(next(differential.failures(iter(range(77_000, 77_060))), 'no failure'))"
     folder = Path(__file__).resolve().parents[1]
     answer = subprocess.run(
         [sys.executable, "-c", program],

@@ -209,10 +209,11 @@ def test_groups_compared_all_with_all(n_orders: int, n_differs: int) -> None:
                 # A group is left alone by the number of its rows on both sides.
                 keys = (key_of, other_key_of)[side]
                 alone = [
-                    place for place in places.tolist()
+                    place
+                    for place in places.tolist()
                     if (c := int((key_of == keys[place]).sum())) * (d := int((other_key_of == keys[place]).sum()))
                     > most * (c + d)
-                ]  # fmt: skip
+                ]
                 assert rest[side].tolist() == alone
             compared = ~np.isin(np.arange(n_left), rest[0])
             assert out.tolist() == (7 + sign * compared * (holds * weights).sum(axis=1)).tolist()

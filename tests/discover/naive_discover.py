@@ -125,8 +125,9 @@ def _is_possible(rule: NaiveRule, nulls_equal: bool) -> bool:
     """
     if all(left == right for _, left, _, _, right in rule):
         return True
-    places = sorted({place for left_row, left, _, right_row, right in rule for place in
-                     ((left_row, left), (right_row, right))})
+    places = sorted(
+        {place for left_row, left, _, right_row, right in rule for place in ((left_row, left), (right_row, right))}
+    )
     values = [*range(len(places)), *([None] if nulls_equal else [])]
     for assignment in itertools.product(values, repeat=len(places)):
         row = dict(zip(places, assignment, strict=True))

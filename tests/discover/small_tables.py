@@ -100,9 +100,7 @@ def check(seed: int, *, large: bool = False) -> str:
     space = build_space(from_frame(table), None, random_scope(rng, table.num_columns))
     nulls = rng.choice(tuple(Nulls))
     mosts = [allowed_pairs(error, table.num_rows * (table.num_rows - 1)) for error in ERRORS]
-    expected = minimal_rules_each(
-        table.to_pylist(), comparisons_of(space), mosts, nulls_equal=nulls is Nulls.EQUAL
-    )
+    expected = minimal_rules_each(table.to_pylist(), comparisons_of(space), mosts, nulls_equal=nulls is Nulls.EQUAL)
     for error, rules, found in zip(ERRORS, expected, found_rules(table, space, nulls, mosts), strict=True):
         if len(either_way(found)) != len(found):
             return f"seed {seed}, error {error}: twins kept twice"

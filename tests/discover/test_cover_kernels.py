@@ -142,9 +142,13 @@ def test_many_edges_of_which_each_member_owns_few() -> None:
     for given in (sorted(edges), sorted(edges) * 8):
         rng.shuffle(given)
         found = search_covers(
-            vertices.words(given), np.zeros(2, np.uint64), vertices.all(), *vertices.tables(),
-            np.array([_UNLIMITED, _UNLIMITED], np.int64), np.zeros(2, np.int64),
-        )  # fmt: skip
+            vertices.words(given),
+            np.zeros(2, np.uint64),
+            vertices.all(),
+            *vertices.tables(),
+            np.array([_UNLIMITED, _UNLIMITED], np.int64),
+            np.zeros(2, np.int64),
+        )
         assert as_set(found) == expected
 
 

@@ -37,12 +37,18 @@ def people(n_rows: int = 300, dirty: int = 0) -> pa.Table:
     city = [f"city {zip // 2}" for zip in zips]
     for place in range(dirty):
         city[place] = "nowhere"
-    return pa.table({
-        "zip": zips, "city": city, "state": [f"S{zip // 8}" for zip in zips], "salary": salary,
-        "rate": [amount * (1 + zip // 8) // 100 for amount, zip in zip_pairs(salary, zips)],
-        "grade": [rng.randrange(5) for _ in range(n_rows)], "room": [rng.randrange(60) for _ in range(n_rows)],
-        "child": [rng.random() < 0.5 for _ in range(n_rows)],
-    })
+    return pa.table(
+        {
+            "zip": zips,
+            "city": city,
+            "state": [f"S{zip // 8}" for zip in zips],
+            "salary": salary,
+            "rate": [amount * (1 + zip // 8) // 100 for amount, zip in zip_pairs(salary, zips)],
+            "grade": [rng.randrange(5) for _ in range(n_rows)],
+            "room": [rng.randrange(60) for _ in range(n_rows)],
+            "child": [rng.random() < 0.5 for _ in range(n_rows)],
+        }
+    )
 
 
 def zip_pairs(left: list[int], right: list[int]) -> list[tuple[int, int]]:
@@ -252,10 +258,16 @@ def test_memory_is_refused_before_the_work() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"error": 1.0}, "less than 1"), ({"error": -0.1}, "at least 0"), ({"max_rules": 0}, "at least 1"),
-        ({"timeout": 0}, "above 0"), ({"method": "magic"}, "no method"), ({"nulls": "maybe"}, "nulls is"),
-        ({"device": "tpu"}, "device is"), ({"space": "outer"}, "no predicate space"),
-        ({"method": "hydra", "error": 0.1}, "exact rules alone"), ({"threads": -1}, "threads is"),
+        ({"error": 1.0}, "less than 1"),
+        ({"error": -0.1}, "at least 0"),
+        ({"max_rules": 0}, "at least 1"),
+        ({"timeout": 0}, "above 0"),
+        ({"method": "magic"}, "no method"),
+        ({"nulls": "maybe"}, "nulls is"),
+        ({"device": "tpu"}, "device is"),
+        ({"space": "outer"}, "no predicate space"),
+        ({"method": "hydra", "error": 0.1}, "exact rules alone"),
+        ({"threads": -1}, "threads is"),
     ],
 )
 def test_bad_arguments(given: dict[str, Any], message: str) -> None:

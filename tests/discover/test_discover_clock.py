@@ -135,7 +135,8 @@ def test_triviality_is_judged_as_by_a_network_of_all_predicates() -> None:
     covers = vertices.once(minimal_covers(edges, vertices))
     kept, complete = trivial.possible(covers, vertices, Nulls.SQL)
     expected = [
-        cover for cover in covers
+        cover
+        for cover in covers
         if not trivial.Network(vertices.rule(trivial.to_int(cover)).predicates, Nulls.SQL).contradiction
     ]
     assert complete
@@ -189,8 +190,9 @@ def test_a_part_of_the_time_ends_without_ending_the_whole() -> None:
 
 
 def test_comparing_pairs_stops_between_strips() -> None:
-    outcomes = outcomes_of(from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))),
-                           Nulls.SQL)
+    outcomes = outcomes_of(
+        from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))), Nulls.SQL
+    )
     assert all_pairs(outcomes, clock=Looks(1)) is None
 
 

@@ -96,10 +96,14 @@ def layers_of(n_ops: list[int]) -> list[float]:
 def test_what_is_true_comes_before_what_happens_to_be() -> None:
     rng = np.random.default_rng(0)
     zips = rng.integers(0, 50, 2000)
-    table = pa.table({
-        "zip": zips, "city": zips // 3, "state": zips // 12,
-        **{f"noise{k}": rng.integers(0, 30, 2000) for k in range(4)},
-    })
+    table = pa.table(
+        {
+            "zip": zips,
+            "city": zips // 3,
+            "state": zips // 12,
+            **{f"noise{k}": rng.integers(0, 30, 2000) for k in range(4)},
+        }
+    )
     found = naysay.discover(table, cross=False)
     planted = {"zip -> city", "zip -> state", "city -> state"}
     sure = [naysay.render(f.rule, short=True) for f in found.findings if not f.tested.by_accident]

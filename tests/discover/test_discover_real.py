@@ -67,9 +67,7 @@ def test_desbordante_finds_the_same(tmp_path: Path) -> None:
     assert canonicals(theirs) == canonicals(ours.all)
 
 
-@pytest.mark.parametrize(
-    ("error", "n_known"), [(0.001, 0), (0.002, 9), (0.005, 13), (0.01, 13), (0.02, 13), (0.03, 4)]
-)
+@pytest.mark.parametrize(("error", "n_known"), [(0.001, 0), (0.002, 9), (0.005, 13), (0.01, 13), (0.02, 13), (0.03, 4)])
 def test_known_rules_of_a_dirty_table_are_found_with_the_error_that_the_docs_suggest(
     shared: Path, error: float, n_known: int
 ) -> None:

@@ -21,12 +21,14 @@ def stock(n_rows: int = 400) -> pa.Table:
     """Seven columns as Hydra's Stock has them: a day, a ticker, four prices and a volume."""
     rng = random.Random(5)
     prices = [[rng.randrange(1000, 1400) / 100 for _ in range(n_rows)] for _ in range(4)]
-    return pa.table({
-        "Date": [f"2010-01-{row % 28 + 1:02}" for row in range(n_rows)],
-        "Ticker": [rng.choice(["AAPL", "IBM", "MSFT"]) for _ in range(n_rows)],
-        **dict(zip(("Open", "High", "Low", "Close"), prices, strict=True)),
-        "Volume": [rng.randrange(10**6) / 4 + 2000 for _ in range(n_rows)],
-    })
+    return pa.table(
+        {
+            "Date": [f"2010-01-{row % 28 + 1:02}" for row in range(n_rows)],
+            "Ticker": [rng.choice(["AAPL", "IBM", "MSFT"]) for _ in range(n_rows)],
+            **dict(zip(("Open", "High", "Low", "Close"), prices, strict=True)),
+            "Volume": [rng.randrange(10**6) / 4 + 2000 for _ in range(n_rows)],
+        }
+    )
 
 
 def predicates_across(table: pa.Table, space: str) -> list[tuple[Op, bool]]:

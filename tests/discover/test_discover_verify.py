@@ -99,7 +99,8 @@ def test_three_orders_by_brute_force(budget: int) -> None:
             (t, s)
             for t in range(n_rows)
             for s in range(n_rows)
-            if groups[t] == groups[s] and rows[t][4] != rows[s][4]
+            if groups[t] == groups[s]
+            and rows[t][4] != rows[s][4]
             and all(rows[t][k + 1] + strict[k] <= rows[s][k + 1] for k in range(3))
         }
         if found[0] == GAVE_UP:

@@ -1,6 +1,6 @@
 """Random programs of an evolver, each step judged by discovery from scratch on the rows that should stand.
 
-    run_program(seed)       # wholly decided by the seed; raises AssertionError with the program so far
+run_program(seed)       # wholly decided by the seed; raises AssertionError with the program so far
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Model:
     def table(self, keys: list[int] | None = None, rows: dict[int, dict[str, Any]] | None = None) -> pa.Table:
         records = self.rows if rows is None else rows
         chosen = [records[key] for key in (records if keys is None else keys)]
-        return pa.table({
-            name: pa.array([record[name] for record in chosen], type_) for name, type_ in self.types.items()
-        })
+        return pa.table(
+            {name: pa.array([record[name] for record in chosen], type_) for name, type_ in self.types.items()}
+        )
 
     def draw(self, rng: random.Random, key: int) -> dict[str, Any]:
         return {"id": key, **{name: rng.choice(pool) for name, pool in self.pools.items()}}
@@ -84,17 +84,26 @@ def _run_program(seed: int, state: Path, method: str, device: str, n_steps: int)
     rng = random.Random(seed)
     model = _model(rng)
     setting = Setting(
-        rng.choice(tuple(Nulls)), rng.choice((0.0, 0.0, 0.0, 0.02, 0.2)) if method == "all-pairs" else 0.0,
-        rng.choice((None, None, 2)), method,
+        rng.choice(tuple(Nulls)),
+        rng.choice((0.0, 0.0, 0.0, 0.02, 0.2)) if method == "all-pairs" else 0.0,
+        rng.choice((None, None, 2)),
+        method,
     )
     done: list[str] = [f"seed {seed}: {setting}"]
     first = _fresh(rng, model, rng.choice((0, 1, 3, 6, 10)))
     model.rows.update(first)
     evolver = Evolver(
-        model.table(), key="id", error=setting.error, nulls=setting.nulls, space=_scope(rng, model),
+        model.table(),
+        key="id",
+        error=setting.error,
+        nulls=setting.nulls,
+        space=_scope(rng, model),
         columns=None if rng.random() < 0.5 else [name for name in model.types if name != "id"],
-        max_predicates=setting.max_predicates, method=method, threads=rng.choice((1, 2)),
-        state=state, device=device,
+        max_predicates=setting.max_predicates,
+        method=method,
+        threads=rng.choice((1, 2)),
+        state=state,
+        device=device,
     )
     _judge(evolver, model, setting, done)
     for number in range(n_steps):
@@ -127,8 +136,10 @@ def _model(rng: random.Random) -> Model:
         if rng.random() < 0.1:
             type_ = pa.null()
         types[name] = type_
-        pools[name] = [None] if type_ == pa.null() else (
-            pool[: rng.randint(1, len(pool))] + ([None] if rng.random() < 0.4 else [])
+        pools[name] = (
+            [None]
+            if type_ == pa.null()
+            else (pool[: rng.randint(1, len(pool))] + ([None] if rng.random() < 0.4 else []))
         )
     return Model(types, pools)
 
@@ -136,8 +147,11 @@ def _model(rng: random.Random) -> Model:
 def _scope(rng: random.Random, model: Model) -> Scope:
     few = len(model.types) <= 3
     return Scope(
-        cross=few and rng.random() < 0.6, share=rng.choice((0.0, 0.3)), shared=rng.choice(tuple(Shared)),
-        both_ways=rng.random() < 0.6, within_row=few and rng.random() < 0.2,
+        cross=few and rng.random() < 0.6,
+        share=rng.choice((0.0, 0.3)),
+        shared=rng.choice(tuple(Shared)),
+        both_ways=rng.random() < 0.6,
+        within_row=few and rng.random() < 0.2,
     )
 
 
@@ -180,14 +194,16 @@ def _step(rng: random.Random, evolver: Evolver, model: Model, setting: Setting, 
 def _refused(rng: random.Random, evolver: Evolver, model: Model, done: list[str]) -> None:
     """A batch that does not fit is refused, and nothing has changed."""
     before = list(evolver.rules)
-    bad: dict[str, Any] = rng.choice((
-        {"deletes": [999]},
-        {"inserts": pa.table({"id": [1]})},
-        {"inserts": model.table(keys=list(model.rows)[:1])} if model.rows else {"deletes": [998]},
-        {"updates": model.table(rows={997: model.draw(rng, 997)})},
-        {"inserts": model.table(rows={50: model.draw(rng, 50)}).append_column("new", pa.array([1]))},
-        {"deletes": [None]},
-    ))
+    bad: dict[str, Any] = rng.choice(
+        (
+            {"deletes": [999]},
+            {"inserts": pa.table({"id": [1]})},
+            {"inserts": model.table(keys=list(model.rows)[:1])} if model.rows else {"deletes": [998]},
+            {"updates": model.table(rows={997: model.draw(rng, 997)})},
+            {"inserts": model.table(rows={50: model.draw(rng, 50)}).append_column("new", pa.array([1]))},
+            {"deletes": [None]},
+        )
+    )
     done.append(f"refused {bad}")
     with pytest.raises(NaysayError):
         evolver.apply(**bad)
@@ -209,7 +225,10 @@ def _judge(evolver: Evolver, model: Model, setting: Setting, done: list[str]) ->
 def rules_from_scratch(table: pa.Table, space: Space, setting: Setting) -> set[Rule]:
     outcomes = outcomes_of(from_frame(table), space, setting.nulls)
     problem = Problem.of(
-        space, setting.nulls, outcomes, most=allowed_pairs(setting.error, outcomes.n_pairs),
+        space,
+        setting.nulls,
+        outcomes,
+        most=allowed_pairs(setting.error, outcomes.n_pairs),
         max_predicates=setting.max_predicates,
     )
     covers = dense.find(problem).covers

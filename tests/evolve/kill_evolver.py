@@ -19,8 +19,14 @@ FEEDER = Path(__file__).with_name("feed_evolver.py")
 
 def job_in(folder: Path, seed: int, **more: Any) -> dict[str, Any]:
     return {
-        "state": str(folder / "state"), "acknowledged": str(folder / "acknowledged"), "seed": seed, "n_batches": 10,
-        "log_bytes": 1, "log_events": 3, "method": ("all-pairs", "selective")[seed % 2], **more,
+        "state": str(folder / "state"),
+        "acknowledged": str(folder / "acknowledged"),
+        "seed": seed,
+        "n_batches": 10,
+        "log_bytes": 1,
+        "log_events": 3,
+        "method": ("all-pairs", "selective")[seed % 2],
+        **more,
     }
 
 

@@ -97,10 +97,12 @@ def test_covers_of_many_vertices() -> None:
     """A search that starts from sixteen vertices and more had no room for what it knows of them, and lost covers."""
     rng = random.Random(3)
     names = [f"c{number}" for number in range(32)]
-    vertices = Vertices(tuple(
-        Group(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), False), FieldKind.EQUALITY, 2 * number)
-        for number, name in enumerate(names)
-    ))
+    vertices = Vertices(
+        tuple(
+            Group(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), False), FieldKind.EQUALITY, 2 * number)
+            for number, name in enumerate(names)
+        )
+    )
     search = Search(vertices, None, 1)
     for n_needed in (15, 16, 20, 24):
         # Beside an edge that goes: so many vertices by themselves, which each cover needs, and edges of the others.

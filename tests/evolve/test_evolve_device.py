@@ -17,8 +17,9 @@ from naysay.evolve.evolver import Evolver
 from naysay.kernels.evidence import gpu as gpu_evidence
 
 
-def count_in_a_loop(left: Any, right: Any, left_weights: Any, right_weights: Any, masks: Any, spans: Any, *,
-                    once: bool) -> tuple[Any, Any]:  # fmt: skip
+def count_in_a_loop(
+    left: Any, right: Any, left_weights: Any, right_weights: Any, masks: Any, spans: Any, *, once: bool
+) -> tuple[Any, Any]:
     """What `count_pairs` promises, pair by pair."""
     n_fields, found = masks.shape[1], {}
     for i in range(left.shape[1]):

@@ -77,9 +77,7 @@ def test_fewest_chains_and_every_row(one: Op, two: Op) -> None:
                 assert sorted(before) == [
                     t for t in range(len(a)) if first.compare(x, a[t]) and second.compare(y, b[t])
                 ]
-                assert sorted(after) == [
-                    t for t in range(len(a)) if first.compare(a[t], x) and second.compare(b[t], y)
-                ]
+                assert sorted(after) == [t for t in range(len(a)) if first.compare(a[t], x) and second.compare(b[t], y)]
             index.insert(row, x, y)
             a.append(x)
             b.append(y)
@@ -102,8 +100,11 @@ def fewest_chains(a: list[int], b: list[int], one: Op, two: Op) -> int:
     """By Dilworth: the most rows, distinct in (a, b), of which no two may follow each other. By matching."""
     points = sorted(set(zip(a, b, strict=True)))
     follows = [
-        [j for j, other in enumerate(points)
-         if other != point and one.compare(other[0], point[0]) and two.compare(other[1], point[1])]
+        [
+            j
+            for j, other in enumerate(points)
+            if other != point and one.compare(other[0], point[0]) and two.compare(other[1], point[1])
+        ]
         for point in points
     ]
     partner: dict[int, int] = {}
@@ -135,8 +136,11 @@ def test_selection_prefers_selective_equality_then_correlated_orders() -> None:
     n_rows = 400
     rising = np.arange(n_rows)
     values = {
-        "id": rising, "few": rng.integers(0, 3, n_rows), "up": rising * 2 + rng.integers(0, 3, n_rows),
-        "other": rng.permutation(n_rows), "more": rising + rng.integers(0, 9, n_rows),
+        "id": rising,
+        "few": rng.integers(0, 3, n_rows),
+        "up": rising * 2 + rng.integers(0, 3, n_rows),
+        "other": rng.permutation(n_rows),
+        "more": rising + rng.integers(0, 9, n_rows),
     }
     uses = select_indexes([parse("not(t.id == s.id and t.few != s.few)")], values)
     assert uses == [Equality("id", "id")]

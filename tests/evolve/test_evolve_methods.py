@@ -26,15 +26,17 @@ def people(rng: np.random.Generator, n_rows: int, first: int = 0) -> pa.Table:
     salary = rng.integers(0, 500, n_rows) * 100
     rate = salary // 1000 + (rng.random(n_rows) < 0.01)
     phone = rng.permutation(n_rows) + 10 * first
-    return pa.table({
-        "id": np.arange(first, first + n_rows),
-        "zip": zip_,
-        "city": [f"city{(z + (rng.random() < 0.002)) // 3}" for z in zip_],
-        "salary": salary,
-        "rate": pa.array(rate, pa.int64(), mask=rng.random(n_rows) < 0.02),
-        "phone": phone,
-        "flag": rng.random(n_rows) < 0.5,
-    })
+    return pa.table(
+        {
+            "id": np.arange(first, first + n_rows),
+            "zip": zip_,
+            "city": [f"city{(z + (rng.random() < 0.002)) // 3}" for z in zip_],
+            "salary": salary,
+            "rate": pa.array(rate, pa.int64(), mask=rng.random(n_rows) < 0.02),
+            "phone": phone,
+            "flag": rng.random(n_rows) < 0.5,
+        }
+    )
 
 
 def rules_of(evolver: Evolver) -> set[naysay.Rule]:
@@ -47,8 +49,7 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
     rng = np.random.default_rng(3)
     first = people(rng, 700)
     evolvers = {
-        method: Evolver(first, key="id", nulls=nulls, method=method, threads=2)
-        for method in ("all-pairs", "selective")
+        method: Evolver(first, key="id", nulls=nulls, method=method, threads=2) for method in ("all-pairs", "selective")
     }
     setting = Setting(nulls, 0.0, None, "")
     n_rows, alive = 700, list(range(700))
@@ -58,9 +59,7 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
             monkeypatch.setattr(selective, "_RESTART_ROWS", 100)
         inserts = people(rng, n_new, n_rows)
         gone = sorted(rng.choice(alive, n_gone, replace=False).tolist())
-        changes = {
-            method: evolver.apply(inserts=inserts, deletes=gone) for method, evolver in evolvers.items()
-        }
+        changes = {method: evolver.apply(inserts=inserts, deletes=gone) for method, evolver in evolvers.items()}
         alive = [key for key in alive if key not in set(gone)] + list(range(n_rows, n_rows + n_new))
         n_rows += n_new
         one, other = evolvers.values()
@@ -71,7 +70,8 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
             assert all(removed.pair or removed.by for removed in change.removed)
             assert all(
                 breaks(removed.rule, dict(removed.left_values), dict(removed.right_values or {}), nulls)
-                for removed in change.removed if removed.left_values is not None
+                for removed in change.removed
+                if removed.left_values is not None
             )
             assert all(removed.left_values is not None for removed in change.removed if removed.by is None)
 

@@ -55,8 +55,14 @@ def by_numpy(left, right, left_weights, right_weights, masks, spans, once):
 
 
 SHAPES = [
-    ([8], [7]), ([0], [5]), ([3], [0]), ([15], [1]), ([12, 10], [4, 3]), ([14, 14, 5], [3, 3, 20]), ([0, 0], [31, 2]),
-]  # fmt: skip
+    ([8], [7]),
+    ([0], [5]),
+    ([3], [0]),
+    ([15], [1]),
+    ([12, 10], [4, 3]),
+    ([14, 14, 5], [3, 3, 20]),
+    ([0, 0], [31, 2]),
+]
 
 
 @pytest.mark.parametrize(("n_ordered", "n_plain"), SHAPES)

@@ -109,7 +109,7 @@ def test_duckdb_answers_as_the_oracle(table: pa.Table, rule: Rule, nulls: Nulls,
             Dialect.POSTGRES,
             Query(nulls=Nulls.EQUAL, count=True),
             "-- not(t.a == \"it's\" and t.b >= timestamp '2024-01-31 00:00:00+01:00')\n"
-            "select count(*) as violations\nfrom \"data\" as t\n"
+            'select count(*) as violations\nfrom "data" as t\n'
             "where t.\"a\" is not distinct from 'it''s' collate \"C\"\n"
             "  and t.\"b\" >= timestamptz '2024-01-31 00:00:00+01:00';",
         ),
@@ -117,7 +117,7 @@ def test_duckdb_answers_as_the_oracle(table: pa.Table, rule: Rule, nulls: Nulls,
             "not(t.a == 'it\\'s \\\\ here' and t.b > 0.1)",
             Dialect.SPARK,
             Query(),
-            "-- not(t.a == \"it's \\\\ here\" and t.b > 0.1)\n"
+            '-- not(t.a == "it\'s \\\\ here" and t.b > 0.1)\n'
             "select t.*\nfrom `data` as t\nwhere t.`a` = 'it\\'s \\\\ here'\n  and t.`b` > 0.1;",
         ),
         (

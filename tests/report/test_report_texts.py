@@ -46,9 +46,7 @@ def test_a_row_of_a_file_is_told_by_its_number_first() -> None:
 def test_both_rows_stand_side_by_side(report: Report) -> None:
     text = printed(report)
     assert (
-        "          name Ada     name Cem\n"
-        "    zip   10115     =  10115\n"
-        "    city  Berlin    ≠  Bonn      <-\n"
+        "          name Ada     name Cem\n    zip   10115     =  10115\n    city  Berlin    ≠  Bonn      <-\n"
     ) in text
     assert "both have zip 10115, but city is 'Berlin' in one and 'Bonn' in the other" in text
 

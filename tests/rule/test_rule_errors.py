@@ -22,28 +22,85 @@ SEEDS = (
     "zip: ZipCode, City -> State",
     "ordered(Salary, Rate by State)",
     "no_overlap(Start, End by Room)",
-    "key(A, \"Phone No.\")",
+    'key(A, "Phone No.")',
     "∀ t, t' ∈ r: ¬(t.A = t'.A ∧ t.B ≥ 1.5e3 ∧ t.C < timestamp '2024-01-31 12:00:00+01:00')",
-    "t1&t2&EQ(t1.A,t2.A)&IQ(t1.B,\"x\")",
+    't1&t2&EQ(t1.A,t2.A)&IQ(t1.B,"x")',
     "[DC: t0.A(String) == t1.A(String)  t0.B <> t1.B  ]",
     "not(t[\"a\\u0041\"] > decimal '0.10' and t.`b` = date '2024-01-31' and s.C <= -5)",
-)  # fmt: skip
+)
 PIECES = (
     *"()[]{}<>=!&|~^.,:;'\"`\\#-+*/%$@?\n\t 0123456789tsABé∧¬≠≤≥→∀\0",
-    "not", "and", "or", " t.A ", "s.B", "->", "''", '""', "date '", "nan", "by", "[DC:", "t1&t2&", "EQ(", "1e999",
+    "not",
+    "and",
+    "or",
+    " t.A ",
+    "s.B",
+    "->",
+    "''",
+    '""',
+    "date '",
+    "nan",
+    "by",
+    "[DC:",
+    "t1&t2&",
+    "EQ(",
+    "1e999",
     "\ud800",
-)  # fmt: skip
+)
 
 
 BEGINNINGS = (
-    "", "not(", "not(t.A ", "not(t.A == ", "not(t.A == s.A ", "not(t.A == s.A and ", "key(", "A ", "A -> ", "a b",
-    "t1&t2&EQ(", "t1&t2&EQ(t1.A,", "t1&", "[DC: ", "[DC: t0.A ", "[DC: t0.A == ", "[DC: t0.A == t1.A ", "∀ t",
-    "forall ", "not(t.A > timestamp '", "not(t.A > '", "not(t.", 'not(t["', "name: ",
-)  # fmt: skip
+    "",
+    "not(",
+    "not(t.A ",
+    "not(t.A == ",
+    "not(t.A == s.A ",
+    "not(t.A == s.A and ",
+    "key(",
+    "A ",
+    "A -> ",
+    "a b",
+    "t1&t2&EQ(",
+    "t1&t2&EQ(t1.A,",
+    "t1&",
+    "[DC: ",
+    "[DC: t0.A ",
+    "[DC: t0.A == ",
+    "[DC: t0.A == t1.A ",
+    "∀ t",
+    "forall ",
+    "not(t.A > timestamp '",
+    "not(t.A > '",
+    "not(t.",
+    'not(t["',
+    "name: ",
+)
 REPEATED = (
-    *PIECES[:-1], "a ", " a", "a.", ". ", "= ", " =", "t0.A ", "t0.A == t1.B", " #", "#\n", "\\n", "a,", "a&", "()",
-    "( ", " )", "t.A == 1 and ", "  ", "t'", "1,", "-1", "1.", "x(",
-)  # fmt: skip
+    *PIECES[:-1],
+    "a ",
+    " a",
+    "a.",
+    ". ",
+    "= ",
+    " =",
+    "t0.A ",
+    "t0.A == t1.B",
+    " #",
+    "#\n",
+    "\\n",
+    "a,",
+    "a&",
+    "()",
+    "( ",
+    " )",
+    "t.A == 1 and ",
+    "  ",
+    "t'",
+    "1,",
+    "-1",
+    "1.",
+    "x(",
+)
 
 
 @pytest.mark.parametrize("case", CORPUS, ids=[str(index) for index in range(len(CORPUS))])
@@ -77,10 +134,7 @@ def test_the_caret_stands_under_the_place() -> None:
     with pytest.raises(RuleError) as caught:
         parse("not(t.Zipcode == s.ZipCode)", columns=["ZipCode", "City"])
     assert str(caught.value) == (
-        "rule:1:7: there is no column 'Zipcode'\n"
-        "    not(t.Zipcode == s.ZipCode)\n"
-        "          ^\n"
-        "Did you mean 'ZipCode'?"
+        "rule:1:7: there is no column 'Zipcode'\n    not(t.Zipcode == s.ZipCode)\n          ^\nDid you mean 'ZipCode'?"
     )
 
 

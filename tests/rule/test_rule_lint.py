@@ -41,10 +41,7 @@ def test_nothing_to_find() -> None:
             ["not(t.A < s.A and t.A != s.A)"],
             (FindingKind.SUPERFLUOUS, 0, "rule 1 says no more than not(t.A < s.A): superfluous is t.A != s.A"),
         ),
-        (
-            ["key(A)", "A, B -> C"],
-            (FindingKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A == s.A)"),
-        ),
+        (["key(A)", "A, B -> C"], (FindingKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A == s.A)")),
         (
             ["A, B -> C", "A -> C"],
             (FindingKind.IMPLIED, 0, "rule 1 follows from rule 2: not(t.A == s.A and t.C != s.C)"),

@@ -57,10 +57,7 @@ def test_one_rule_in_many_forms(text: str) -> None:
         ("A, B -> C", "not(t.A == s.A and t.B == s.B and t.C != s.C)"),
         ('"Phone No.", B -> "C d"', 'not(t["Phone No."] == s["Phone No."] and t.B == s.B and t["C d"] != s["C d"])'),
         ("ordered(Salary, Rate)", "not(t.Salary > s.Salary and t.Rate < s.Rate)"),
-        (
-            "ordered(Salary, Rate by State)",
-            "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
-        ),
+        ("ordered(Salary, Rate by State)", "not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)"),
         ("no_overlap(Start, End)", "not(t.Start < s.End and s.Start < t.End)"),
         (
             "no_overlap(Start, End BY Room, Floor)",
@@ -77,9 +74,9 @@ def test_one_rule_in_many_forms(text: str) -> None:
         ("not(t.date = date '2024-01-31')", "not(t.date == date '2024-01-31')"),
         ("not(t.A == s.A,t.B<5)", "not(t.A == s.A and t.B < 5)"),
         ("t1&t2&LT(t1.A,t2.B)&GTE(t1.C,5)", "not(t.A < s.B and t.C >= 5)"),
-        ("t1&LTE(t1.A,t1.B)&GT(t1.C,\"x,)&y\")", 'not(t.A <= t.B and t.C > "x,)&y")'),
+        ('t1&LTE(t1.A,t1.B)&GT(t1.C,"x,)&y")', 'not(t.A <= t.B and t.C > "x,)&y")'),
         ("t1&t2&EQ(t1.Zip Code(Int),t2.Zip Code(Int))", 'not(t["Zip Code(Int)"] == s["Zip Code(Int)"])'),
-        ("t1&t2&EQ(\"AL\",t2.State)&EQ(t1.A,t2.A)", 'not(s.State == "AL" and t.A == s.A)'),
+        ('t1&t2&EQ("AL",t2.State)&EQ(t1.A,t2.A)', 'not(s.State == "AL" and t.A == s.A)'),
         ("[DC: t0.Zip Code(Int) <> t1.Zip Code(Int)  ]", 'not(t["Zip Code(Int)"] != s["Zip Code(Int)"])'),
         ("[DC: t0.a b == t1.c d  t0.e f <= t1.g ]", 'not(t["a b"] == s["c d"] and t["e f"] <= s.g)'),
         ("[DC: t0.a b == t1.c d t0.e <= t1.g ]", 'not(t["a b"] == s["c d"] and t.e <= s.g)'),

@@ -47,8 +47,10 @@ def drawn(draw: random.Random, columns: str, constants: Sequence[Any], rows: tup
             right = Constant(draw.choice(constants))
         predicates.append(Predicate(left, draw.choice(tuple(Op)), right))
     rule = Rule(tuple(predicates))
-    return rule if {column.row for column in rule.columns} != {Row.RIGHT} else Rule(
-        tuple(predicate.swapped() for predicate in predicates)
+    return (
+        rule
+        if {column.row for column in rule.columns} != {Row.RIGHT}
+        else Rule(tuple(predicate.swapped() for predicate in predicates))
     )
 
 

@@ -129,12 +129,7 @@ def test_describe(text: str, kind_of_rule: RuleKind, words: str) -> None:
             {"Room": 7, "Start": datetime.time(10), "End": datetime.time(12)},
             "both have Room 7, but the spans 09:00:00 to 11:00:00 and 10:00:00 to 12:00:00 overlap",
         ),
-        (
-            "not(t.A < s.A)",
-            {"A": 1},
-            {"A": 2},
-            "A is 1 in one, less than 2 in the other",
-        ),
+        ("not(t.A < s.A)", {"A": 1}, {"A": 2}, "A is 1 in one, less than 2 in the other"),
         (
             "not(t.A == s.B and t.C != 5 and s.D == true)",
             {"A": "x", "B": 0, "C": 4, "D": None},

@@ -362,9 +362,21 @@ def _small_groups(draft: _Draft) -> _Draft:
 def _any_groups(draft: _Draft) -> _Draft:
     """Keys, disequalities and at most one order, each column against itself; groups of any size."""
     n_keys, n_differs, n_orders = draft.pick(
-        (1, 0, 0), (2, 0, 0), (1, 1, 0), (2, 1, 0), (1, 2, 0), (1, 3, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0),
-        (0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1), (0, 2, 1),
-    )  # fmt: skip
+        (1, 0, 0),
+        (2, 0, 0),
+        (1, 1, 0),
+        (2, 1, 0),
+        (1, 2, 0),
+        (1, 3, 0),
+        (0, 1, 0),
+        (0, 2, 0),
+        (0, 3, 0),
+        (0, 0, 1),
+        (1, 0, 1),
+        (1, 1, 1),
+        (0, 1, 1),
+        (0, 2, 1),
+    )
     key = draft.codes(draft.pick(1, 3, 1000, draft.n_rows))
     noise = draft.pick(0.0, 1e-5, 1.0)
     for op in [Op.EQ] * n_keys + [Op.NE] * n_differs + [draft.pick(*_ORDERS) for _ in range(n_orders)]:

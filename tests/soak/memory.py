@@ -78,9 +78,8 @@ def _checked(path: Path, options: list[str], cap: int) -> tuple[float, float, fl
     """The exit code of a check, its highest memory in bytes, its seconds of processor time, and what it said."""
     command = [sys.executable, "-m", "naysay", "check", str(path), "--engine", "local", "--memory", str(cap)]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", _WATCHED, *command, *options],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-S", "-c", _WATCHED, *command, *options], capture_output=True, text=True, check=True
+    )
     code, peak, seconds = (float(word) for word in done.stdout.split())
     return code, peak, seconds, done.stderr
 

@@ -156,7 +156,7 @@ def test_bad_csv_that_spark_reads(
 def test_quotes_inside_of_values_are_characters(
     spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch, delimiter: str
 ) -> None:
-    lines = ['a,b', '5" pipe,1', '"6"" pipe, long",2', 'x"",3', ',4', 'y,7"']
+    lines = ["a,b", '5" pipe,1', '"6"" pipe, long",2', 'x"",3', ",4", 'y,7"']
     text = "".join(line.replace(", long", "~").replace(",", delimiter).replace("~", ", long") + "\n" for line in lines)
     (work / "pipes.csv").write_text(text, encoding="utf-8")
     (work / "open.csv").write_text(text + f'"7 pipe{delimiter}8\n', encoding="utf-8")

@@ -35,13 +35,15 @@ def random_table(rng: random.Random, n_rows: int) -> pa.Table:
     def some(values: list[Any], share: float = 0.15) -> list[Any]:
         return [None if rng.random() < share else rng.choice(values) for _ in range(n_rows)]
 
-    return pa.table({
-        "a.b": pa.array(some([1, 2, 3, 4]), pa.int32()),
-        "c": pa.array(some([2, 3, 4, 5], 0.0), pa.int64()),
-        "text": pa.array(some(["x", "y", "é", ""]), pa.string()),
-        "float": pa.array(some([0.0, -0.0, float("nan"), 1.5]), pa.float64()),
-        "flag": pa.array(some([True, False], 0.0), pa.bool_()),
-    })
+    return pa.table(
+        {
+            "a.b": pa.array(some([1, 2, 3, 4]), pa.int32()),
+            "c": pa.array(some([2, 3, 4, 5], 0.0), pa.int64()),
+            "text": pa.array(some(["x", "y", "é", ""]), pa.string()),
+            "float": pa.array(some([0.0, -0.0, float("nan"), 1.5]), pa.float64()),
+            "flag": pa.array(some([True, False], 0.0), pa.bool_()),
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,19 +113,19 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
     # Columns that rise and fall together: rules of orders alone, which no pairs that agree could settle.
     places = [place for place in range(70) if place != 13]
-    table = pa.table({
-        "x": places,
-        "y": [3 * place + place % 2 for place in places],
-        "z": [-(place**2) for place in places],
-        "w": [place // 4 for place in places],
-        "v": [None if place % 5 == 0 else -place for place in places],
-        "group": [place % 3 for place in places],
-    })
+    table = pa.table(
+        {
+            "x": places,
+            "y": [3 * place + place % 2 for place in places],
+            "z": [-(place**2) for place in places],
+            "w": [place // 4 for place in places],
+            "v": [None if place % 5 == 0 else -place for place in places],
+            "group": [place % 3 for place in places],
+        }
+    )
     for nulls in (Nulls.SQL, Nulls.EQUAL):
         expected = naysay.discover(table, nulls=nulls.value, cross=False)
-        found = discover(
-            to_spark(spark, table), nulls=nulls, cross=False, method="selective", blocks=Blocks(provers=3)
-        )
+        found = discover(to_spark(spark, table), nulls=nulls, cross=False, method="selective", blocks=Blocks(provers=3))
         assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
         assert len(found.all) > 10
         assert not found.partial
@@ -152,7 +154,12 @@ def test_workers_that_lost_the_rows_are_sent_them_again(spark: Any, monkeypatch:
 
 def test_provers_are_as_many_as_memory_allows() -> None:
     assert [Blocks().n_provers(n_rows) for n_rows in (0, 60_000, 1_000_000, 2_000_000, 4_000_000, 9_000_000)] == [
-        8, 8, 8, 4, 2, 1,
+        8,
+        8,
+        8,
+        4,
+        2,
+        1,
     ]
 
 

@@ -15,9 +15,7 @@ HERE = Path(__file__).parent
 def run(*command: str, **settings: str) -> str:
     paths = os.pathsep.join(map(str, (HERE, HERE.parent)))
     environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        command, env=environment | settings, capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run(command, env=environment | settings, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
     return done.stdout
 

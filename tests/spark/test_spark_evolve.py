@@ -16,10 +16,16 @@ from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 
 ZONE = datetime.timezone.utc
-SCHEMA = pa.schema([
-    ("id", pa.int64()), ("when", pa.timestamp("us", "UTC")), ("price", pa.decimal128(8, 2)), ("a b", pa.string()),
-    ("rate", pa.float64()), ("flag", pa.bool_()),
-])
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("when", pa.timestamp("us", "UTC")),
+        ("price", pa.decimal128(8, 2)),
+        ("a b", pa.string()),
+        ("rate", pa.float64()),
+        ("flag", pa.bool_()),
+    ]
+)
 
 
 def rows(rng: random.Random, keys: list[int]) -> pa.Table:

@@ -47,9 +47,7 @@ TYPES = {
 @pytest.fixture(scope="module")
 def ledger(spark: Any) -> DataFrame:
     """Values that stand swapped beside a null, in rows that no look at the first rows finds."""
-    late = spark.createDataFrame(
-        [(-1, 7, None)] * 3 + [(-1, None, 7)] * 2, "acct bigint, debit bigint, credit bigint"
-    )
+    late = spark.createDataFrame([(-1, 7, None)] * 3 + [(-1, None, 7)] * 2, "acct bigint, debit bigint, credit bigint")
     plain = spark.range(N_ROWS).selectExpr("id acct", "id + 10 debit", "-id - 10 credit")
     return plain.union(late)
 
@@ -165,10 +163,17 @@ def test_char_columns_compare_by_their_bytes(spark: Any, tmp_path: Path) -> None
         data = spark.table(name)
         table = data.toArrow()
         rules = [
-            "not(t.c5 == s.c3)", "not(t.c5 != s.c3)", "not(t.c5 < s.c3)", "not(t.c5 == 'a')", "not(t.c5 == 'a    ')",
-            "not(t.c5 > 'a')", "not(t.c5 == s.v)", "not(t.c5 == t.v)", "not(t.c5 == s.c5)",
+            "not(t.c5 == s.c3)",
+            "not(t.c5 != s.c3)",
+            "not(t.c5 < s.c3)",
+            "not(t.c5 == 'a')",
+            "not(t.c5 == 'a    ')",
+            "not(t.c5 > 'a')",
+            "not(t.c5 == s.v)",
+            "not(t.c5 == t.v)",
+            "not(t.c5 == s.c5)",
             "not(t.c5 == s.c3 and t.v < s.v)",
-        ]  # fmt: skip
+        ]
         expected = naysay.count(table, rules)
         assert naysay.count(data, rules) == expected
         assert [naysay.count(data, rule) for rule in rules] == expected
@@ -207,9 +212,11 @@ def test_times_outside_of_pythons_years_in_strips(spark: Any, type_: str) -> Non
     of = {"date": "{}", "timestamp": "cast({} as timestamp)", "timestamp_ntz": "cast({} as timestamp_ntz)"}[type_]
     day = of.format("date_add(date'1970-01-01', cast({} as int))")
     data = spark.range(200).selectExpr(
-        day.format("(id * 31 % 97 - 40) * 100000") + " a", day.format("(id * 17 % 89 - 40) * 100000") + " b",
-        day.format("(id % 2 - 2) * 3000000") + " k", "id % 5 n",
-    )  # fmt: skip
+        day.format("(id * 31 % 97 - 40) * 100000") + " a",
+        day.format("(id * 17 % 89 - 40) * 100000") + " b",
+        day.format("(id % 2 - 2) * 3000000") + " k",
+        "id % 5 n",
+    )
     table = data.toArrow()
     for text in ("not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"):
         sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)

@@ -41,7 +41,12 @@ def test_workers_without_naysay(tmp_path: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": str(fake_python(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
         [sys.executable, "-m", "naysay", "check", "people.csv", "--rule", "zip -> city", "--master", "local[1]"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()

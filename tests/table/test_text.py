@@ -73,9 +73,7 @@ def test_pieces_give_the_same_codes(ordered: bool, type_: pa.DataType) -> None:
     alone, pieces = Table(arrow), Table(arrow)
     pieces.prepare([(("a",), ordered), (("a", "b"), ordered)], 4)
     for names in (("a",), ("a", "b")):
-        for one, other in zip(
-            alone.joint(names, ordered=ordered), pieces.joint(names, ordered=ordered), strict=True
-        ):
+        for one, other in zip(alone.joint(names, ordered=ordered), pieces.joint(names, ordered=ordered), strict=True):
             assert np.array_equal(one.values, other.values)
             assert np.array_equal(one.valid, other.valid)
             assert one.n_values == other.n_values

@@ -174,12 +174,7 @@ def either(random: np.random.Generator, places: np.ndarray) -> RowSet:
 
 
 def pairs_of(sets: SetPair) -> list[tuple[int, int]]:
-    return [
-        (int(i), int(j))
-        for i in array_of(sets.left)
-        for j in array_of(sets.right)
-        if not sets.reflexive or i != j
-    ]
+    return [(int(i), int(j)) for i in array_of(sets.left) for j in array_of(sets.right) if not sets.reflexive or i != j]
 
 
 @pytest.mark.parametrize("before", [None, Operator.HSM])
@@ -380,9 +375,7 @@ def rule(*predicates: tuple[str, Op, str] | tuple[str, Op, int]) -> Rule:
     return Rule(
         tuple(
             Predicate(
-                Column(Row.LEFT, left),
-                op,
-                Column(Row.RIGHT, right) if isinstance(right, str) else Constant(right),
+                Column(Row.LEFT, left), op, Column(Row.RIGHT, right) if isinstance(right, str) else Constant(right)
             )
             for left, op, right in predicates
         )

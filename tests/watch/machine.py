@@ -106,9 +106,13 @@ class Program:
         names = [f"key {place}" for place in range(len(sorts))]
         nulls = Nulls.SQL if rng.random() < 0.6 else Nulls.EQUAL
         self.model = Model(
-            pool, nulls, [type_ for type_, _ in sorts], names, lambda n: tuple(make(n) for _, make in sorts),
+            pool,
+            nulls,
+            [type_ for type_, _ in sorts],
+            names,
+            lambda n: tuple(make(n) for _, make in sorts),
             rows_of(pool),
-        )  # fmt: skip
+        )
         for _ in range(rng.randint(1, 3)):
             self._new_rule()
         self.n_keys = rng.choice((4, 8, 14))
@@ -248,8 +252,12 @@ class Program:
     def _apply(self, inserts: list[int], updates: list[int], deletes: list[int]) -> None:
         model, rng = self.model, self.rng
         new = {key: rng.randrange(model.pool.num_rows) for key in [*updates, *inserts]}
-        self._note("apply", f"inserts {[(key, new[key]) for key in inserts]}",
-                   f"updates {[(key, new[key]) for key in updates]}", f"deletes {deletes}")  # fmt: skip
+        self._note(
+            "apply",
+            f"inserts {[(key, new[key]) for key in inserts]}",
+            f"updates {[(key, new[key]) for key in updates]}",
+            f"deletes {deletes}",
+        )
         given: dict[str, Any] = {}
         for what, keys in (("inserts", inserts), ("updates", updates)):
             if keys or rng.random() < 0.1:

@@ -53,8 +53,9 @@ def standing(state: Path) -> Found:
     """The violations that the table of standing violations holds."""
     last = Manifest(state / "output").last("standing")
     assert last is not None
-    found = [tuple(row.values()) for name in last.files
-             for row in pa.parquet.read_table(state / "output" / name).to_pylist()]  # fmt: skip
+    found = [
+        tuple(row.values()) for name in last.files for row in pa.parquet.read_table(state / "output" / name).to_pylist()
+    ]
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -78,16 +79,23 @@ def brute_force(rules: Mapping[str, Rule], rows: dict[int, dict[str, Any]]) -> F
             if rule.is_one_row:
                 found |= {(name, left, None)} if naive.breaks(rule, one, one, Nulls.SQL) else set()
                 continue
-            found |= {(name, left, right) for right, other in rows.items()
-                      if left != right and naive.breaks(rule, one, other, Nulls.SQL)}  # fmt: skip
+            found |= {
+                (name, left, right)
+                for right, other in rows.items()
+                if left != right and naive.breaks(rule, one, other, Nulls.SQL)
+            }
     return found
 
 
 def change_table(batch: dict[str, Any]) -> pa.Table:
     """A batch as changes: rows with their op, deletes with the key alone."""
     inserts, updates, deletes = batch["inserts"], batch["updates"], batch["deletes"]
-    gone = pa.table({name: pa.nulls(len(deletes), type_) for name, type_ in
-                     zip(inserts.column_names, inserts.schema.types, strict=True)})  # fmt: skip
+    gone = pa.table(
+        {
+            name: pa.nulls(len(deletes), type_)
+            for name, type_ in zip(inserts.column_names, inserts.schema.types, strict=True)
+        }
+    )
     gone = gone.set_column(0, "id", pa.array(deletes, pa.int64()))
     parts = (("insert", inserts), ("u", updates), ("delete", gone))
     return pa.concat_tables(

@@ -46,9 +46,16 @@ def main(job: dict[str, Any]) -> None:
         if job["mode"] == "frame":
             reader = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 3)
             stream = watch_frame(
-                reader.parquet(job["source"]), list(rules.values()), ("id",), state=state, once=True, order=("at",),
-                partitions=0, options=FeedOptions(), show=None,
-            )  # fmt: skip
+                reader.parquet(job["source"]),
+                list(rules.values()),
+                ("id",),
+                state=state,
+                once=True,
+                order=("at",),
+                partitions=0,
+                options=FeedOptions(),
+                show=None,
+            )
         else:
             options = StreamOptions(state, True, 0.0, 2 if job["mode"] == "parts" else 0)
             body, _ = open_body(session, rules, ("id",), options, FeedOptions())
@@ -75,9 +82,13 @@ class Streamer:
     def __post_init__(self) -> None:
         environment = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JAVA, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(self.job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env=environment, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, __file__, json.dumps(self.job)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
 
     def ready(self) -> None:
         assert self.process.stdout is not None

@@ -39,9 +39,15 @@ def test_points_are_counted_while_they_come_and_go(seed: int, buffer: int, monke
             counter.insert(new)
         rows = np.concatenate((rows[~gone], new))
         boxes = np.stack(
-            [rng.integers(0, 4, 30), rng.integers(-spread, spread, 30), np.full(30, NULL + 1),
-             np.full(30, GREATEST), rng.integers(-spread, spread, 30)], axis=1
-        )  # fmt: skip
+            [
+                rng.integers(0, 4, 30),
+                rng.integers(-spread, spread, 30),
+                np.full(30, NULL + 1),
+                np.full(30, GREATEST),
+                rng.integers(-spread, spread, 30),
+            ],
+            axis=1,
+        )
         boxes[:5, 1], boxes[:5, 3] = GREATEST, NULL + 1
         expected = [
             int(((rows[:, 0] == key) & (rows[:, 1] >= low) & (rows[:, 1] <= high) & (rows[:, 2] <= top)).sum())

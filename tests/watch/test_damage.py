@@ -65,10 +65,14 @@ def test_a_lost_file_is_no_new_beginning(gallery: Gallery, tmp_path: Path, kind:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        ("followed", "state.duckdb"), ("followed", "state.duckdb.seal"), ("followed", "taken.jsonl"),
-        ("evolving", "evolve.duckdb"), ("evolving", "evolve.duckdb.seal"), ("evolving", "taken.jsonl"),
+        ("followed", "state.duckdb"),
+        ("followed", "state.duckdb.seal"),
+        ("followed", "taken.jsonl"),
+        ("evolving", "evolve.duckdb"),
+        ("evolving", "evolve.duckdb.seal"),
+        ("evolving", "taken.jsonl"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("how", ["lost", "cut"])
 def test_the_command_line_ends_with_code_3(gallery: Gallery, tmp_path: Path, kind: str, name: str, how: str) -> None:
     home = tmp_path / "state"

@@ -111,8 +111,9 @@ def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) ->
         assert rows["city"].to_pylist() == ["Ulm", "Bonn", ""]
         assert rows["big"].to_pylist() == [7, 12345678901234567890123, 5]
     assert [(bad["row"], bad["reason"]) for bad in aside] == [
-        (2, "'007' in column 'id' is no int64"), (3, "'0x1F' in column 'big' is no decimal128(38, 0)")
-    ]  # fmt: skip
+        (2, "'007' in column 'id' is no int64"),
+        (3, "'0x1F' in column 'big' is no decimal128(38, 0)"),
+    ]
 
 
 def test_a_ragged_row_with_a_quote_inside_takes_no_other_row_along(source: Path, tmp_path: Path) -> None:
@@ -149,19 +150,19 @@ def test_numbers_that_a_float_does_not_hold_are_set_aside(source: Path, tmp_path
 
 
 def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
-    (source / "1.jsonl").write_text(
-        'nothing\n{"op": "i", "id": 1, "zip": "02139", "city": "2024-01-31", "ok": true}\n'
-    )
+    (source / "1.jsonl").write_text('nothing\n{"op": "i", "id": 1, "zip": "02139", "city": "2024-01-31", "ok": true}\n')
     lines = ['"id": 2, "zip": 2139', '"id": "3", "zip": "a"', '"id": true', '"id": 4, "ok": 1', '"id": 5.5']
     lines += ['"id": 6, "city": null']
     (source / "2.jsonl").write_text("".join(f'{{"op": "i", {line}}}\n' for line in lines))
     _, aside = follow(source, tmp_path / "state")
     assert [(bad["row"], bad["reason"]) for bad in aside] == [
         (1, "no JSON: Expecting value: line 1 column 1 (char 0)"),
-        (1, "2139 in column 'zip' is no string"), (2, "'3' in column 'id' is no int64"),
-        (3, "True in column 'id' is no int64"), (4, "1 in column 'ok' is no bool"),
+        (1, "2139 in column 'zip' is no string"),
+        (2, "'3' in column 'id' is no int64"),
+        (3, "True in column 'id' is no int64"),
+        (4, "1 in column 'ok' is no bool"),
         (5, "'5.5' in column 'id' is no int64"),
-    ]  # fmt: skip
+    ]
     with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
@@ -179,8 +180,9 @@ def test_decimals_beside_a_bad_line_keep_their_digits() -> None:
     changes = read_changes("1.jsonl", "\n".join(lines).encode(), known)
     assert changes.table.to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567.89"), "share": 1e5}]
     assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.aside) == [
-        (2, "[0.5] in column 'amount' is no decimal128(20, 2)"), (3, "no JSON"),
-    ]  # fmt: skip
+        (2, "[0.5] in column 'amount' is no decimal128(20, 2)"),
+        (3, "no JSON"),
+    ]
 
 
 def test_changes_of_one_key_in_one_file_come_to_their_sum(source: Path, tmp_path: Path) -> None:
@@ -333,14 +335,18 @@ def test_the_source_must_be_there(tmp_path: Path) -> None:
         (pa.table([["insert"], ["insert"], [9]], names=["op", "op", "id"]), ["there are 2 columns 'op'"]),
         (pa.table({"op": [["insert"]], "id": [9]}), ["the column 'op' is list"]),
         (
-            pa.table({
-                "op": pa.array(["insert", "bogus"], pa.string_view()), "id": [9, 10], "zip": [7, 7],
-                "city": pa.array(["Ulm", "Ulm"], pa.string_view()),
-            }),
+            pa.table(
+                {
+                    "op": pa.array(["insert", "bogus"], pa.string_view()),
+                    "id": [9, 10],
+                    "zip": [7, 7],
+                    "city": pa.array(["Ulm", "Ulm"], pa.string_view()),
+                }
+            ),
             ["unknown op 'bogus'"],
         ),
     ],
-)  # fmt: skip
+)
 def test_an_op_that_cannot_be_read_does_not_stop_the_watch(
     source: Path, tmp_path: Path, table: pa.Table, reasons: list[str]
 ) -> None:

@@ -83,18 +83,27 @@ def _n_parts(state: Path) -> int:
 
 def test_bad_changes_are_set_aside(tmp_path: Path) -> None:
     parts = open_parts(tmp_path, 3, ["zip: zip -> city"])
-    rows = pa.table({"op": ["d", "i", "i", "i", "u", "d", None, "x"], "id": [8, 1, 2, 1, 5, 9, 3, 3],
-                     "zip": [1] * 8, "city": ["Ulm", "Ulm", "Bonn", "Kiel", "Ulm", "Ulm", "Ulm", "Ulm"]})  # fmt: skip
+    rows = pa.table(
+        {
+            "op": ["d", "i", "i", "i", "u", "d", None, "x"],
+            "id": [8, 1, 2, 1, 5, 9, 3, 3],
+            "zip": [1] * 8,
+            "city": ["Ulm", "Ulm", "Bonn", "Kiel", "Ulm", "Ulm", "Ulm", "Ulm"],
+        }
+    )
     step = parts.apply("first", split_ops("1.csv", rows))
     assert (step.n_added, step.counts, step.n_rows) == (2, {"zip": 2}, 2)
     other = rows.slice(1, 1).set_column(2, "zip", pa.array(["a"]))
     assert parts.apply("second", split_ops("2.csv", other)).aside[0].reason.startswith("2.csv: column 'zip' has type")
     reasons = sorted((bad["file"], bad["row"], bad["reason"]) for bad in asides(tmp_path) if bad["file"] == "1.csv")
     assert reasons == [
-        ("1.csv", 1, "there is no row with this key"), ("1.csv", 4, "there is a row with this key already"),
-        ("1.csv", 5, "there is no row with this key"), ("1.csv", 6, "there is no row with this key"),
-        ("1.csv", 7, "the op is missing"), ("1.csv", 8, "unknown op 'x'"),
-    ]  # fmt: skip
+        ("1.csv", 1, "there is no row with this key"),
+        ("1.csv", 4, "there is a row with this key already"),
+        ("1.csv", 5, "there is no row with this key"),
+        ("1.csv", 6, "there is no row with this key"),
+        ("1.csv", 7, "the op is missing"),
+        ("1.csv", 8, "unknown op 'x'"),
+    ]
     assert parts.counts == {"zip": 2}
 
 
@@ -168,5 +177,7 @@ def test_rules_are_grouped_by_the_columns_that_must_be_equal() -> None:
     groups = groups_of(named(MORE_RULES), 4)
     shown = [(group.columns, list(group.rules), group.n_parts) for group in groups]
     assert shown == [
-        (("a", "b"), ["one", "filtered"], 4), (("a",), ["two", "three"], 4), ((), ["no key", "crossed"], 1)
-    ]  # fmt: skip
+        (("a", "b"), ["one", "filtered"], 4),
+        (("a",), ["two", "three"], 4),
+        ((), ["no key", "crossed"], 1),
+    ]

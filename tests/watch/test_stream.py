@@ -61,7 +61,13 @@ def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
         write_parquet(source, made[:n_batches])
         rules = RULES if n_batches == 4 else None
         with naysay.watch_stream(
-            changes_of(spark, source), rules, "id", state=state, once=True, order="at", partitions=partitions,
+            changes_of(spark, source),
+            rules,
+            "id",
+            state=state,
+            once=True,
+            order="at",
+            partitions=partitions,
             on_step=steps.append,
         ) as stream:
             assert stream.wait()
@@ -221,8 +227,9 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
     path, state, clock = tmp_path / "changes" / "1.csv", tmp_path / "state", Clock()
     lines = ["op,id,zip,city\n", "insert,1,9,Ulm\n", "insert,2,9,Bonn\n", "insert,3,8,Kiel\n"]
     path.write_text(lines[0])
-    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=partitions),
-                        FeedOptions())  # fmt: skip
+    body, _ = open_body(
+        spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=partitions), FeedOptions()
+    )
     admit = body.admit if isinstance(body, Parts) else None
     batch = spark.createDataFrame([(path.as_uri(),)], "path STRING")
 

@@ -56,9 +56,12 @@ PAIRS = pairs_of_sorts()
 def values_for(rng: random.Random, sort: Sort, fill: str) -> list[Any]:
     zero, extremes = sort.common[0], sort.edges or sort.common
     pools = {
-        "zeros": (zero,), "nulls": (None,), "zeros and nulls": (zero, None), "extremes": extremes,
+        "zeros": (zero,),
+        "nulls": (None,),
+        "zeros and nulls": (zero, None),
+        "extremes": extremes,
         "mixed": (*sort.pool, None),
-    }  # fmt: skip
+    }
     return [rng.choice(pools[fill]) for _ in range(_N_ROWS)]
 
 

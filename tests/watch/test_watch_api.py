@@ -46,9 +46,20 @@ def test_any_frame(frame: Any) -> None:
     assert watched.standing().rows_in_conflict == {"not(t.zip == s.zip and t.city != s.city)": 2}
 
 
-@pytest.mark.parametrize("keys", [[2], (2,), np.array([2]), pa.array([2]), pd.Series([2]), pl.Series([2]),
-                                  pa.table({"id": [2]}), pd.DataFrame({"id": [2], "zip": [0]}),
-                                  pa.chunked_array([[2]])])  # fmt: skip
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [2],
+        (2,),
+        np.array([2]),
+        pa.array([2]),
+        pd.Series([2]),
+        pl.Series([2]),
+        pa.table({"id": [2]}),
+        pd.DataFrame({"id": [2], "zip": [0]}),
+        pa.chunked_array([[2]]),
+    ],
+)
 def test_deletes_by_any_list_of_keys(keys: Any) -> None:
     watched = naysay.Watch("zip -> city", "id")
     watched.apply(inserts=ROWS)

@@ -64,9 +64,16 @@ def part(name: str, op: Op = Op.EQ, right: str | None = None) -> Part:
 def test_predicates_are_ordered_by_class_and_then_by_values() -> None:
     values = {"few": 2, "many": 1000}
     wanted = [
-        part("many"), part("few"), part("few", Op.EQ, "many"), part("few", Op.NE), part("many", Op.NE),
-        part("few", Op.NE, "many"), part("few", Op.LT), part("many", Op.GE), part("few", Op.LE, "many"),
-    ]  # fmt: skip
+        part("many"),
+        part("few"),
+        part("few", Op.EQ, "many"),
+        part("few", Op.NE),
+        part("many", Op.NE),
+        part("few", Op.NE, "many"),
+        part("few", Op.LT),
+        part("many", Op.GE),
+        part("few", Op.LE, "many"),
+    ]
     shuffled = random.Random(4).sample(wanted, len(wanted))
     schedule = make_schedule({"rule": shuffled}, lambda column: values[column.column])
     assert list(schedule.rules["rule"]) == wanted

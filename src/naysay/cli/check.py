@@ -39,9 +39,7 @@ _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
 @click.option("--quick", is_flag=True, help="Stop each rule at its first violation: verdicts, no counts.")
 @click.option("--sample", type=click.IntRange(0, 10_000), metavar="N", help="Show so many violations a rule.")
 @click.option(
-    "--out",
-    metavar="DIR",
-    help="Write violations, rows and cells in conflict, and the report into this folder.",
+    "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report into this folder."
 )
 @click.option(
     "--limit",

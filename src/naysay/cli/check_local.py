@@ -39,9 +39,7 @@ def _checked(request: Request, waiting: Waiting) -> Report:
         delimiter=request.delimiter,
     )
     table = from_frame(
-        read_table(
-            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
-        )
+        read_table(request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter)
     )
     rules = load(request.rules_files, request.rule_texts, table.names)
     waiting.stage("checking", len(rules))

@@ -74,14 +74,7 @@ def _checked(request: Request, waiting: Waiting, data: Any, where: str) -> Repor
     frame = Frame.of(data)
     rules = load(request.rules_files, request.rule_texts, frame.names)
     waiting.stage(f"checking {counted(len(rules), 'rule')} on {where}")
-    report = api.check(
-        data,
-        rules,
-        key=request.key,
-        nulls=request.nulls,
-        quick=request.quick,
-        sample=request.n_sample,
-    )
+    report = api.check(data, rules, key=request.key, nulls=request.nulls, quick=request.quick, sample=request.n_sample)
     columns = zip(frame.names, frame.types, strict=True)
     facts = tuple(ColumnFacts(name, type_.simpleString()) for name, type_ in columns)
     report = replace(report, source=request.input, nulls=Nulls(request.nulls), schema=facts)

@@ -42,15 +42,22 @@ if TYPE_CHECKING:
 @click.option("--like", metavar="RULE", help="Show rules that RULE follows from, or that follow from RULE.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Show so many rules.")
 @click.option("--all", "everything", is_flag=True, help="Show and write every minimal rule, short ones first.")
-@click.option("--out", "--save", "out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write the rules into a file that `naysay check --rules` reads.")
+@click.option(
+    "--out",
+    "--save",
+    "out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the rules into a file that `naysay check --rules` reads.",
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page of HTML.")
 @click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Keep all for `naysay evolve`.")
 @options.key
 @click.option("--max-predicates", type=click.IntRange(1), metavar="N", help="Only rules of so few predicates.")
 @click.option("--max-rules", type=click.IntRange(1), metavar="N", help="Stop at so many rules, short ones first.")
-@click.option("--timeout", type=click.FloatRange(0.0, min_open=True), metavar="SECONDS",
-              help="Stop then, with what is known.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.0, min_open=True), metavar="SECONDS", help="Stop then, with what is known."
+)
 @click.option(
     "--method",
     type=click.Choice(["auto", "all-pairs", "selective", "hydra", "incdc"]),
@@ -58,10 +65,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to look; auto: by estimated cost. incdc: with --state alone.",
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
-              help="Where all pairs are compared.")
-@click.option("--engine", type=click.Choice(["spark", "local"]),
-              help="Where the work runs: on Spark, or in this process.  [default: spark; local with --state]")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where all pairs are compared.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    help="Where the work runs: on Spark, or in this process.  [default: spark; local with --state]",
+)
 @click.option("--master", metavar="URL", help="The Spark cluster.  [default: local[*]]")
 @click.option("--memory", metavar="SIZE", help="Refuse work that needs more, such as 512M or 4G.")
 @click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
@@ -127,5 +142,3 @@ def _print(request: Request, found: Discovery, shown: list[Finding], everything:
     if request.out is not None and not request.quiet and request.format == "text":
         n_rules = len(shown) if everything is None else len(everything)
         say(f"{n_rules:,} rules written to {request.out}")
-
-

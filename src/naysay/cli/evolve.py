@@ -185,7 +185,9 @@ def _print_rest(n_rules: int, limit: int | None, what: str) -> None:
 
 def _document(request: Request, evolver: Evolver, change: Change | None) -> dict[str, Any]:
     document: dict[str, Any] = {
-        "rows": evolver.n_rows, "rules": len(evolver.rules), "method": evolver.method,
+        "rows": evolver.n_rows,
+        "rules": len(evolver.rules),
+        "method": evolver.method,
         "repeated": change is not None and change.repeated,
     }
     if change is not None:

@@ -92,9 +92,7 @@ def _locally(request: Request, waiting: Waiting) -> tuple[list[Explained], int |
 
     waiting.stage(f"reading {request.input}")
     table = from_frame(
-        read_table(
-            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
-        )
+        read_table(request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter)
     )
     rules = request.rules(table.names)
     for rule in rules:

@@ -87,10 +87,5 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="No progress, no pairs;
 def output_format(*choices: str) -> Decorator[Any]:
     """`--format`, of which the first choice is the default."""
     return click.option(
-        "--format",
-        "format",
-        type=click.Choice(choices),
-        default=choices[0],
-        show_default=True,
-        help="What is printed.",
+        "--format", "format", type=click.Choice(choices), default=choices[0], show_default=True, help="What is printed."
     )

@@ -71,22 +71,32 @@ class Request:
 )
 @click.option("--master", metavar="URL", help="The Spark cluster.  [default: local[*]]")
 @click.option(
-    "--partitions", type=click.IntRange(0), default=0, metavar="N",
+    "--partitions",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
     help="Spread the state over N parts, for tables beyond one process.  [default: all in the driver's process]",
-)  # fmt: skip
+)
 @click.option("--once", is_flag=True, help="Apply what is there, and stop.")
 @click.option(
-    "--interval", type=click.FloatRange(0.05), default=1.0, show_default=True, metavar="SECONDS",
+    "--interval",
+    type=click.FloatRange(0.05),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
     help="How often to look for new files.",
-)  # fmt: skip
+)
 @click.option("--nulls", type=click.Choice(["sql", "equal"]), default=None, help="What a null means.  [default: sql]")
 @click.option("--counting", is_flag=True, help="Count violations and keep no pairs: for rules that very many break.")
 @click.option("--index", type=click.Choice(["auto", "lt-tree"]), default="auto", show_default=True)
 @click.option("--evolve", is_flag=True, help="No rules are given: say which rules of the table stop and start to hold.")
 @click.option(
-    "--error", type=click.FloatRange(0, 1, max_open=True), default=0.0, metavar="E",
+    "--error",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    metavar="E",
     help="With --evolve: the fraction of pairs that may break a rule.  [default: 0]",
-)  # fmt: skip
+)
 @options.color
 @options.quiet
 @options.debug

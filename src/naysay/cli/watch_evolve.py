@@ -26,9 +26,7 @@ def watch_evolving(request: Request) -> int:
     if request.partitions or request.counting:
         raise UsageError("--evolve keeps its state in one process, and counts no violations of given rules")
     n_sentences = 0 if request.quiet else N_SENTENCES
-    feed = EvolveFeed(
-        request.state, request.key, nulls=request.nulls, error=request.error, n_sentences=n_sentences
-    )
+    feed = EvolveFeed(request.state, request.key, nulls=request.nulls, error=request.error, n_sentences=n_sentences)
     with feed, View(feed, color=request.color, quiet=request.quiet, noun="rules") as view:
         if request.engine == "spark":
             _on_spark(request, feed, view)

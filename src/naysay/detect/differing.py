@@ -152,11 +152,7 @@ class Work:
     """
 
     def __init__(
-        self,
-        bound: BoundJoin,
-        shape: Agreement,
-        weights: Int64Array | None = None,
-        members: Int64Array | None = None,
+        self, bound: BoundJoin, shape: Agreement, weights: Int64Array | None = None, members: Int64Array | None = None
     ) -> None:
         left, right = bound.left, bound.right
         self.bound = bound

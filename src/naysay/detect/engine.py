@@ -17,16 +17,7 @@ from naysay.budget import DEFAULT_SECONDS, Allowance, allowing
 from naysay.detect.clusters import clusters
 from naysay.detect.identify import check_key, pairs_table, sample_pairs
 from naysay.detect.overview import Conflicts, Tally, busiest_rows, facts, slices
-from naysay.detect.result import (
-    Cluster,
-    Removal,
-    Report,
-    RuleResult,
-    SamplePair,
-    Verdict,
-    Violations,
-    within_tolerance,
-)
+from naysay.detect.result import Cluster, Removal, Report, RuleResult, SamplePair, Verdict, Violations, within_tolerance
 from naysay.detect.sample import CANDIDATES, varied
 from naysay.detect.strategies import strategy_named
 from naysay.detect.strategy import Pairs
@@ -153,7 +144,6 @@ def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Opt
 def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list[Int64Array]:
     """For each rule the rows that take part in a violation, ascending."""
     from naysay.detect.violations import conflict_rows as rows_of_pairs
-
 
     def rows_of(rule: Rule, join: Join, memo: Memo) -> Int64Array:
         if join.one_row:

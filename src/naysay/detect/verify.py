@@ -47,9 +47,7 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         return _found(find_differing(left_key, left.differs[0], right_key, right.differs[0], n_keys))
     if shape == (2, 0):
         left_side, right_side = collapse_sides(bound, left.key, right.key)
-        point = find_two(
-            (left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y)
-        )
+        point = find_two((left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y))
         return None if point < 0 else int(left_side.places[left_side.starts[point]])
     return _first(partners(bound))
 

@@ -60,7 +60,10 @@ def minimal_covers(
     return _search_all(
         lambda start, candidates: expand(edges, start, candidates, *tables, limits, brake.control),
         lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
-        vertices, n_threads, brake, clock,
+        vertices,
+        n_threads,
+        brake,
+        clock,
     )
 
 
@@ -86,7 +89,10 @@ def near_covers(
     return _search_all(
         lambda start, candidates: expand_near(edges, counts, start, candidates, *tables, limits),
         lambda start, candidates: search_near_covers(edges, counts, start, candidates, *tables, limits, brake.control),
-        vertices, n_threads, brake, clock,
+        vertices,
+        n_threads,
+        brake,
+        clock,
     )
 
 

@@ -165,8 +165,13 @@ def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
 
 
 def agreeing_pairs(
-    outcomes: Outcomes, order: Int64Array, starts: Int64Array, *,
-    n_threads: int = 1, clock: Clock | None = None, share: slice = slice(None),
+    outcomes: Outcomes,
+    order: Int64Array,
+    starts: Int64Array,
+    *,
+    n_threads: int = 1,
+    clock: Clock | None = None,
+    share: slice = slice(None),
 ) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 

@@ -254,7 +254,10 @@ def _assign_bits(lines: list[_Line], word: list[int]) -> dict[int, dict[str, int
 
 
 def _fields(
-    lines: list[_Line], order: list[int], spans: list[tuple[int, int, int]], bits: dict[int, dict[str, int]],
+    lines: list[_Line],
+    order: list[int],
+    spans: list[tuple[int, int, int]],
+    bits: dict[int, dict[str, int]],
     space: Space,
 ) -> tuple[Field, ...]:
     numbers = {lines[i].comparison: number for number, i in enumerate(order)}
@@ -275,7 +278,13 @@ def _fields(
             comparison = line.comparison
             fields.append(
                 Field(
-                    comparison, line.kind, word, less, equal, missing, numbers[comparison.mirrored()],
+                    comparison,
+                    line.kind,
+                    word,
+                    less,
+                    equal,
+                    missing,
+                    numbers[comparison.mirrored()],
                     places.get(comparison),
                 )
             )
@@ -324,8 +333,7 @@ def _distinct_rows(table: Table, space: Space, nulls: Nulls) -> tuple[Int64Array
 
 def _is_ordered(space: Space, name: str) -> bool:
     return any(
-        comparison.ordered for comparison in space.comparisons
-        if comparison.left.name == name == comparison.right.name
+        comparison.ordered for comparison in space.comparisons if comparison.left.name == name == comparison.right.name
     )
 
 

@@ -44,8 +44,16 @@ class Problem:
 
     @classmethod
     def of(
-        cls, space: Space, nulls: Nulls, outcomes: Outcomes, *, most: int = 0, max_predicates: int | None = None,
-        max_rules: int | None = None, n_threads: int = 1, clock: Clock | None = None,
+        cls,
+        space: Space,
+        nulls: Nulls,
+        outcomes: Outcomes,
+        *,
+        most: int = 0,
+        max_predicates: int | None = None,
+        max_rules: int | None = None,
+        n_threads: int = 1,
+        clock: Clock | None = None,
         device: Device = Device.CPU,
     ) -> Problem:
         vertices = vertices_of(space, outcomes.layout)
@@ -108,23 +116,24 @@ def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tu
     return shortest[:limit], True
 
 
-def _covers(
-    problem: Problem, edges: UInt64Array, counts: Int64Array, max_groups: int, brake: Brake
-) -> UInt64Array:
+def _covers(problem: Problem, edges: UInt64Array, counts: Int64Array, max_groups: int, brake: Brake) -> UInt64Array:
     if problem.most:
         return near_covers(
-            edges, counts, problem.vertices, problem.most,
-            max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
+            edges,
+            counts,
+            problem.vertices,
+            problem.most,
+            max_groups=max_groups,
+            n_threads=problem.n_threads,
+            brake=brake,
+            clock=problem.clock,
         )
     return minimal_covers(
-        edges, problem.vertices,
-        max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
+        edges, problem.vertices, max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock
     )
 
 
-def finished(
-    problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array
-) -> tuple[UInt64Array, bool]:
+def finished(problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array) -> tuple[UInt64Array, bool]:
     """Covers to rules: without those that say nothing or say it too weakly, short ones first, twins once.
 
     And whether these are all. Once the clock has stopped, a few of the shortest are finished, and more while there is

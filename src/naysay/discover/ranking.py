@@ -178,9 +178,7 @@ def _log_layers(vertices: Vertices) -> list[float]:
 
 
 # The short list has room for each kind of rule.
-_ROOM = {
-    RuleKind.KEY: 6, RuleKind.DEPENDENCY: 8, RuleKind.ORDER: 8, RuleKind.ONE_ROW: 4, RuleKind.OTHER: 6,
-}
+_ROOM = {RuleKind.KEY: 6, RuleKind.DEPENDENCY: 8, RuleKind.ORDER: 8, RuleKind.ONE_ROW: 4, RuleKind.OTHER: 6}
 
 
 def best_first(covers: UInt64Array, results: Results, vertices: Vertices) -> list[int]:

@@ -68,17 +68,21 @@ def discover(
         with clock.phase("encode"):
             outcomes = outcomes_of(table, built, nulls)
         problem = Problem.of(
-            built, nulls, outcomes,
-            most=allowed_pairs(error, outcomes.n_pairs), max_predicates=limits.max_predicates, max_rules=max_rules,
-            n_threads=n_threads, clock=clock, device=wanted,
+            built,
+            nulls,
+            outcomes,
+            most=allowed_pairs(error, outcomes.n_pairs),
+            max_predicates=limits.max_predicates,
+            max_rules=max_rules,
+            n_threads=n_threads,
+            clock=clock,
+            device=wanted,
         )
         chosen, answer = solve(problem, method)
         return concluded(problem, answer, chosen, limits)
 
 
-def concluded(
-    problem: Problem, answer: Answer, method: str, limits: Limits, ranker: Ranker | None = None
-) -> Discovery:
+def concluded(problem: Problem, answer: Answer, method: str, limits: Limits, ranker: Ranker | None = None) -> Discovery:
     """The discovery that an answer makes: ranked, and with all there is to say about how it came about."""
     clock, outcomes, space = problem.clock, problem.outcomes, problem.space
     rules = Rules(answer.covers, problem.vertices, limits.error, answer.edges if limits.error else None)
@@ -90,9 +94,19 @@ def concluded(
     if clock.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{clock.reason}: only the {n_ranked:,} shortest rules were ranked")
     return Discovery(
-        findings, rules, partial, _reason(answer, clock, limits, space), outcomes.n_table_rows, limits.error, space,
-        problem.nulls, method, clock.seconds, notes,
-        device=answer.device.value, ranker=ranker,
+        findings,
+        rules,
+        partial,
+        _reason(answer, clock, limits, space),
+        outcomes.n_table_rows,
+        limits.error,
+        space,
+        problem.nulls,
+        method,
+        clock.seconds,
+        notes,
+        device=answer.device.value,
+        ranker=ranker,
     )
 
 
@@ -140,9 +154,12 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
     covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
     evidence = answer if len(answer.edges) else first
     found = replace(
-        answer, covers=covers[: problem.max_rules], edges=evidence.edges, counts=evidence.counts,
+        answer,
+        covers=covers[: problem.max_rules],
+        edges=evidence.edges,
+        counts=evidence.counts,
         n_sampled=evidence.n_sampled,
-    )  # fmt: skip
+    )
     return name, found
 
 

@@ -63,8 +63,12 @@ def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch |
         search.run_levels(most_groups - 1, limit)
     covers, finished_all = search.proven()
     return Answer(
-        covers[:limit], not complete or not finished_all or len(covers) > limit, search.sample_edges,
-        search.sample_counts, n_sampled=search.n_sampled, figures=search.figures,
+        covers[:limit],
+        not complete or not finished_all or len(covers) > limit,
+        search.sample_edges,
+        search.sample_counts,
+        n_sampled=search.n_sampled,
+        figures=search.figures,
     )
 
 
@@ -150,9 +154,7 @@ class SelectiveSearch:
         problem = self.problem
         with problem.clock.phase("agreeing pairs"):
             order, starts = self.costs.grouped(mask)
-            evidence = agreeing_pairs(
-                problem.outcomes, order, starts, n_threads=problem.n_threads, clock=problem.clock
-            )
+            evidence = agreeing_pairs(problem.outcomes, order, starts, n_threads=problem.n_threads, clock=problem.clock)
             if evidence is None:
                 return
             self.add(evidence)
@@ -225,8 +227,12 @@ class SelectiveSearch:
         brake = Brake(2 * limit + 2)
         self._covered = self.edges
         self.covers = minimal_covers(
-            self.edges, problem.vertices,
-            max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock,
+            self.edges,
+            problem.vertices,
+            max_groups=max_groups,
+            n_threads=problem.n_threads,
+            brake=brake,
+            clock=problem.clock,
         )
         return not brake.stopped and not problem.clock.stopped()
 

@@ -112,9 +112,7 @@ class Scope:
 SCOPES = {
     "naysay": Scope(),
     "incdc": Scope(share=0.30, both_ways=False),
-    "hydra": Scope(
-        share=0.20, both_ways=False, average_factor=10.0, within_row=True, order_within_row=False
-    ),
+    "hydra": Scope(share=0.20, both_ways=False, average_factor=10.0, within_row=True, order_within_row=False),
 }
 
 

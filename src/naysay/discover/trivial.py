@@ -77,9 +77,7 @@ class _Judge:
         """
         while groups:
             uses = Counter(value for group in groups for value in (group.comparison.left, group.comparison.right))
-            kept = [
-                group for group in groups if min(uses[group.comparison.left], uses[group.comparison.right]) > 1
-            ]
+            kept = [group for group in groups if min(uses[group.comparison.left], uses[group.comparison.right]) > 1]
             if len(kept) == len(groups):
                 break
             groups = kept
@@ -98,7 +96,11 @@ def _linked(vertices: Vertices) -> list[Group]:
 
 
 def unrelaxed(
-    covers: UInt64Array, vertices: Vertices, edges: UInt64Array, counts: Int64Array, most: int,
+    covers: UInt64Array,
+    vertices: Vertices,
+    edges: UInt64Array,
+    counts: Int64Array,
+    most: int,
     clock: Clock | None = None,
 ) -> tuple[UInt64Array, bool]:
     """Without the covers that say `<=` and `>=` of a comparison where `==` alone would do; and whether all were tried.

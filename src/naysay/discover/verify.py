@@ -208,9 +208,7 @@ class Verifier:
         from naysay.kernels.joins.pair_search import find_two_differs
 
         order, starts = self._sorted_groups(parts.keys, rows)
-        first, second = (
-            self.values(field) if rows is None else self.values(field)[rows] for field in parts.differs
-        )
+        first, second = (self.values(field) if rows is None else self.values(field)[rows] for field in parts.differs)
         return _pair(find_two_differs(order, starts, first, second), rows)
 
     def _find_two_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
@@ -229,9 +227,7 @@ class Verifier:
         label = np.arange(x.size)
         if parts.differs:
             label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
-        found = _pair(
-            find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows
-        )
+        found = _pair(find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows)
         return None if found is None else (found[::-1] if swapped else found)
 
     def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
@@ -294,8 +290,15 @@ class Verifier:
             width = int(max(left.max(initial=0), right.max(initial=0))) + 1
             left_key, right_key, n_keys = dense_groups(left_key * width + left, right_key * width + right)
         found = _search(
-            self._features(parts, left_rows, left=True), left_key, left_rows,
-            self._features(parts, right_rows, left=False), right_key, right_rows, parts, n_keys, budget,
+            self._features(parts, left_rows, left=True),
+            left_key,
+            left_rows,
+            self._features(parts, right_rows, left=False),
+            right_key,
+            right_rows,
+            parts,
+            n_keys,
+            budget,
         )
         return None if found is None else (int(left_rows[found[0]]), int(right_rows[found[1]]))
 
@@ -310,8 +313,15 @@ class Verifier:
 
 
 def _search(
-    left: Int64Array, left_key: Int64Array, left_rows: Int64Array, right: Int64Array, right_key: Int64Array,
-    right_rows: Int64Array, parts: Parts, n_keys: int, budget: int,
+    left: Int64Array,
+    left_key: Int64Array,
+    left_rows: Int64Array,
+    right: Int64Array,
+    right_key: Int64Array,
+    right_rows: Int64Array,
+    parts: Parts,
+    n_keys: int,
+    budget: int,
 ) -> Pair | None:
     """Walk two trees; left and right are features, keys and places of the two sides."""
     from naysay.kernels.trees.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
@@ -325,8 +335,13 @@ def _search(
         right_order, right_starts = _by_key(right_key, n_keys)
         right_tree = build_tree(right, right_order, right_starts)
     found = find_pair(
-        (left, right), (left_order, right_order), (left_rows, right_rows), left_tree, right_tree,
-        np.array(kinds, np.int64), budget,
+        (left, right),
+        (left_order, right_order),
+        (left_rows, right_rows),
+        left_tree,
+        right_tree,
+        np.array(kinds, np.int64),
+        budget,
     )
     if found[0] == -2:
         raise TooLong
@@ -359,8 +374,13 @@ def _sweep(features: Int64Array, key: Int64Array, parts: Parts, plan: list[int])
     order = sorted_places(key, lines[0])
     label = features[-1] if parts.differs else np.arange(key.size)
     found: Pair = find_four_orders(
-        order, group_starts(key[order]), np.array(lines), np.ascontiguousarray(label),
-        int(lines[1].max()) + 1, int(lines[2].max()) + 1, np.array(strict, np.int64),
+        order,
+        group_starts(key[order]),
+        np.array(lines),
+        np.ascontiguousarray(label),
+        int(lines[1].max()) + 1,
+        int(lines[2].max()) + 1,
+        np.array(strict, np.int64),
     )
     return found
 

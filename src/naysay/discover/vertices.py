@@ -31,20 +31,25 @@ _SAME, _OTHER = 1, 2
 _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
     FieldKind.EQUALITY: {_SAME: (Op.EQ,), _OTHER: (Op.NE,)},
     FieldKind.ORDER: {
-        _GE: (Op.GE,), _NE: (Op.NE,), _LE: (Op.LE,),
-        _GE | _NE: (Op.GT,), _LE | _NE: (Op.LT,), _GE | _LE: (Op.EQ,),
+        _GE: (Op.GE,),
+        _NE: (Op.NE,),
+        _LE: (Op.LE,),
+        _GE | _NE: (Op.GT,),
+        _LE | _NE: (Op.LT,),
+        _GE | _LE: (Op.EQ,),
     },
     FieldKind.ORDER_OR_NULL: {
-        _GE: (Op.GE,), _NE: (Op.NE,), _LE: (Op.LE,), _EQ: (Op.EQ,),
-        _GE | _NE: (Op.GT,), _LE | _NE: (Op.LT,), _GE | _LE: (Op.LE, Op.GE),
+        _GE: (Op.GE,),
+        _NE: (Op.NE,),
+        _LE: (Op.LE,),
+        _EQ: (Op.EQ,),
+        _GE | _NE: (Op.GT,),
+        _LE | _NE: (Op.LT,),
+        _GE | _LE: (Op.LE, Op.GE),
     },
 }
 _SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
-_FLIPPED = {
-    FieldKind.EQUALITY: (0, 1),
-    FieldKind.ORDER: (2, 1, 0),
-    FieldKind.ORDER_OR_NULL: (2, 1, 0, 3),
-}
+_FLIPPED = {FieldKind.EQUALITY: (0, 1), FieldKind.ORDER: (2, 1, 0), FieldKind.ORDER_OR_NULL: (2, 1, 0, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +102,13 @@ class Vertices:
         return sum(group.size for group in self.groups)
 
     def rule(self, cover: int) -> Rule:
-        return Rule(tuple(
-            Predicate(group.comparison.left, op, group.comparison.right)
-            for group in self.groups
-            for op in group.ops(cover)
-        ))
+        return Rule(
+            tuple(
+                Predicate(group.comparison.left, op, group.comparison.right)
+                for group in self.groups
+                for op in group.ops(cover)
+            )
+        )
 
     def cover(self, rule: Rule) -> int:
         """The vertices that a rule asks for; UsageError where it compares what the space does not."""

@@ -195,7 +195,8 @@ def change_arrays(before: Counted, after: Counted) -> Arrays:
     if changes is None:
         return whole_arrays(after)
     return {
-        "codes": changes.codes, "counts": changes.counts,
+        "codes": changes.codes,
+        "counts": changes.counts,
         "added": after.covers[places(after.covers, before.covers) < 0],
         "removed": before.covers[places(before.covers, after.covers) < 0],
     }
@@ -220,8 +221,14 @@ def _covers(edges: UInt64Array, counts: Int64Array, vertices: Vertices, limits: 
         return all_covers(edges, _search(vertices, limits))
     brake, clock = Brake(2 * MOST_RULES), Clock()
     covers = near_covers(
-        edges, counts, vertices, limits.most,
-        max_groups=limits.max_predicates, n_threads=limits.n_threads, brake=brake, clock=clock,
+        edges,
+        counts,
+        vertices,
+        limits.most,
+        max_groups=limits.max_predicates,
+        n_threads=limits.n_threads,
+        brake=brake,
+        clock=clock,
     )
     check(clock)
     check_brake(brake)

@@ -112,9 +112,7 @@ def shrunk(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
     return sorted_unique(np.concatenate([kept, new]))
 
 
-def _beside(
-    edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake
-) -> UInt64Array:
+def _beside(edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake) -> UInt64Array:
     """The minimal covers of `edges` that have no vertex of one of `gone`."""
     from naysay.kernels.covers.changing import part_beside
     from naysay.kernels.covers.minimal import search_covers

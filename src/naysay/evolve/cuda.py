@@ -52,8 +52,13 @@ def _pairs(left: Sides, right: Sides, layout: Layout, *, once: bool = False) -> 
         empty = np.empty(0, np.int64)
         return Seen(np.empty((0, layout.n_words), np.int32), empty, empty, empty)
     codes, counts = count_pairs(
-        np.ascontiguousarray(left.left[:, :n_left]), np.ascontiguousarray(right.right[:, :n_right]),
-        np.ones(n_left, np.int64), np.ones(n_right, np.int64), layout.masks, layout.spans, once=once,
+        np.ascontiguousarray(left.left[:, :n_left]),
+        np.ascontiguousarray(right.right[:, :n_right]),
+        np.ones(n_left, np.int64),
+        np.ones(n_right, np.int64),
+        layout.masks,
+        layout.spans,
+        once=once,
     )
     nobody = np.full(counts.size, NOBODY, np.int64)
     return Seen(codes, counts, nobody, nobody)
@@ -65,9 +70,9 @@ def _cut(rows: Sides, start: int, stop: int) -> Sides:
     return Sides(left, right, rows.serials[start:stop])
 
 
-def _located(rows: Sides, stay: Sides, layout: Layout, n_threads: int, codes: Int32Array) -> tuple[
-    Int64Array, Int64Array
-]:
+def _located(
+    rows: Sides, stay: Sides, layout: Layout, n_threads: int, codes: Int32Array
+) -> tuple[Int64Array, Int64Array]:
     """For each code a pair that has it: the GPU halves the rows until few are left, of which the CPU sees all pairs."""
     left, right = np.full(len(codes), NOBODY, np.int64), np.full(len(codes), NOBODY, np.int64)
     todo = [(0, rows.n_rows, np.arange(len(codes)))]

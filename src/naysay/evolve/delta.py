@@ -60,9 +60,7 @@ class Seen:
         return left, right
 
 
-def evidence_of(
-    batch: Batch, layout: Layout, n_threads: int = 1, device: Device = Device.CPU
-) -> tuple[Seen, Seen]:
+def evidence_of(batch: Batch, layout: Layout, n_threads: int = 1, device: Device = Device.CPU) -> tuple[Seen, Seen]:
     """All ordered pairs that go with a batch and all that come: each row of it with those that stay and its like."""
     from naysay.evolve import cuda
 
@@ -114,8 +112,16 @@ class _Direct:
         from naysay.kernels.evidence.changed_pairs import see_direct
 
         self._codes, self._pairs, self._n_codes = see_direct(
-            left.left, right.right, self._layout.masks, self._layout.spans, block, self._counts, self._codes,
-            self._pairs, self._n_codes, self._lanes,
+            left.left,
+            right.right,
+            self._layout.masks,
+            self._layout.spans,
+            block,
+            self._counts,
+            self._codes,
+            self._pairs,
+            self._n_codes,
+            self._lanes,
         )
 
     def seen(self, left: Sides, right: Sides) -> Seen:
@@ -137,8 +143,7 @@ class _Hashed:
         from naysay.kernels.evidence.changed_pairs import see_hashed
 
         self._keys, self._counts, self._pairs = see_hashed(
-            left.left, right.right, self._layout.masks, self._layout.spans, block, self._keys, self._counts,
-            self._pairs,
+            left.left, right.right, self._layout.masks, self._layout.spans, block, self._keys, self._counts, self._pairs
         )
 
     def seen(self, left: Sides, right: Sides) -> Seen:

@@ -58,7 +58,4 @@ def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
         known, standing = {canonical(rule) for rule in before}, {canonical(rule) for rule in after}
         new = np.array([canonical(rule) not in known for rule in after], np.bool_)
         old = np.array([canonical(rule) not in standing for rule in before], np.bool_)
-    return (
-        after.some(np.ascontiguousarray(after.covers[new])),
-        before.some(np.ascontiguousarray(before.covers[old])),
-    )
+    return (after.some(np.ascontiguousarray(after.covers[new])), before.some(np.ascontiguousarray(before.covers[old])))

@@ -22,13 +22,7 @@ from naysay.discover.space import Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve.fields import Fields
 from naysay.evolve.relation import Relation
-from naysay.evolve.settings import (
-    Settings,
-    fields_from_json,
-    fields_to_json,
-    space_from_json,
-    space_to_json,
-)
+from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
 from naysay.live.journal.store import Event, Parts, Store, has_store
 from naysay.live.layout import Layout
@@ -171,4 +165,3 @@ def from_bytes(data: bytes) -> NDArray[Any]:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
-

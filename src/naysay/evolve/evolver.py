@@ -230,8 +230,10 @@ class Evolver:
         fields = self._relation.fields
         schema = self._relation.layout.schema
         parts = batch_parts(
-            tables, step.arrays(),
-            None if fields is self._kept_fields else fields, None if schema == self._kept_schema else schema,
+            tables,
+            step.arrays(),
+            None if fields is self._kept_fields else fields,
+            None if schema == self._kept_schema else schema,
         )
         self._store.append("rows", parts, batch_id)
         self._kept_fields, self._kept_schema = fields, schema
@@ -247,9 +249,7 @@ class Evolver:
     def _start(self, table: pa.Table, settings: Settings, space: Space, *, may_change: bool) -> None:
         layout = layout_of(table, settings.columns)
         self._relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
-        self._method = make_method(
-            self._relation, settings, self._n_threads, self._device, may_change=may_change
-        )
+        self._method = make_method(self._relation, settings, self._n_threads, self._device, may_change=may_change)
         self._settings = replace(settings, method=self._method.name)
 
     def _save(self, state: str | os.PathLike[str]) -> None:
@@ -260,9 +260,7 @@ class Evolver:
         try:
             if not store.is_new:
                 raise UsageError(f"{store.path}: there is a state already; open it, or name another place")
-            store.create(
-                settings_parts(self._settings, self.space), whole_parts(self._relation, self._method.arrays())
-            )
+            store.create(settings_parts(self._settings, self.space), whole_parts(self._relation, self._method.arrays()))
         except BaseException:
             store.close()
             raise
@@ -332,4 +330,3 @@ def _nulls(nulls: str | Nulls) -> Nulls:
         return Nulls(nulls)
     except ValueError:
         raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None
-

@@ -30,9 +30,7 @@ from naysay.rule import render
 from naysay.table import from_frame
 from naysay.watch.feed import Step, unfit
 
-_EVENTS = pa.schema([
-    ("rule", pa.string()), ("left", pa.string()), ("right", pa.string()), ("reason", pa.string()),
-])
+_EVENTS = pa.schema([("rule", pa.string()), ("left", pa.string()), ("right", pa.string()), ("reason", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +118,16 @@ class EvolveFeed:
         assert self._evolver.store is not None
         self._output.confirm(self._evolver.store.last_event, "rows", batch_id)
         return Step(
-            batch_id, n_changes, change.n_rows, len(change.added), len(change.removed), self.counts, self._aside,
-            _sentences(change, self._n_sentences), time.perf_counter() - start,
-        )  # fmt: skip
+            batch_id,
+            n_changes,
+            change.n_rows,
+            len(change.added),
+            len(change.removed),
+            self.counts,
+            self._aside,
+            _sentences(change, self._n_sentences),
+            time.perf_counter() - start,
+        )
 
     def write_standing(self) -> None:
         """Write the rules that hold now, where they are not written yet."""

@@ -152,4 +152,3 @@ def n_nulls(codes: Codes) -> dict[str, int]:
 
 def _names(comparison: Comparison) -> frozenset[str]:
     return frozenset((comparison.left.name, comparison.right.name))
-

@@ -131,7 +131,12 @@ class Counting:
     name = "all-pairs"
 
     def __init__(
-        self, relation: Relation, settings: Settings, n_threads: int, counted: Counted | None = None, *,
+        self,
+        relation: Relation,
+        settings: Settings,
+        n_threads: int,
+        counted: Counted | None = None,
+        *,
         device: Device = Device.CPU,
     ) -> None:
         self._relation = relation
@@ -167,7 +172,13 @@ class Counting:
 
     @classmethod
     def restored(
-        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays], *,
+        cls,
+        relation: Relation,
+        settings: Settings,
+        n_threads: int,
+        whole: Arrays,
+        changes: Sequence[Arrays],
+        *,
         device: Device = Device.CPU,
     ) -> Counting:
         """From what a store kept."""

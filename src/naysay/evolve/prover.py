@@ -94,7 +94,12 @@ class Prover(SelectiveSearch):
         check(self.problem.clock)
         assert complete, "nothing but an interrupt ends the search"
         return Known(
-            self._layout, self._shape, self.problem.vertices, tuple(self.settled), self._evidence, self._open,
+            self._layout,
+            self._shape,
+            self.problem.vertices,
+            tuple(self.settled),
+            self._evidence,
+            self._open,
             self.covers,
         )
 
@@ -125,8 +130,10 @@ class Prover(SelectiveSearch):
         left, right = self._rows.serials[at[:, 0]], self._rows.serials[at[:, 1]]
         half = Seen(codes, np.ones(len(codes), np.int64), left, right)
         both = Seen(
-            np.concatenate([half.codes, mirrored(half.codes, self._layout)]), np.tile(half.counts, 2),
-            np.concatenate([left, right]), np.concatenate([right, left]),
+            np.concatenate([half.codes, mirrored(half.codes, self._layout)]),
+            np.tile(half.counts, 2),
+            np.concatenate([left, right]),
+            np.concatenate([right, left]),
         )
         return self._learn_seen(both)
 

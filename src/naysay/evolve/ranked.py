@@ -20,12 +20,26 @@ def ranked(relation: Relation, method: Method, settings: Settings, n_threads: in
     with clock.phase("encode"):
         outcomes = outcomes_of(Table(relation.table()), relation.space, settings.nulls)
     problem = Problem.of(
-        relation.space, settings.nulls, outcomes, most=allowed_pairs(settings.error, outcomes.n_pairs),
-        max_predicates=settings.max_predicates, n_threads=n_threads, clock=clock,
+        relation.space,
+        settings.nulls,
+        outcomes,
+        most=allowed_pairs(settings.error, outcomes.n_pairs),
+        max_predicates=settings.max_predicates,
+        n_threads=n_threads,
+        clock=clock,
     )
     with clock.phase("ranking"):
         findings = rank(method.answer(), problem, method.rules)
     return Discovery(
-        findings, method.rules, False, "", relation.n_rows, settings.error, relation.space, settings.nulls,
-        method.name, clock.seconds, relation.space.notes,
+        findings,
+        method.rules,
+        False,
+        "",
+        relation.n_rows,
+        settings.error,
+        relation.space,
+        settings.nulls,
+        method.name,
+        clock.seconds,
+        relation.space.notes,
     )

@@ -67,7 +67,12 @@ class Relation:
     """
 
     def __init__(
-        self, layout: Layout, space: Space, nulls: Nulls, rows: pa.Table, serials: Int64Array | None = None,
+        self,
+        layout: Layout,
+        space: Space,
+        nulls: Nulls,
+        rows: pa.Table,
+        serials: Int64Array | None = None,
         fields: Fields | None = None,
     ) -> None:
         self.space = space

@@ -63,18 +63,19 @@ class SelectiveStep:
         before, after = self.before, self.known
         if before.layout is not after.layout or before.vertices != after.vertices or before.masks != after.masks:
             return whole_arrays(after)
-        changed = summed(
-            after.settled, [Evidence(before.settled.codes, -before.settled.counts)], may_be_negative=True
-        )
+        changed = summed(after.settled, [Evidence(before.settled.codes, -before.settled.counts)], may_be_negative=True)
         at = places(after.open.lines, before.open.lines)
         same = at >= 0
         for one, other in ((after.open.left, before.open.left), (after.open.right, before.open.right)):
             same[same] = (one[same] == other[at[same]]).all(axis=1)
         return {
-            "codes": changed.codes, "counts": changed.counts,
+            "codes": changed.codes,
+            "counts": changed.counts,
             "added": after.covers[~members(after.covers, before.covers)],
             "removed": before.covers[~members(before.covers, after.covers)],
-            "lines": after.open.lines[~same], "left": after.open.left[~same], "right": after.open.right[~same],
+            "lines": after.open.lines[~same],
+            "left": after.open.left[~same],
+            "right": after.open.right[~same],
             "forgotten": before.open.lines[~members(before.open.lines, after.open.lines)],
         }
 
@@ -85,8 +86,14 @@ class Selective:
     name = "selective"
 
     def __init__(
-        self, relation: Relation, settings: Settings, n_threads: int, known: Known | None = None, *,
-        may_leave: bool = False, device: Device = Device.CPU,
+        self,
+        relation: Relation,
+        settings: Settings,
+        n_threads: int,
+        known: Known | None = None,
+        *,
+        may_leave: bool = False,
+        device: Device = Device.CPU,
     ) -> None:
         self._relation = relation
         self._settings = settings
@@ -172,7 +179,13 @@ class Selective:
 
     @classmethod
     def restored(
-        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays], *,
+        cls,
+        relation: Relation,
+        settings: Settings,
+        n_threads: int,
+        whole: Arrays,
+        changes: Sequence[Arrays],
+        *,
         device: Device = Device.CPU,
     ) -> Selective:
         """From what a store kept."""
@@ -180,9 +193,13 @@ class Selective:
             whole = change if "masks" in change else _changed(whole, change)
         shape = relation.fields.now(relation.with_null)
         known = Known(
-            relation.fields.layout, shape, vertices_of(relation.space, shape),
-            tuple(int(mask) for mask in whole["masks"]), Evidence(whole["codes"], whole["counts"]),
-            Open(whole["lines"], whole["left"], whole["right"]), whole["covers"],
+            relation.fields.layout,
+            shape,
+            vertices_of(relation.space, shape),
+            tuple(int(mask) for mask in whole["masks"]),
+            Evidence(whole["codes"], whole["counts"]),
+            Open(whole["lines"], whole["left"], whole["right"]),
+            whole["covers"],
         )
         return cls(relation, settings, n_threads, known, device=device)
 
@@ -249,7 +266,10 @@ class Selective:
         right = left if rows.right is rows.left else rows.right[:, :n_rows]
         outcomes = Outcomes(shape, left, right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64))
         return Problem.of(
-            self._relation.space, self._settings.nulls, outcomes, max_predicates=self._settings.max_predicates,
+            self._relation.space,
+            self._settings.nulls,
+            outcomes,
+            max_predicates=self._settings.max_predicates,
             n_threads=self._n_threads,
         )
 
@@ -258,8 +278,15 @@ class Selective:
 
     def _shown(self, known: Known) -> Rules:
         problem = Problem(
-            self._relation.space, self._settings.nulls, self._relation.outcomes(), known.vertices, 0,
-            self._settings.max_predicates, None, self._n_threads, Clock(),
+            self._relation.space,
+            self._settings.nulls,
+            self._relation.outcomes(),
+            known.vertices,
+            0,
+            self._settings.max_predicates,
+            None,
+            self._n_threads,
+            Clock(),
         )
         edges = known.edges
         covers, _ = finished(problem, known.covers, edges, np.ones(len(edges), np.int64))
@@ -287,8 +314,13 @@ def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArra
 
 def whole_arrays(known: Known) -> Arrays:
     return {
-        "masks": np.array(known.masks, np.int64), "codes": known.settled.codes, "counts": known.settled.counts,
-        "lines": known.open.lines, "left": known.open.left, "right": known.open.right, "covers": known.covers,
+        "masks": np.array(known.masks, np.int64),
+        "codes": known.settled.codes,
+        "counts": known.settled.counts,
+        "lines": known.open.lines,
+        "left": known.open.left,
+        "right": known.open.right,
+        "covers": known.covers,
     }
 
 
@@ -300,8 +332,9 @@ def _changed(whole: Arrays, change: Arrays) -> Arrays:
     opened = {name: np.concatenate([whole[name][kept], change[name]]) for name in ("lines", "left", "right")}
     order = np.lexsort([opened["lines"][:, word] for word in range(opened["lines"].shape[1])])
     return {
-        "masks": whole["masks"], "codes": settled.codes, "counts": settled.counts,
+        "masks": whole["masks"],
+        "codes": settled.codes,
+        "counts": settled.counts,
         "covers": sorted_unique(np.concatenate([covers, change["added"]])),
         **{name: np.ascontiguousarray(array[order]) for name, array in opened.items()},
     }
-

@@ -65,8 +65,13 @@ def fields_to_json(fields: Fields) -> dict[str, Any]:
         "chances": [[_comparison(pair), chance] for pair, chance in fields.chances.items()],
         "fields": [
             {
-                "comparison": _comparison(field.comparison), "kind": field.kind.value, "word": field.word,
-                "less": field.less, "equal": field.equal, "missing": field.missing, "mirror": field.mirror,
+                "comparison": _comparison(field.comparison),
+                "kind": field.kind.value,
+                "word": field.word,
+                "less": field.less,
+                "equal": field.equal,
+                "missing": field.missing,
+                "mirror": field.mirror,
                 "place": field.place,
             }
             for field in layout.fields

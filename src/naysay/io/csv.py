@@ -213,9 +213,7 @@ def without_ragged(file: CsvFile) -> tuple[CsvFile, list[RaggedRow]]:
     kept = [file.data[: file.start]]
     start, n_before = file.start, 0
     while True:
-        _, n_rows, (what, position, _, n_fields, end) = _scanned(
-            file.data, start, file.delimiter, len(file.names)
-        )
+        _, n_rows, (what, position, _, n_fields, end) = _scanned(file.data, start, file.delimiter, len(file.names))
         if what != RAGGED:
             break
         n_before += n_rows + 1

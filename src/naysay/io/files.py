@@ -1,6 +1,6 @@
 """Files and folders to Arrow tables, for the engine that runs in this process.
 
-    read_table("people.csv"), read_table("people.parquet"), read_table("folder/")
+read_table("people.csv"), read_table("people.parquet"), read_table("folder/")
 """
 
 from __future__ import annotations

@@ -58,9 +58,7 @@ def write_results(table: Table, report: Report, options: local.Options, wanted: 
     return cut
 
 
-def conflict_tables(
-    table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]
-) -> Iterator[pa.Table]:
+def conflict_tables(table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]) -> Iterator[pa.Table]:
     """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns; at least one part."""
     titles = pa.array([title(rule) for rule in rules], pa.string())
     ours = [free_name(name, table.names) for name in ("naysay_row", "naysay_rules")]

@@ -117,9 +117,7 @@ def _whole_lines(text: bytes, size: int) -> bytes:
     return text if len(text) == size else text[: text.rfind(b"\n") + 1]
 
 
-def _read_sample(
-    path: str, text: bytes, format: str, encoding: str | None, delimiter: str | None
-) -> pa.Table:
+def _read_sample(path: str, text: bytes, format: str, encoding: str | None, delimiter: str | None) -> pa.Table:
     if format == "json":
         from naysay.io.json import read_json_lines
 

@@ -126,9 +126,7 @@ def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
 
 
 @kernel
-def split_dependency(
-    keys: Int64Array, values: Int64Array, n_keys: int, n_values: int
-) -> tuple[int, int, Int64Array]:
+def split_dependency(keys: Int64Array, values: Int64Array, n_keys: int, n_values: int) -> tuple[int, int, Int64Array]:
     """One pass over a column that a key nearly determines: the squares it needs, and the rows left over.
 
     Gives the sum over keys of (rows of the key)^2, the sum of (rows that carry the key's first value)^2, and for

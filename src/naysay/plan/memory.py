@@ -51,9 +51,7 @@ def process_bytes() -> int:
         return highest if sys.platform == "darwin" else highest * 1024
 
 
-def fitting_way(
-    allowed: int, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int
-) -> Way:
+def fitting_way(allowed: int, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int) -> Way:
     """The fastest way that fits into the memory allowed beside what the process holds already; or a refusal.
 
     `to_encode`: the kinds of the columns that still are to be encoded.
@@ -100,4 +98,3 @@ def rule_bytes_a_row(join: Join) -> int:
     two_sides = not join.one_row and not join.is_mirror
     a_row = _A_ROW.get(name, _A_HARD_ROW) * (_TWO_SIDES if two_sides else 1)
     return int(a_row) + _A_FEATURE * (1 + n_orders + n_differs)
-

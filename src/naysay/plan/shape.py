@@ -25,25 +25,70 @@ _INTERVAL = "interval from a greedy matching"
 
 PLANS = (
     Plan("filter", "one row", "filter", "filter", "filter", "exact: the rows themselves", "O(n)"),
-    Plan("key", "key only", "first repeated key", "sum of group products", "groups", "exact: all but one of a key",
-         "O(n)"),
-    Plan("dependency", "key, one differs", "least against greatest value of each key",
-         "group products minus equal products", "groups by value", "exact: all but the commonest value", "O(n)"),
-    Plan("differs", "key, m differs", "as count",
-         "all pairs minus those that agree, column by column; small groups compared as bits", _LIST,
-         _INTERVAL, "a row of a group of g: at most O(2^m), at most O(g m / 64)"),
-    Plan("one order", "key, one order", "as count", "sort, then merge", _LIST,
-         "exact: all but the commonest value", "O(n log n)"),
-    Plan("two orders", "key, two orders", "sort, then a sweep with the running extremum",
-         "sort, then a sweep with a Fenwick tree", _LIST, "exact: all but the longest monotone subsequence",
-         "O(n log n)"),
-    Plan("many orders", "key, k orders", "as count",
-         "divide and conquer over one order after the other; small groups compared as bits", _LIST,
-         _INTERVAL, "a row of a group of g: at most O(log^(k-1) g), at most O(g k / 64)"),
-    Plan("mixed", "key, k orders, m differs", "as count",
-         "all pairs in order minus those that agree, column by column; small groups compared as bits", _LIST, _INTERVAL,
-         "a row of a group of g: at most O(2^m log^(k-1) g), at most O(g (k + m) / 64)"),
-)  # fmt: skip
+    Plan(
+        "key",
+        "key only",
+        "first repeated key",
+        "sum of group products",
+        "groups",
+        "exact: all but one of a key",
+        "O(n)",
+    ),
+    Plan(
+        "dependency",
+        "key, one differs",
+        "least against greatest value of each key",
+        "group products minus equal products",
+        "groups by value",
+        "exact: all but the commonest value",
+        "O(n)",
+    ),
+    Plan(
+        "differs",
+        "key, m differs",
+        "as count",
+        "all pairs minus those that agree, column by column; small groups compared as bits",
+        _LIST,
+        _INTERVAL,
+        "a row of a group of g: at most O(2^m), at most O(g m / 64)",
+    ),
+    Plan(
+        "one order",
+        "key, one order",
+        "as count",
+        "sort, then merge",
+        _LIST,
+        "exact: all but the commonest value",
+        "O(n log n)",
+    ),
+    Plan(
+        "two orders",
+        "key, two orders",
+        "sort, then a sweep with the running extremum",
+        "sort, then a sweep with a Fenwick tree",
+        _LIST,
+        "exact: all but the longest monotone subsequence",
+        "O(n log n)",
+    ),
+    Plan(
+        "many orders",
+        "key, k orders",
+        "as count",
+        "divide and conquer over one order after the other; small groups compared as bits",
+        _LIST,
+        _INTERVAL,
+        "a row of a group of g: at most O(log^(k-1) g), at most O(g k / 64)",
+    ),
+    Plan(
+        "mixed",
+        "key, k orders, m differs",
+        "as count",
+        "all pairs in order minus those that agree, column by column; small groups compared as bits",
+        _LIST,
+        _INTERVAL,
+        "a row of a group of g: at most O(2^m log^(k-1) g), at most O(g (k + m) / 64)",
+    ),
+)
 _BY_NAME = {plan.name: plan for plan in PLANS}
 
 
@@ -63,4 +108,3 @@ def plan_of(join: Join) -> Plan:
         # Where the two rows are compared in different columns, rows fall into no groups of which one could stay.
         return replace(plan, remove=_INTERVAL)
     return plan
-

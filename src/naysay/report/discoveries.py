@@ -59,11 +59,13 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
             console.print(Padding(Text(figures(finding, discovery), "dim"), (0, 0, 0, 4)))
     if len(shown) < len(discovery.all):
         console.print()
-        console.print(Text(
-            f"{len(shown):,} of {len(discovery.all):,} rules shown; --all prints every one, --about COLUMN those of a "
-            "column",
-            "dim",
-        ))
+        console.print(
+            Text(
+                f"{len(shown):,} of {len(discovery.all):,} rules shown; --all prints every one, "
+                "--about COLUMN those of a column",
+                "dim",
+            )
+        )
 
 
 def sections(shown: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
@@ -175,10 +177,7 @@ def write_page(discovery: Discovery, shown: Sequence[Finding], path: Path, sourc
     from naysay.report.html import standalone
 
     groups = [
-        (
-            title,
-            [(rule_text(f.rule), meaning(f.rule), figures(f, discovery), f.tested.by_accident) for f in findings],
-        )
+        (title, [(rule_text(f.rule), meaning(f.rule), figures(f, discovery), f.tested.by_accident) for f in findings])
         for title, findings in sections(shown)
     ]
     text = standalone(

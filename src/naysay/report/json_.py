@@ -123,9 +123,7 @@ def _report(document: Mapping[str, Any]) -> Report:
         rows_in_conflict=_maybe_int(document["rows_in_conflict"]),
         busiest=tuple(
             RowConflicts(
-                _mapping(row["row"]),
-                int(row["conflicts"]),
-                tuple(_place(place, results) for place in row["rules"]),
+                _mapping(row["row"]), int(row["conflicts"]), tuple(_place(place, results) for place in row["rules"])
             )
             for row in document["busiest_rows"]
         ),

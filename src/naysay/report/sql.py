@@ -71,8 +71,10 @@ def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
     """Where the dialect may mean something else than naysay."""
     if dialect is Dialect.POSTGRES and any(predicate.op.is_order for predicate in rule.predicates):
         yield 'text is ordered by its collation; naysay orders it by bytes: give such columns the collation "C"'
-    if any(isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
-           for predicate in rule.predicates):  # fmt: skip
+    if any(
+        isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
+        for predicate in rule.predicates
+    ):
         yield "a decimal beside a double is rounded, and so is an integer beyond 2^53; naysay compares them exactly"
     odd = [value for value in _numbers(rule) if not _is_single(value)]
     if any(value.is_integer() for value in odd):

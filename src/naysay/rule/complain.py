@@ -61,6 +61,8 @@ _UNSUPPORTED_WORDS = {
 _OWN_COLUMN = "Put the result into a column of its own and compare that."
 _TIMESTAMP = "timestamp '2024-01-31 13:45:00'"
 _COMPARISONS = "It is one of = != < <= > >=."
+
+
 def no_operand(scanner: Scanner) -> NoReturn:
     """Neither a column nor a constant stands at the position."""
     position = scanner.skip()

@@ -152,9 +152,7 @@ def _rules_of(found: RulesFile) -> list[Rule]:
     return list(found.rules)
 
 
-def _read_lines(
-    text: str, source: str, columns: Sequence[str] | None
-) -> tuple[list[Rule], list[int], list[RuleError]]:
+def _read_lines(text: str, source: str, columns: Sequence[str] | None) -> tuple[list[Rule], list[int], list[RuleError]]:
     rules: list[Rule] = []
     lines: list[int] = []
     errors: list[RuleError] = []

@@ -19,9 +19,7 @@ _SPACE = re.compile(r"(?:\s+|(?:(?<=\s)|^)#[^\n]*)*")
 _QUOTED = re.compile(QUOTED)
 _TICKED = re.compile(TICKED)
 _WORD = re.compile(r"\w+")
-_ESCAPE = re.compile(
-    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|(''|\"\")", re.DOTALL
-)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|(''|\"\")", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "'", '"': '"', "`": "`"}
 
 

@@ -25,9 +25,15 @@ from naysay.spark.types import looks_at, typed
 
 # What Spark can decode, by Python's names.
 _ENCODINGS = {
-    "utf-8": "UTF-8", "utf-8-sig": "UTF-8", "ascii": "US-ASCII", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16",
-    "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32",
-}  # fmt: skip
+    "utf-8": "UTF-8",
+    "utf-8-sig": "UTF-8",
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+    "utf-32": "UTF-32",
+}
 _CORRUPT = "naysay_malformed_row"
 # Spark's reader of CSV skips lines of nothing but these characters, as Java's trim() does.
 _SPACES = r"\A[\x00-\x20]+\z"
@@ -67,12 +73,16 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
 def _lines(session: SparkSession, source: str, charset: str) -> DataFrame:
     """All lines that are not empty, in which file, whether in its first part, and in which order in there."""
     return (
-        session.read.option("encoding", charset).text(source)
-        .select("value", F.col("_metadata.file_path").alias("file"),
-                (F.col("_metadata.file_block_start") == 0).alias("is_first_part"))
+        session.read.option("encoding", charset)
+        .text(source)
+        .select(
+            "value",
+            F.col("_metadata.file_path").alias("file"),
+            (F.col("_metadata.file_block_start") == 0).alias("is_first_part"),
+        )
         .withColumn("number", F.monotonically_increasing_id())
         .filter(F.length("value") > 0)
-    )  # fmt: skip
+    )
 
 
 def _header(source: str, lines: DataFrame, delimiter: str | None) -> CsvFile:
@@ -107,9 +117,11 @@ def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
         F.max(value.rlike(_SPACES)).alias("spaces"),
     )
     found = files.agg(
-        F.collect_set("header").alias("headers"), F.max("quote").alias("quote"), F.max("nul").alias("nul"),
+        F.collect_set("header").alias("headers"),
+        F.max("quote").alias("quote"),
+        F.max("nul").alias("nul"),
         F.max("spaces").alias("spaces"),
-    ).collect()[0]  # fmt: skip
+    ).collect()[0]
     _refuse_lines(source, found)
     for line in sorted(found["headers"]):
         names = _header_line(source, line, header.delimiter).names
@@ -139,10 +151,18 @@ def _parsed(session: SparkSession, source: str, charset: str, delimiter: str, po
     """All rows but lines of spaces, as text, and what of them has too many or too few fields."""
     # Spark takes what equals `nullValue` for null, quoted or not: so that a quoted empty cell stays an empty text.
     options: dict[str, Any] = {
-        "header": True, "inferSchema": False, "quote": '"', "escape": '"', "encoding": charset, "sep": delimiter,
-        "multiLine": False, "nullValue": "\0", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT,
+        "header": True,
+        "inferSchema": False,
+        "quote": '"',
+        "escape": '"',
+        "encoding": charset,
+        "sep": delimiter,
+        "multiLine": False,
+        "nullValue": "\0",
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
         "maxColumns": max(_FEWEST_COLUMNS, len(positions) + 1),
-    }  # fmt: skip
+    }
     fields = [*positions, _CORRUPT]
     schema = T.StructType([T.StructField(name, T.StringType()) for name in fields])
     return session.read.options(**options).schema(schema).csv(source)

@@ -77,14 +77,9 @@ class Meaning:
         if kind is Kind.NULL:
             return F.lit(self.nulls is Nulls.EQUAL and op is Op.NE)
         less, equal = _beside(F.col(name), kind, self.frame.type_of(name), value)
-        truth = {
-            Op.EQ: equal,
-            Op.NE: ~equal,
-            Op.LT: less,
-            Op.GE: ~less,
-            Op.LE: less | equal,
-            Op.GT: ~(less | equal),
-        }[op]
+        truth = {Op.EQ: equal, Op.NE: ~equal, Op.LT: less, Op.GE: ~less, Op.LE: less | equal, Op.GT: ~(less | equal)}[
+            op
+        ]
         at_null = self.nulls is Nulls.EQUAL and op is Op.NE
         return F.when(F.col(name).isNull(), F.lit(at_null)).otherwise(truth)
 

@@ -42,9 +42,7 @@ def with_text(schema: T.StructType, partitions: dict[str, set[str]]) -> T.Struct
     return T.StructType(fields)
 
 
-def typed_partitions(
-    session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str
-) -> DataFrame:
+def typed_partitions(session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str) -> DataFrame:
     """The same rows, these columns with the types that all their values have."""
     for name, values in partitions.items():
         texts = [(value,) for value in sorted(values - {_NULL, ""})]

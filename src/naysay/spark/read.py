@@ -28,9 +28,16 @@ from naysay.spark.partitions import partitions_of, typed_partitions, with_text
 from naysay.spark.session import plain_errors
 
 _FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": "json",
-    ".ndjson": "json", ".orc": "orc", ".txt": "csv",
-}  # fmt: skip
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".orc": "orc",
+    ".txt": "csv",
+}
 FORMATS = ("csv", "json", "parquet", "orc", "table")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 # Up to this size a CSV file of this machine is read by our own reader, which knows line breaks inside of quotes and
@@ -42,9 +49,14 @@ _LOST = pa.schema([("lost", pa.string())])
 
 
 def read(
-    session: SparkSession, source: str, *, format: str | None = None, encoding: str | None = None,
-    delimiter: str | None = None, numbered: bool = False,
-) -> DataFrame:  # fmt: skip
+    session: SparkSession,
+    source: str,
+    *,
+    format: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    numbered: bool = False,
+) -> DataFrame:
     """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name.
 
     Where `numbered`, rows of Parquet files and of small CSV files carry the file that they are from and their number in
@@ -110,8 +122,11 @@ def _format_of(session: SparkSession, source: str) -> str:
     known = _FORMATS.get(Path(name).suffix.lower())
     local = Path(source)
     if local.is_dir():
-        inside = {_FORMATS.get(Path(_uncompressed(file.name)).suffix.lower()) for file in local.rglob("*")
-                  if file.is_file() and not file.name.startswith(("_", "."))}  # fmt: skip
+        inside = {
+            _FORMATS.get(Path(_uncompressed(file.name)).suffix.lower())
+            for file in local.rglob("*")
+            if file.is_file() and not file.name.startswith(("_", "."))
+        }
         kinds = sorted(kind for kind in inside if kind)
         if len(kinds) == 1:
             return kinds[0]

@@ -180,24 +180,38 @@ _MEANINGS = (
     (r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException", "there is no file or folder {source!r}"),
     (r"TABLE_OR_VIEW_NOT_FOUND|PARSE_SYNTAX_ERROR", "there is no file, folder or table {source!r}"),
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
-    (r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
-     "{source}: a file is no Parquet file, or is damaged{detail}"),
-    (r"CANNOT_MERGE_SCHEMA|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|Failed to merge",
-     "{source}: a column has different types in different files{detail}; give it one type"),
+    (
+        r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
+        "{source}: a file is no Parquet file, or is damaged{detail}",
+    ),
+    (
+        r"CANNOT_MERGE_SCHEMA|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|Failed to merge",
+        "{source}: a column has different types in different files{detail}; give it one type",
+    ),
     (r"MALFORMED_RECORD_IN_PARSING|MalformedRecordException", "{source}: a row cannot be read{detail}"),
-    (r"CSV header does not conform|[Nn]umber of column in CSV header",
-     "{source}: the files have different columns, or have them in another order{detail}; give all one header"),
+    (
+        r"CSV header does not conform|[Nn]umber of column in CSV header",
+        "{source}: the files have different columns, or have them in another order{detail}; give all one header",
+    ),
     (r"MALFORMED_CSV_RECORD", "{source}: a row has more or fewer fields than the header{detail}"),
-    (r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
-     "{source}: a file is damaged or not what its name says{detail}"),
-    (r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
-     "{source}: Spark knows no way to read this kind of place{detail}"),
-    (r"Cannot run program",
-     "Spark cannot start Python in its workers{detail}; set PYSPARK_PYTHON to one that has naysay"),
+    (
+        r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
+        "{source}: a file is damaged or not what its name says{detail}",
+    ),
+    (
+        r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
+        "{source}: Spark knows no way to read this kind of place{detail}",
+    ),
+    (
+        r"Cannot run program",
+        "Spark cannot start Python in its workers{detail}; set PYSPARK_PYTHON to one that has naysay",
+    ),
     (r"AccessControlException|Permission denied", "{source}: permission denied"),
-    (r"OutOfMemoryError|Java heap space|exceeds spark.driver.maxResultSize",
-     "{source}: Spark ran out of memory; give it more (--memory, or spark.driver.memory and spark.executor.memory)"),
-)  # fmt: skip
+    (
+        r"OutOfMemoryError|Java heap space|exceeds spark.driver.maxResultSize",
+        "{source}: Spark ran out of memory; give it more (--memory, or spark.driver.memory and spark.executor.memory)",
+    ),
+)
 
 
 def _condition(error: Exception) -> str:

@@ -15,9 +15,7 @@ from naysay.table.ranks import clear_nulls, rank_together
 from naysay.table.text import Spread, encode_text
 
 
-def encode(
-    columns: Sequence[Indexed], *, ordered: bool, n_pieces: int = 1, spread: Spread = map
-) -> tuple[Codes, ...]:
+def encode(columns: Sequence[Indexed], *, ordered: bool, n_pieces: int = 1, spread: Spread = map) -> tuple[Codes, ...]:
     """Codes of columns that compare with each other, in one space; the same whatever `n_pieces` and `spread` are.
 
     A column of nulls alone may stand beside columns of any kind. See `encode_text` for pieces.

@@ -93,8 +93,10 @@ class CountingIndex:
         if batch.n_rows == 0:
             return
         for term in rule.terms:
-            for counter, side in {id(term.left): (term.left, term.sides.left),
-                                  id(term.right): (term.right, term.sides.right)}.values():  # fmt: skip
+            for counter, side in {
+                id(term.left): (term.left, term.sides.left),
+                id(term.right): (term.right, term.sides.right),
+            }.values():
                 rows = self._rows(side, batch, rule.sides.left if counter is term.left else rule.sides.right)
                 if insert:
                     counter.insert(rows)

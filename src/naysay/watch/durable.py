@@ -31,9 +31,7 @@ def rules_part(rules: Mapping[str, Rule]) -> dict[str, bytes]:
     return {"rules": rules_to_json(rules)}
 
 
-def batch_parts(
-    tables: Mapping[str, pa.Table], layout: Layout | None, known: pa.Schema | None
-) -> dict[str, bytes]:
+def batch_parts(tables: Mapping[str, pa.Table], layout: Layout | None, known: pa.Schema | None) -> dict[str, bytes]:
     """A batch as parts of an event; with the schema, where the store does not know it yet."""
     parts: dict[str, bytes] = {}
     for what, table in tables.items():

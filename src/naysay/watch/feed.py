@@ -131,9 +131,16 @@ class Feed:
         self._confirm("rows", batch_id)
         sentences = self.watch.explain(change, self._n_sentences) if self._n_sentences else ()
         return Step(
-            batch_id, n_changes, change.n_rows, change.n_added, change.n_removed, change.counts, self._aside,
-            sentences, time.perf_counter() - start,
-        )  # fmt: skip
+            batch_id,
+            n_changes,
+            change.n_rows,
+            change.n_added,
+            change.n_removed,
+            change.counts,
+            self._aside,
+            sentences,
+            time.perf_counter() - start,
+        )
 
     def use_rules(self, rules: Mapping[str, Rule]) -> list[str]:
         """Watch exactly these rules from now on; says what changed. Where one does not fit the table, nothing does."""
@@ -203,9 +210,13 @@ def open_feed(
         raise UsageError("a watch needs a key: the column or columns that identify a row")
     folder.mkdir(parents=True, exist_ok=True)
     watch = Watch(
-        list(rules.values()) if is_new and rules is not None else None, key, store=store, nulls=options.nulls,
-        counting=options.counting, index=options.index,
-    )  # fmt: skip
+        list(rules.values()) if is_new and rules is not None else None,
+        key,
+        store=store,
+        nulls=options.nulls,
+        counting=options.counting,
+        index=options.index,
+    )
     try:
         feed = Feed(watch, folder, n_sentences=options.n_sentences)
         said = [] if rules is None else feed.use_rules(rules)

@@ -181,15 +181,20 @@ def _write_events(plan: PartPlan, group: Group, part: int, change: Change, task:
         write_table(events_table(task.seq, change), _events_path(plan, group, part, task), plan.output)
 
 
-def _answer(
-    plan: PartPlan, group: Group, part: int, watch: Watch, task: Task | None, change: Change | None
-) -> Answer:
+def _answer(plan: PartPlan, group: Group, part: int, watch: Watch, task: Task | None, change: Change | None) -> Answer:
     assert watch.store is not None
     mark = watch.store.mark
     answer: Answer = {
-        "group": group.name, "part": part, "n_rows": watch.n_rows, "counts": watch.counts,
-        "mark": [mark.seq, mark.chain.hex()], "files": {}, "n_added": 0, "n_removed": 0, "sentences": [],
-    }  # fmt: skip
+        "group": group.name,
+        "part": part,
+        "n_rows": watch.n_rows,
+        "counts": watch.counts,
+        "mark": [mark.seq, mark.chain.hex()],
+        "files": {},
+        "n_added": 0,
+        "n_removed": 0,
+        "sentences": [],
+    }
     if task is not None and group.rules:
         path = _events_path(plan, group, part, task)
         if not path.exists() or stored_batch(path) != (task.seq, task.batch_id):

@@ -75,9 +75,7 @@ class Sides:
 
 def sides_of(schema: pa.Schema, join: Join) -> Sides:
     """The two sides of a join about two rows."""
-    keys, orders, differs = (
-        [coded(schema, part) for part in parts] for parts in (join.key, join.order, join.differs)
-    )
+    keys, orders, differs = ([coded(schema, part) for part in parts] for parts in (join.key, join.order, join.differs))
     left, right = (
         Side(
             tuple(pair[which] for pair in keys),

@@ -229,4 +229,3 @@ def _sums(row: dict[str, Any]) -> Sums:
         row["removed"] or 0,
         tuple(found for found in sample if found is not None),
     )
-

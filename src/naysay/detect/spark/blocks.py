@@ -63,6 +63,4 @@ def _looked_up(key: Expression, values: Mapping[int, int]) -> Expression:
 
 def _copy(side: int, task: Expression, at_home: Expression) -> Expression:
     """A record of a row in a task; it may meet itself only where its own block stands on both sides."""
-    return F.struct(
-        F.lit(side).cast(T.ByteType()).alias("side"), task.alias("task"), at_home.alias("at_home")
-    )
+    return F.struct(F.lit(side).cast(T.ByteType()).alias("side"), task.alias("task"), at_home.alias("at_home"))

@@ -21,12 +21,7 @@ from naysay.detect.spark import key_groups as kernels
 from naysay.detect.spark import listing as spark_list
 from naysay.detect.spark import strip_verbs as spark_strip_work
 from naysay.detect.spark import strips as spark_strips
-from naysay.detect.spark.aggregate import (
-    collect_sums,
-    filter_branch,
-    groups_branch,
-    products_branch,
-)
+from naysay.detect.spark.aggregate import collect_sums, filter_branch, groups_branch, products_branch
 from naysay.detect.spark.check import find_all, wanted
 from naysay.detect.spark.conflicts import marked
 from naysay.detect.spark.giant_groups import all_measured, measure_branches, only, over_giant_groups, over_small_groups

@@ -63,9 +63,7 @@ def measure_branches(meaning: Meaning, key_sets: Sequence[KeySet]) -> list[DataF
 
 def all_measured(meaning: Meaning, key_sets: Sequence[KeySet], sums: dict[int, Sums], sizes: Sizes) -> list[Measured]:
     """The key sets with what `measure_branches` found."""
-    return [
-        measured(meaning, keys, sums[-1 - 2 * i], sizes, sums[-2 - 2 * i].rows) for i, keys in enumerate(key_sets)
-    ]
+    return [measured(meaning, keys, sums[-1 - 2 * i], sizes, sums[-2 - 2 * i].rows) for i, keys in enumerate(key_sets)]
 
 
 def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:

@@ -105,9 +105,7 @@ def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
     ]
 
 
-def keyed_records(
-    meaning: Meaning, keys: KeySet, extra: Sequence[Expression] = (), *, met: bool = False
-) -> DataFrame:
+def keyed_records(meaning: Meaning, keys: KeySet, extra: Sequence[Expression] = (), *, met: bool = False) -> DataFrame:
     """The records of a key set: its key in comparable form, all columns of its rules, and sides where they matter.
 
     `extra` columns travel along; `met` asks for the columns that say whether a row would meet itself.
@@ -136,9 +134,7 @@ def task_rules(keys: KeySet, nulls: Nulls, *, sided: bool = False) -> tuple[Task
     sided = sided or keys.crossed
     return tuple(
         replace(
-            task_rule(plan, nulls),
-            sided=sided,
-            itself=itself_of(plan) if sided and not plan.join.irreflexive else None,
+            task_rule(plan, nulls), sided=sided, itself=itself_of(plan) if sided and not plan.join.irreflexive else None
         )
         for plan in keys.plans
     )
@@ -228,4 +224,3 @@ def _side(side: int) -> Expression:
 def itself_of(plan: RulePlan) -> str:
     """The column that says whether a row would meet itself under a rule."""
     return f"itself{plan.number}"
-

@@ -129,9 +129,7 @@ def _values_of_rule(meaning: Meaning, columns_of: Mapping[int, Sequence[str]]) -
     for number, names in columns_of.items():
         for name in names:
             rules_of.setdefault(name, []).append(number)
-    return [
-        F.when(F.col("rule").isin(numbers), meaning.comparable(name, name)) for name, numbers in rules_of.items()
-    ]
+    return [F.when(F.col("rule").isin(numbers), meaning.comparable(name, name)) for name, numbers in rules_of.items()]
 
 
 def _pairs(

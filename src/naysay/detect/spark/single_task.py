@@ -101,6 +101,5 @@ def _busiest(identity: Identity, packed: bytes) -> tuple[RowConflicts, ...]:
     names = plain_records(rows.select(identity.positions).rename_columns(list(identity.names)))
     numbers = zip(rows.column("conflicts").to_pylist(), rows.column("rules").to_pylist(), strict=True)
     return tuple(
-        RowConflicts(name, conflicts, tuple(broken))
-        for name, (conflicts, broken) in zip(names, numbers, strict=True)
+        RowConflicts(name, conflicts, tuple(broken)) for name, (conflicts, broken) in zip(names, numbers, strict=True)
     )

@@ -77,9 +77,13 @@ def _over_strips(grid: Grid, sizes: Sizes, work: Callable[..., Any], schema: pa.
     known = [_is_known(grid).alias(tasks.KNOWN)] if isinstance(schema, T.StructType) else []
     placement, n_tasks = _placement(grid, sizes)
     parts = records.select(
-        *names, *codes, *known, F.col("copy.dim").alias(tasks.DIM), F.col("copy.strip").alias(tasks.TASK),
+        *names,
+        *codes,
+        *known,
+        F.col("copy.dim").alias(tasks.DIM),
+        F.col("copy.strip").alias(tasks.TASK),
         placement.alias("placement"),
-    )  # fmt: skip
+    )
     return map_in_arrow(parts.repartitionById(n_tasks, F.col("placement")).drop("placement"), work, schema)
 
 

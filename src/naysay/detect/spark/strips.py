@@ -179,10 +179,11 @@ def _cells(
     }
     types = {name: placed.schema[name].dataType for name in keys.key_names}
     rows = placed.select(
-        *(plain(F.col(name), type_).alias(name) for name, type_ in types.items()), keys.key_hash().alias("hash"),
+        *(plain(F.col(name), type_).alias(name) for name, type_ in types.items()),
+        keys.key_hash().alias("hash"),
         *(cell.alias(name) for name, cell in cells_of.items()),
         *(truth.cast(T.LongType()).alias(name) for name, truth in numbers.items()),
-    )  # fmt: skip
+    )
     counted = rows.groupBy(*keys.key_names, "hash", *cells_of).agg(*(F.sum(name).alias(name) for name in numbers))
     groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for row in counted.collect():

@@ -111,9 +111,14 @@ def discover(
             profile = profile_of(rows, built, clock)
             fields = fields_from(rows, built, nulls, profile)
             problem = Problem.of(
-                built, nulls, _without_rows(fields, profile.n_rows),
+                built,
+                nulls,
+                _without_rows(fields, profile.n_rows),
                 most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
-                max_predicates=limits.max_predicates, max_rules=max_rules, n_threads=os.cpu_count() or 1, clock=clock,
+                max_predicates=limits.max_predicates,
+                max_rules=max_rules,
+                n_threads=os.cpu_count() or 1,
+                clock=clock,
             )
             chosen, answer = _solve(problem, rows, fields, profile, method, blocks)
             ranker = _ranker(answer, problem, rows, profile)
@@ -192,9 +197,7 @@ def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
     return answer
 
 
-def _from_all_pairs(
-    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks
-) -> Answer:
+def _from_all_pairs(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> Answer:
     clock, layout = problem.clock, fields.layout
     with clock.phase("evidence"):
         evidence = evidence_of_pairs(rows, fields, profile, blocks, clock)
@@ -287,12 +290,16 @@ def _largest(rows: DataFrame, names: Sequence[str], nulls: Nulls) -> dict[str, i
 
     By hash: it only has to be about right.
     """
-    each = F.explode(F.array(*(
-        F.struct(
-            F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value"), F.col(name).isNull().alias("null")
+    each = F.explode(
+        F.array(
+            *(
+                F.struct(
+                    F.lit(name).alias("name"), hash_of([F.col(name)]).alias("value"), F.col(name).isNull().alias("null")
+                )
+                for name in names
+            )
         )
-        for name in names
-    )))
+    )
     values = rows.select(each.alias("of"), WEIGHT)
     if nulls is Nulls.SQL:
         values = values.filter(~F.col("of.null"))

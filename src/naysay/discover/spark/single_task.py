@@ -53,8 +53,12 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
     values = Table(table.drop_columns([WEIGHT]).rename_columns(list(wanted.space.names)))
     outcomes = replace(outcomes_of(values, wanted.space, wanted.nulls, collapse=False), weights=weights)
     problem = Problem.of(
-        wanted.space, wanted.nulls, outcomes,
-        max_predicates=wanted.max_predicates, max_rules=wanted.max_rules, clock=Clock(wanted.seconds),
+        wanted.space,
+        wanted.nulls,
+        outcomes,
+        max_predicates=wanted.max_predicates,
+        max_rules=wanted.max_rules,
+        clock=Clock(wanted.seconds),
     )
     answer = hydra.find(problem)
     parts = {
@@ -65,17 +69,13 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
             {"partial": answer.partial, "sampled": answer.n_sampled, "reason": problem.clock.reason}
         ).encode(),
     }
-    yield pa.RecordBatch.from_pydict(
-        {"part": list(parts), "content": list(parts.values())}, schema=SCHEMA
-    )
+    yield pa.RecordBatch.from_pydict({"part": list(parts), "content": list(parts.values())}, schema=SCHEMA)
 
 
 def read_answer(found: pa.Table, n_words: int) -> tuple[Answer, str]:
     """The answer of the task, and what stopped it."""
     parts = dict(zip(found.column("part").to_pylist(), found.column("content").to_pylist(), strict=True))
     rest = json.loads(parts["rest"])
-    covers, edges = (
-        np.frombuffer(parts[name], np.uint64).reshape(-1, n_words).copy() for name in ("covers", "edges")
-    )
+    covers, edges = (np.frombuffer(parts[name], np.uint64).reshape(-1, n_words).copy() for name in ("covers", "edges"))
     counts = np.frombuffer(parts["counts"], np.int64).copy()
     return Answer(covers, rest["partial"], edges, counts, n_sampled=rest["sampled"]), rest["reason"]

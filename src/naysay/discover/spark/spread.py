@@ -53,7 +53,12 @@ class Provers:
         problem = self._problem
         left = problem.clock.left
         question = Question(
-            self._run, problem.space, problem.nulls, self.n_parts, ask, tuple(masks),
+            self._run,
+            problem.space,
+            problem.nulls,
+            self.n_parts,
+            ask,
+            tuple(masks),
             b"" if covers is None else np.ascontiguousarray(covers).tobytes(),
             None if left == float("inf") else max(0.001, left),
         )

@@ -46,13 +46,7 @@ from naysay.evolve.durable import from_bytes, store_at, to_bytes
 from naysay.evolve.fields import Fields
 from naysay.evolve.method import CountedStep
 from naysay.evolve.relation import Batch, Relation
-from naysay.evolve.settings import (
-    Settings,
-    fields_from_json,
-    fields_to_json,
-    space_from_json,
-    space_to_json,
-)
+from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.evolve.spark.rows import ParquetRows
 from naysay.evolve.spark.worker import SERIAL, Delta, evidence_of_delta, schema_of, seen_in
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
@@ -93,10 +87,17 @@ class SparkEvolver:
 
     @errors_of_tasks()
     def __init__(
-        self, data: DataFrame, key: str | Sequence[str], *, state: str | os.PathLike[str], error: float = 0.0,
-        nulls: str | Nulls = Nulls.SQL, columns: Sequence[str] | None = None, space: str | Scope = "naysay",
+        self,
+        data: DataFrame,
+        key: str | Sequence[str],
+        *,
+        state: str | os.PathLike[str],
+        error: float = 0.0,
+        nulls: str | Nulls = Nulls.SQL,
+        columns: Sequence[str] | None = None,
+        space: str | Scope = "naysay",
         max_predicates: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         frame = Frame.of(data)
         names = (key,) if isinstance(key, str) else tuple(key)
         if not names:
@@ -244,9 +245,7 @@ class SparkEvolver:
             report = check(rows.named(), rules, key=(SERIAL,), nulls=self._settings.nulls, quick=True)
             samples = [next(iter(result.sample), None) for result in report]
             left = [NOBODY if pair is None else int(pair.left[SERIAL]) for pair in samples]
-            right = [
-                NOBODY if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples
-            ]
+            right = [NOBODY if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]
             return np.array(left, np.int64), np.array(right, np.int64)
 
         return after, CountedStep(self._shown(counted, fields), now.counted, counted, came, find)
@@ -266,8 +265,7 @@ class SparkEvolver:
         serials = np.concatenate([batch.gone.serials, batch.fresh.serials])
         across = [seen_in(found, number, serials, layout) for number in (0, 1)]
         gone, came = (
-            together([inside, half, turned(half, layout)], layout)
-            for inside, half in zip(within, across, strict=True)
+            together([inside, half, turned(half, layout)], layout) for inside, half in zip(within, across, strict=True)
         )
         return gone, came
 
@@ -291,8 +289,11 @@ class SparkEvolver:
         now = self._now
         arrays = {f"whole {name}": to_bytes(array) for name, array in whole_arrays(now.counted).items()}
         return {
-            "schema": schema_to_bytes(now.rows.layout.schema), "dead": to_bytes(now.rows.dead),
-            "table": _table_json(now), "fields": json.dumps(fields_to_json(now.fields)).encode(), **arrays,
+            "schema": schema_to_bytes(now.rows.layout.schema),
+            "dead": to_bytes(now.rows.dead),
+            "table": _table_json(now),
+            "fields": json.dumps(fields_to_json(now.fields)).encode(),
+            **arrays,
         }
 
     def _change_parts(self, after: Standing, step: CountedStep, fields: Fields | None) -> dict[str, bytes]:
@@ -322,9 +323,14 @@ class SparkEvolver:
             raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
 
     def _replayed(
-        self, session: SparkSession, store: Store, parts: Mapping[str, bytes], whole: Arrays,
-        changes: Sequence[Arrays], space: Space,
-    ) -> Standing:  # fmt: skip
+        self,
+        session: SparkSession,
+        store: Store,
+        parts: Mapping[str, bytes],
+        whole: Arrays,
+        changes: Sequence[Arrays],
+        space: Space,
+    ) -> Standing:
         table = json.loads(parts["table"])
         layout = Layout(schema_from_bytes(parts["schema"]), self._settings.key)
         rows = ParquetRows(session, store.path.parent, layout, tuple(table["parts"]), from_bytes(parts["dead"]))
@@ -351,9 +357,9 @@ def _arrow(frame: Any, layout: Layout) -> Any:
 
 
 def _table_json(now: Standing) -> bytes:
-    return json.dumps({
-        "parts": now.rows.parts, "nulls": dict(now.n_nulls), "rows": now.n_rows, "next": now.next_serial,
-    }).encode()
+    return json.dumps(
+        {"parts": now.rows.parts, "nulls": dict(now.n_nulls), "rows": now.n_rows, "next": now.next_serial}
+    ).encode()
 
 
 def _arrays(parts: Mapping[str, bytes], prefix: str) -> Arrays:

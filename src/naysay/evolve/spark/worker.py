@@ -102,10 +102,15 @@ def _sides(outcomes: Outcomes, start: int, stop: int, serials: Int64Array) -> Si
 
 def _batch(number: int, seen: Seen) -> pa.RecordBatch:
     words = {word(place): pa.array(seen.codes[:, place]) for place in range(seen.codes.shape[1])}
-    return pa.RecordBatch.from_pydict({
-        GROUP: pa.array(np.full(len(seen), number, np.int32)), **words, COUNT: pa.array(seen.counts),
-        LEFT: pa.array(seen.left), RIGHT: pa.array(seen.right),
-    })
+    return pa.RecordBatch.from_pydict(
+        {
+            GROUP: pa.array(np.full(len(seen), number, np.int32)),
+            **words,
+            COUNT: pa.array(seen.counts),
+            LEFT: pa.array(seen.left),
+            RIGHT: pa.array(seen.right),
+        }
+    )
 
 
 def seen_in(found: pa.Table, number: int, serials: Int64Array, layout: Layout) -> Seen:
@@ -113,6 +118,8 @@ def seen_in(found: pa.Table, number: int, serials: Int64Array, layout: Layout) -
     mine = found.filter(pa.compute.equal(found.column(GROUP), number))
     codes = np.stack([mine.column(word(place)).to_numpy() for place in range(layout.n_words)], axis=1)
     return Seen(
-        np.ascontiguousarray(codes.astype(np.int32)), mine.column(COUNT).to_numpy().astype(np.int64),
-        serials[mine.column(LEFT).to_numpy().astype(np.int64)], mine.column(RIGHT).to_numpy().astype(np.int64),
+        np.ascontiguousarray(codes.astype(np.int32)),
+        mine.column(COUNT).to_numpy().astype(np.int64),
+        serials[mine.column(LEFT).to_numpy().astype(np.int64)],
+        mine.column(RIGHT).to_numpy().astype(np.int64),
     )

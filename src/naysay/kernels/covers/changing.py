@@ -98,7 +98,12 @@ def _hit(
 
 @kernel
 def _climb(
-    cover: UInt64Array, order: Int64Array, members: Int64Array, n_before: int, holders: UInt64Array, once: UInt64Array,
+    cover: UInt64Array,
+    order: Int64Array,
+    members: Int64Array,
+    n_before: int,
+    holders: UInt64Array,
+    once: UInt64Array,
     twice: UInt64Array,
 ) -> int:
     """Bring members, once and twice from the cover before to this one: covers in order share their first members.
@@ -193,8 +198,16 @@ def _without(own: UInt64Array, start: int, stop: int, vertex: int) -> int:
 
 @kernel
 def grow_covers(
-    edges: UInt64Array, holders: UInt64Array, fresh: UInt64Array, covers: UInt64Array, order: Int64Array,
-    every: UInt64Array, group_of: Int64Array, groups: Int64Array, limits: Int64Array, control: Int64Array,
+    edges: UInt64Array,
+    holders: UInt64Array,
+    fresh: UInt64Array,
+    covers: UInt64Array,
+    order: Int64Array,
+    every: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
+    control: Int64Array,
 ) -> UInt64Array:
     """The minimal covers of `edges` and `fresh` that hold one of the given minimal covers of `edges`; each once.
 
@@ -256,9 +269,7 @@ def grow_covers(
             n_groups[below] = n_groups[depth] + _join(vertex, cover[below], allowed[below], group_of, groups)
             if n_groups[below] >= limits[0]:
                 _keep_groups(cover[below], allowed[below], group_of, groups)
-            _hit(
-                fresh_once[depth], fresh_twice[depth], fresh_holders[vertex], fresh_once[below], fresh_twice[below]
-            )
+            _hit(fresh_once[depth], fresh_twice[depth], fresh_holders[vertex], fresh_once[below], fresh_twice[below])
             if 2 * ends[depth] - first + 1 > own.shape[0]:
                 own = _doubled(own)
             ends[below] = _without(own, first, ends[depth], vertex)
@@ -302,8 +313,13 @@ def are_minimal(edges: UInt64Array, holders: UInt64Array, covers: UInt64Array, o
 
 @kernel
 def part_beside(
-    edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, every: UInt64Array, group_of: Int64Array,
-    groups: Int64Array, limits: Int64Array,
+    edges: UInt64Array,
+    holders: UInt64Array,
+    gone: UInt64Array,
+    every: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
 ) -> tuple[UInt64Array, UInt64Array, UInt64Array, bool]:
     """What is left of covering `edges` without the vertices of `gone`.
 

@@ -151,8 +151,13 @@ def _more(rows: UInt64Array) -> UInt64Array:
 
 @kernel
 def invert(
-    edges: UInt64Array, nodes: Int64Array, n_nodes: int, group_of: Int64Array, groups: Int64Array,
-    limits: Int64Array, control: Int64Array,
+    edges: UInt64Array,
+    nodes: Int64Array,
+    n_nodes: int,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
+    control: Int64Array,
 ) -> tuple[Int64Array, int]:
     """Make the covers of a trie hit all of the edges as well. control[0] set from elsewhere stops it early."""
     n_words = edges.shape[1]

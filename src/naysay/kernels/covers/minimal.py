@@ -81,8 +81,13 @@ def _keep_groups(cover: UInt64Array, candidates: UInt64Array, group_of: Int64Arr
 
 @kernel
 def expand(
-    edges: UInt64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array,
-    limits: Int64Array, control: Int64Array,
+    edges: UInt64Array,
+    start: UInt64Array,
+    candidates: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
+    control: Int64Array,
 ) -> tuple[UInt64Array, UInt64Array, bool]:
     """One level of the search: the starts and candidates of the branches below, and whether `start` covers already.
 
@@ -169,8 +174,7 @@ def _transposed(edges: UInt64Array) -> UInt64Array:
 
 @kernel
 def _recollect(
-    edges: UInt64Array, holders: UInt64Array, once: UInt64Array, depth: int, vertex: int, member: int,
-    own: UInt64Array,
+    edges: UInt64Array, holders: UInt64Array, once: UInt64Array, depth: int, vertex: int, member: int, own: UInt64Array
 ) -> int:
     """Collect edges that only one member of a cover hits, when a vertex joins. How many; -n where n are all.
 
@@ -224,8 +228,15 @@ def _hit(once: UInt64Array, depth: int, below: int, holders: UInt64Array, vertex
 
 @kernel
 def _stays_minimal(
-    edges: UInt64Array, holders: UInt64Array, once: UInt64Array, own: UInt64Array, n_own: Int64Array,
-    members: Int64Array, depth: int, size: int, vertex: int,
+    edges: UInt64Array,
+    holders: UInt64Array,
+    once: UInt64Array,
+    own: UInt64Array,
+    n_own: Int64Array,
+    members: Int64Array,
+    depth: int,
+    size: int,
+    vertex: int,
 ) -> bool:
     """Whether each member of a cover still has an edge of its own when a vertex joins.
 
@@ -350,8 +361,13 @@ def _count_groups(cover: UInt64Array, groups: Int64Array) -> int:
 
 @kernel
 def search_covers(
-    edges: UInt64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array,
-    limits: Int64Array, control: Int64Array,
+    edges: UInt64Array,
+    start: UInt64Array,
+    candidates: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
+    control: Int64Array,
 ) -> UInt64Array:
     """All minimal covers of one branch of the search, uint64[n, n_words], in no particular order.
 

@@ -131,8 +131,13 @@ def _stays_needed(critical: UInt64Array, holders: UInt64Array, counts: Int64Arra
 
 @kernel
 def expand_near(
-    edges: UInt64Array, counts: Int64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array,
-    groups: Int64Array, limits: Int64Array,
+    edges: UInt64Array,
+    counts: Int64Array,
+    start: UInt64Array,
+    candidates: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
 ) -> tuple[UInt64Array, UInt64Array, bool]:
     """One level of the search, as `kernels.cover.expand`; the last branch leaves the chosen edge unhit."""
     n_words = edges.shape[1]
@@ -171,8 +176,14 @@ def expand_near(
 
 @kernel
 def search_near_covers(
-    edges: UInt64Array, counts: Int64Array, start: UInt64Array, candidates: UInt64Array, group_of: Int64Array,
-    groups: Int64Array, limits: Int64Array, control: Int64Array,
+    edges: UInt64Array,
+    counts: Int64Array,
+    start: UInt64Array,
+    candidates: UInt64Array,
+    group_of: Int64Array,
+    groups: Int64Array,
+    limits: Int64Array,
+    control: Int64Array,
 ) -> UInt64Array:
     """All minimal near covers of one branch of the search. `start` is one that `expand_near` gave."""
     n_words = edges.shape[1]
@@ -241,8 +252,14 @@ def search_near_covers(
 
 @kernel
 def _open(
-    edges: UInt64Array, alive: UInt64Array, counts: Int64Array, allowed: UInt64Array, branch: UInt64Array,
-    chosen: Int64Array, depth: int, limits: Int64Array,
+    edges: UInt64Array,
+    alive: UInt64Array,
+    counts: Int64Array,
+    allowed: UInt64Array,
+    branch: UInt64Array,
+    chosen: Int64Array,
+    depth: int,
+    limits: Int64Array,
 ) -> bool:
     """Choose the edge to branch on; its candidates move to `branch`. False where nothing can come of this node."""
     edge = _choose(edges, alive, counts, allowed, limits[2], limits[3])

@@ -34,7 +34,13 @@ _NEAR = 6
 
 @kernel
 def _fill_codes(
-    left: Int32Array, right: Int32Array, masks: Int32Array, span: Int64Array, row: int, start: int, stop: int,
+    left: Int32Array,
+    right: Int32Array,
+    masks: Int32Array,
+    span: Int64Array,
+    row: int,
+    start: int,
+    stop: int,
     codes: Int32Array,
 ) -> None:
     """Add to codes[k] the outcomes in one word of the pair (row, start + k). Columns outside, rows inside: vectors."""
@@ -79,7 +85,13 @@ def _fill_codes(
 
 @kernel
 def _codes_of(
-    left: Int32Array, right: Int32Array, masks: Int32Array, spans: Int64Array, row: int, start: int, stop: int,
+    left: Int32Array,
+    right: Int32Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    row: int,
+    start: int,
+    stop: int,
     codes: Int32Array,
 ) -> None:
     """Write all words of the codes of (row, start), ..., (row, stop - 1) to codes[word, k]."""
@@ -95,8 +107,14 @@ def _codes_of(
 
 @kernel
 def count_direct(
-    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, block: Int64Array, counts: Int64Array,
+    left: Int32Array,
+    right: Int32Array,
+    left_weights: Int64Array,
+    right_weights: Int64Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    block: Int64Array,
+    counts: Int64Array,
 ) -> None:
     """Add each pair of the block to counts[code]: one word of few bits, counts of length 2**bits."""
     codes = np.empty((1, _CHUNK), np.int32)
@@ -118,8 +136,15 @@ def count_direct(
 
 @kernel
 def count_hashed(
-    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, block: Int64Array, keys: Int32Array, counts: Int64Array,
+    left: Int32Array,
+    right: Int32Array,
+    left_weights: Int64Array,
+    right_weights: Int64Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    block: Int64Array,
+    keys: Int32Array,
+    counts: Int64Array,
 ) -> tuple[Int32Array, Int64Array]:
     """Add each pair of the block to a hash table of codes of any width.
 
@@ -149,8 +174,15 @@ def count_hashed(
 
 @kernel
 def count_direct_blocks(
-    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, blocks: Int64Array, counts: Int64Array, control: Int64Array,
+    left: Int32Array,
+    right: Int32Array,
+    left_weights: Int64Array,
+    right_weights: Int64Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    blocks: Int64Array,
+    counts: Int64Array,
+    control: Int64Array,
 ) -> None:
     """`count_direct` for each of blocks, int64[n, 5]; returns early once control[0] is set from elsewhere."""
     for place in range(blocks.shape[0]):
@@ -163,8 +195,16 @@ def count_direct_blocks(
 
 @kernel
 def count_hashed_blocks(
-    left: Int32Array, right: Int32Array, left_weights: Int64Array, right_weights: Int64Array, masks: Int32Array,
-    spans: Int64Array, blocks: Int64Array, keys: Int32Array, counts: Int64Array, control: Int64Array,
+    left: Int32Array,
+    right: Int32Array,
+    left_weights: Int64Array,
+    right_weights: Int64Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    blocks: Int64Array,
+    keys: Int32Array,
+    counts: Int64Array,
+    control: Int64Array,
 ) -> tuple[Int32Array, Int64Array]:
     """`count_hashed` for each of blocks, int64[n, 5]; returns early once control[0] is set from elsewhere."""
     for place in range(blocks.shape[0]):
@@ -172,9 +212,7 @@ def count_hashed_blocks(
             if control[0] != 0:
                 return keys, counts
             strip = _strip(blocks[place], first)
-            keys, counts = count_hashed(
-                left, right, left_weights, right_weights, masks, spans, strip, keys, counts
-            )
+            keys, counts = count_hashed(left, right, left_weights, right_weights, masks, spans, strip, keys, counts)
     return keys, counts
 
 

@@ -18,8 +18,16 @@ _SPREAD = np.int64(0x2545F4914F6CDD1D)
 
 @kernel
 def see_direct(
-    left: Int32Array, right: Int32Array, masks: Int32Array, spans: Int64Array, block: Int64Array, counts: Int64Array,
-    codes: Int32Array, pairs: Int64Array, n_codes: int, lanes: NDArray[np.uint32],
+    left: Int32Array,
+    right: Int32Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    block: Int64Array,
+    counts: Int64Array,
+    codes: Int32Array,
+    pairs: Int64Array,
+    n_codes: int,
+    lanes: NDArray[np.uint32],
 ) -> tuple[Int32Array, Int64Array, int]:
     """Add each pair of the block to counts[code + lane]; note each such sum when it is first seen, and the pair.
 
@@ -60,8 +68,14 @@ def see_direct(
 
 @kernel
 def see_hashed(
-    left: Int32Array, right: Int32Array, masks: Int32Array, spans: Int64Array, block: Int64Array, keys: Int32Array,
-    counts: Int64Array, pairs: Int64Array,
+    left: Int32Array,
+    right: Int32Array,
+    masks: Int32Array,
+    spans: Int64Array,
+    block: Int64Array,
+    keys: Int32Array,
+    counts: Int64Array,
+    pairs: Int64Array,
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """Add each pair of the block to a hash table of codes of any width, with the first pair of each.
 
@@ -92,8 +106,14 @@ def see_hashed(
 
 @kernel
 def _see_codes(
-    keys: Int32Array, counts: Int64Array, pairs: Int64Array, codes: Int32Array, weights: Int64Array,
-    places: Int64Array, hashes: Int64Array, n_codes: int,
+    keys: Int32Array,
+    counts: Int64Array,
+    pairs: Int64Array,
+    codes: Int32Array,
+    weights: Int64Array,
+    places: Int64Array,
+    hashes: Int64Array,
+    n_codes: int,
 ) -> None:
     """Add weights[k] to the code codes[:, k], and note places[k] where it is new; the table has room for all."""
     n_words = keys.shape[1]

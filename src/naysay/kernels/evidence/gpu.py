@@ -227,7 +227,12 @@ def _upload(side: Int32Array, weights: Int64Array, start: int, rows: int, weight
 
 
 def _launch(
-    kernel: Any, left: tuple[Any, Any], right: tuple[Any, Any], left_start: int, right_start: int, once: bool,
+    kernel: Any,
+    left: tuple[Any, Any],
+    right: tuple[Any, Any],
+    left_start: int,
+    right_start: int,
+    once: bool,
     table: _Direct | _Hashed,
 ) -> None:
     n_left, n_right = int(left[0].shape[1]), int(right[0].shape[1])
@@ -242,12 +247,24 @@ def _launch(
         (blocks, -(-n_right // right_a_block)),
         (_THREADS,),
         (
-            left[0], np.int64(n_left), np.int64(left_start), right[0], np.int64(n_right), np.int64(right_start),
-            left[1], right[1], np.int64(right_a_block), np.int32(once), table.counts, table.tags, table.keys,
-            np.uint64(table.capacity - 1), table.full,
+            left[0],
+            np.int64(n_left),
+            np.int64(left_start),
+            right[0],
+            np.int64(n_right),
+            np.int64(right_start),
+            left[1],
+            right[1],
+            np.int64(right_a_block),
+            np.int32(once),
+            table.counts,
+            table.tags,
+            table.keys,
+            np.uint64(table.capacity - 1),
+            table.full,
         ),
         shared_mem=shared_bytes,
-    )  # fmt: skip
+    )
 
 
 class _Direct:

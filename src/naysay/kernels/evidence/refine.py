@@ -77,8 +77,15 @@ def _mark(starts: Int64Array, n_pairs: int, n_rows: int) -> Int64Array:
 
 @kernel
 def refine(
-    left_rows: Int64Array, left_starts: Int64Array, right_rows: Int64Array, right_starts: Int64Array,
-    left_values: Int64Array, right_values: Int64Array, kind: int, state: Int64Array, limit: int,
+    left_rows: Int64Array,
+    left_starts: Int64Array,
+    right_rows: Int64Array,
+    right_starts: Int64Array,
+    left_values: Int64Array,
+    right_values: Int64Array,
+    kind: int,
+    state: Int64Array,
+    limit: int,
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """The pairs of a partition for which left `kind` right holds, from `state` on, which is advanced."""
     out_left, out_right = np.empty(1024, np.int64), np.empty(1024, np.int64)
@@ -130,8 +137,10 @@ def refine(
             state[0] = c + 1
             state[1] = 0
     return (
-        out_left[:n_left].copy(), left_marks[: n_pairs + 1].copy(),
-        out_right[:n_right].copy(), right_marks[: n_pairs + 1].copy(),
+        out_left[:n_left].copy(),
+        left_marks[: n_pairs + 1].copy(),
+        out_right[:n_right].copy(),
+        right_marks[: n_pairs + 1].copy(),
     )
 
 
@@ -152,8 +161,15 @@ def _same_stretch(right: Int64Array, values: Int64Array, high: int, value: int, 
 
 @kernel
 def refine_two(
-    left_rows: Int64Array, left_starts: Int64Array, right_rows: Int64Array, right_starts: Int64Array,
-    left_values: Int64Array, right_values: Int64Array, kinds: Int64Array, state: Int64Array, limit: int,
+    left_rows: Int64Array,
+    left_starts: Int64Array,
+    right_rows: Int64Array,
+    right_starts: Int64Array,
+    left_values: Int64Array,
+    right_values: Int64Array,
+    kinds: Int64Array,
+    state: Int64Array,
+    limit: int,
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """Two inequalities in one pass, IEJoin made to give clusters; values int64[2, n_rows], kinds LESS or AT_MOST.
 
@@ -194,8 +210,10 @@ def refine_two(
             state[0] = c + 1
             state[1] = 0
     return (
-        out_left[:n_left].copy(), left_marks[: n_pairs + 1].copy(),
-        out_right[:n_right].copy(), right_marks[: n_pairs + 1].copy(),
+        out_left[:n_left].copy(),
+        left_marks[: n_pairs + 1].copy(),
+        out_right[:n_right].copy(),
+        right_marks[: n_pairs + 1].copy(),
     )
 
 

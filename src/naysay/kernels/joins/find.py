@@ -32,9 +32,7 @@ def find_differing(
 
 
 @kernel
-def find_two(
-    left: tuple[Int64Array, Int64Array, Int64Array], right: tuple[Int64Array, Int64Array, Int64Array]
-) -> int:
+def find_two(left: tuple[Int64Array, Int64Array, Int64Array], right: tuple[Int64Array, Int64Array, Int64Array]) -> int:
     """A left point with a right point of the same key, left.x < right.x and left.y < right.y.
 
     A side is (key, x, y), ascending by (key, x). Sweeps down x with the greatest y so far. O(n).

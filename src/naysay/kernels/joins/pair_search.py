@@ -40,7 +40,12 @@ def find_two_differs(order: Int64Array, starts: Int64Array, first: Int64Array, s
 
 @kernel
 def find_two_orders(
-    order: Int64Array, starts: Int64Array, x: Int64Array, y: Int64Array, label: Int64Array, strict_x: bool,
+    order: Int64Array,
+    starts: Int64Array,
+    x: Int64Array,
+    y: Int64Array,
+    label: Int64Array,
+    strict_x: bool,
     strict_y: bool,
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with x[t] < x[s], y[t] > y[s] and label[t] != label[s]; <= and >= unless strict.
@@ -89,8 +94,7 @@ def _take(
 
 @kernel
 def find_four_orders(
-    order: Int64Array, starts: Int64Array, points: Int64Array, label: Int64Array, n_y: int, n_w: int,
-    strict: Int64Array,
+    order: Int64Array, starts: Int64Array, points: Int64Array, label: Int64Array, n_y: int, n_w: int, strict: Int64Array
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with other labels, t less than s in all of x, y, w, z; at most where not strict.
 
@@ -148,8 +152,7 @@ def _below(
 
 @kernel
 def _plant(
-    order: Int64Array, start: int, stop: int, points: Int64Array, label: Int64Array, best: Int64Array,
-    other: Int64Array,
+    order: Int64Array, start: int, stop: int, points: Int64Array, label: Int64Array, best: Int64Array, other: Int64Array
 ) -> None:
     """Put rows into the tree of `find_four_orders`."""
     z = points[3]
@@ -171,9 +174,7 @@ def _plant(
 
 
 @kernel
-def _clear(
-    order: Int64Array, start: int, stop: int, points: Int64Array, best: Int64Array, other: Int64Array
-) -> None:
+def _clear(order: Int64Array, start: int, stop: int, points: Int64Array, best: Int64Array, other: Int64Array) -> None:
     """Take rows out of the tree of `find_four_orders`."""
     if stop - start > best.size:
         best[:] = -1

@@ -74,8 +74,14 @@ def _ranges(features: Int64Array) -> Int64Array:
 
 @kernel
 def _bounds(
-    features: Int64Array, order: Int64Array, start: int, stop: int, node: int, least: Int64Array,
-    greatest: Int64Array, ranges: Int64Array,
+    features: Int64Array,
+    order: Int64Array,
+    start: int,
+    stop: int,
+    node: int,
+    least: Int64Array,
+    greatest: Int64Array,
+    ranges: Int64Array,
 ) -> int:
     """Write the bounds of a node; gives the feature in which it is widest, -1 where it is a point."""
     widest = -1
@@ -119,7 +125,12 @@ def _split(features: Int64Array, order: Int64Array, start: int, stop: int, middl
 
 @kernel
 def _prospect(
-    low: Int64Array, high: Int64Array, left: int, other_low: Int64Array, other_high: Int64Array, right: int,
+    low: Int64Array,
+    high: Int64Array,
+    left: int,
+    other_low: Int64Array,
+    other_high: Int64Array,
+    right: int,
     kinds: Int64Array,
 ) -> int:
     """0 where no pair of two nodes holds, 2 where all do, else 1."""
@@ -156,11 +167,13 @@ def _holds(left: Int64Array, t: int, right: Int64Array, s: int, kinds: Int64Arra
 
 @kernel
 def find_pair(
-    features: tuple[Int64Array, Int64Array], orders: tuple[Int64Array, Int64Array],
+    features: tuple[Int64Array, Int64Array],
+    orders: tuple[Int64Array, Int64Array],
     identities: tuple[Int64Array, Int64Array],
     left_tree: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
     right_tree: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
-    kinds: Int64Array, budget: int,
+    kinds: Int64Array,
+    budget: int,
 ) -> tuple[int, int]:
     """A pair (left row, right row) of one group for which every feature holds, and whose identities differ.
 
@@ -204,8 +217,12 @@ def find_pair(
 
 @kernel
 def _search_leaves(
-    features: tuple[Int64Array, Int64Array], orders: tuple[Int64Array, Int64Array],
-    identities: tuple[Int64Array, Int64Array], left: Int64Array, right: Int64Array, kinds: Int64Array,
+    features: tuple[Int64Array, Int64Array],
+    orders: tuple[Int64Array, Int64Array],
+    identities: tuple[Int64Array, Int64Array],
+    left: Int64Array,
+    right: Int64Array,
+    kinds: Int64Array,
 ) -> tuple[int, int]:
     for i in range(left[_START], left[_STOP]):
         t = orders[0][i]

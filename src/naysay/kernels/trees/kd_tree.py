@@ -100,9 +100,7 @@ def _enclose(forest: KdForest, group: int, node: int, n_points: int, depth: int)
         else:
             child = at + node
             least = min(forest.boxes[child, column], forest.boxes[child + 1, column])
-            greatest = max(
-                forest.boxes[child, n_dimensions + column], forest.boxes[child + 1, n_dimensions + column]
-            )
+            greatest = max(forest.boxes[child, n_dimensions + column], forest.boxes[child + 1, n_dimensions + column])
         forest.boxes[at, column] = least
         forest.boxes[at, n_dimensions + column] = greatest
 
@@ -189,13 +187,7 @@ def search_kd(
 
 @kernel
 def run_kd_forest(
-    forest: KdForest,
-    points: Int64Array,
-    queries: Queries,
-    tape: Int64Array,
-    begin: int,
-    found: Int64Array,
-    most: int,
+    forest: KdForest, points: Int64Array, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int
 ) -> tuple[int, int]:
     """Run a tape from entry `begin`; give how many pairs were found, and the entry to go on from.
 

@@ -108,9 +108,7 @@ def list_boxes(
 
 
 @kernel
-def count_boxes(
-    tree: Tree, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool
-) -> Int64Array:
+def count_boxes(tree: Tree, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
     """For each box the number of rows in it, its own row included where it lies there.
 
     O(log n) a box with a key and one order or one differing value; with more, each zone that only some rows of lie in

@@ -28,9 +28,14 @@ from naysay.io.numbers import loss, suspects
 from naysay.live.feed.changes import OP_COLUMN, Aside, ChangeRows, split_ops
 
 _FORMATS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
     ".ndjson": "json",
-}  # fmt: skip
+}
 _Read = tuple[pa.Table, Int64Array, list[Aside]]
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
@@ -201,9 +206,13 @@ def _as_text(value: Any) -> str | None:
 
 
 def _convert_rows(
-    name: str, table: pa.Table, rows: Int64Array, aside: list[Aside], given: dict[str, pa.DataType],
+    name: str,
+    table: pa.Table,
+    rows: Int64Array,
+    aside: list[Aside],
+    given: dict[str, pa.DataType],
     strange: dict[int, str] | None = None,
-) -> _Read:  # fmt: skip
+) -> _Read:
     """Convert text to the types of the table, setting aside each row where that fails, and the strange ones."""
     columns: dict[str, pa.ChunkedArray] = {}
     reasons = dict(strange or {})

@@ -40,9 +40,15 @@ class Follower:
     """
 
     def __init__(
-        self, source: Path, body: Body, folder: Path, *, moment: float = MOMENT, files: LocalFiles | None = None,
+        self,
+        source: Path,
+        body: Body,
+        folder: Path,
+        *,
+        moment: float = MOMENT,
+        files: LocalFiles | None = None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         folder_at(str(source))
         self.source = source
         self.body = body

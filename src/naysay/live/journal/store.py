@@ -272,9 +272,7 @@ class Store:
         found = self._connection.execute(
             "SELECT seq, kind, batch_id, digest, chain FROM events WHERE seq > ? ORDER BY seq", [self._seq]
         ).fetchall()
-        rows = self._connection.execute(
-            "SELECT seq, part, content FROM payloads WHERE seq > ?", [self._seq]
-        ).fetchall()
+        rows = self._connection.execute("SELECT seq, part, content FROM payloads WHERE seq > ?", [self._seq]).fetchall()
         seq, chain = self._seq, self._chain
         chains = {seq: chain}
         events = []

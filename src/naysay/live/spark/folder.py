@@ -82,9 +82,15 @@ class FolderSource:
     kind = "folder"
 
     def __init__(
-        self, session: SparkSession, source: str, state: Path, admit: Admit | None = None, *, moment: float = MOMENT,
+        self,
+        session: SparkSession,
+        source: str,
+        state: Path,
+        admit: Admit | None = None,
+        *,
+        moment: float = MOMENT,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._session = session
         self._admit = admit
         self.pinned = admit is not None

@@ -80,9 +80,7 @@ class Completion:
             for key in [*((bits,) for bits in predicates), *pairs]:
                 frequency[key] = frequency.get(key, 0) + 1
         total = max(1, int(self.counts.sum()))
-        return {
-            key: times / max(self._n_satisfying(sum(key)) / total, 1.0 / total) for key, times in frequency.items()
-        }
+        return {key: times / max(self._n_satisfying(sum(key)) / total, 1.0 / total) for key, times in frequency.items()}
 
     def _n_satisfying(self, cover: int) -> int:
         words = self.problem.vertices.words([cover])[0]

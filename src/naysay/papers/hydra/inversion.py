@@ -38,15 +38,13 @@ def inverted(
         found: UInt64Array = covers_of(made, vertices.n_words)
         return found
 
-    parts = run_all([work], 1, clock, on_stop=brake.stop, on_tick=lambda clock: clock.report(
-        "inversion", None, brake.n_found
-    ))
+    parts = run_all(
+        [work], 1, clock, on_stop=brake.stop, on_tick=lambda clock: clock.report("inversion", None, brake.n_found)
+    )
     return parts[0] if parts else np.empty((0, vertices.n_words), np.uint64)
 
 
-def _first_covers(
-    edge: UInt64Array, nodes: np.ndarray, n_nodes: int, vertices: Vertices
-) -> tuple[np.ndarray, int]:
+def _first_covers(edge: UInt64Array, nodes: np.ndarray, n_nodes: int, vertices: Vertices) -> tuple[np.ndarray, int]:
     from naysay.kernels.covers.inversion import insert_cover
 
     for vertex in range(64 * vertices.n_words):

@@ -45,7 +45,11 @@ def find(problem: Problem) -> Answer:
     limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
     n_sampled = round((1 + np.sqrt(1 + 4.0 * counts.sum())) / 2)
     return Answer(
-        covers[:limit], not complete or len(covers) > limit, edges, counts, n_sampled=n_sampled,
+        covers[:limit],
+        not complete or len(covers) > limit,
+        edges,
+        counts,
+        n_sampled=n_sampled,
         figures={"samples a row": SAMPLES_A_ROW, "sampled evidences": len(known), "evidences": len(every)},
     )
 
@@ -53,9 +57,7 @@ def find(problem: Problem) -> Answer:
 def _invert(problem: Problem, edges: UInt64Array) -> UInt64Array | None:
     brake = Brake(4 * MOST_RULES)
     with problem.clock.phase("inversion"):
-        covers = inverted(
-            edges, problem.vertices, max_groups=problem.max_predicates, brake=brake, clock=problem.clock
-        )
+        covers = inverted(edges, problem.vertices, max_groups=problem.max_predicates, brake=brake, clock=problem.clock)
     return None if brake.stopped or problem.clock.stopped() else covers
 
 
@@ -75,5 +77,3 @@ def _without_implied(covers: UInt64Array, problem: Problem) -> UInt64Array:
         if not any(all(network.implies(predicate) for predicate in rules[other].predicates) for other in kept):
             kept.append(place)
     return covers[np.array(kept, np.int64)]
-
-

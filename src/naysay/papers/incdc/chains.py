@@ -141,9 +141,7 @@ class ChainIndex:
         strict = self.marks[1].op.is_strict
         if place > 0 and not (chain.second[place - 1] < second or (not strict and chain.second[place - 1] == second)):
             return None
-        if place < len(chain) and not (
-            second < chain.second[place] or (not strict and second == chain.second[place])
-        ):
+        if place < len(chain) and not (second < chain.second[place] or (not strict and second == chain.second[place])):
             return None
         return place
 

@@ -25,8 +25,7 @@ def inverted(covers: UInt64Array, edges: UInt64Array, vertices: Vertices, max_gr
             continue
         kept = covers[~broken]
         extended = [
-            _extended(covers[broken], kept, vertex, group_of, groups, max_groups)
-            for vertex in _vertices_of(edge)
+            _extended(covers[broken], kept, vertex, group_of, groups, max_groups) for vertex in _vertices_of(edge)
         ]
         covers = np.concatenate([kept, *extended])
     return sorted_unique(covers)
@@ -49,7 +48,11 @@ def _vertices_of(edge: UInt64Array) -> list[int]:
 
 
 def _extended(
-    broken: UInt64Array, kept: UInt64Array, vertex: int, group_of: Int64Array, groups: Int64Array,
+    broken: UInt64Array,
+    kept: UInt64Array,
+    vertex: int,
+    group_of: Int64Array,
+    groups: Int64Array,
     max_groups: int | None,
 ) -> UInt64Array:
     """Lines 14 to 17: broken rules with one more predicate, where that says something and no kept rule says it all."""

@@ -24,15 +24,7 @@ from naysay.evolve.relation import Batch, Relation
 from naysay.evolve.settings import Settings
 from naysay.papers.incdc.chains import ChainIndex, EqualityIndex, Mark, SortedIndex
 from naysay.papers.incdc.inversion import inverted, unrelaxed_among
-from naysay.papers.incdc.select import (
-    Equality,
-    Everything,
-    Inequality,
-    Single,
-    Use,
-    marks_of,
-    select_indexes,
-)
+from naysay.papers.incdc.select import Equality, Everything, Inequality, Single, Use, marks_of, select_indexes
 from naysay.rule.model import Column, Row, Rule
 
 _PAIRS_AT_ONCE = 1 << 20
@@ -173,9 +165,7 @@ class IncDC:
         came = self._evidence(batch, self._fetch(batch, indexes))
         edges = edge_of_each(came.codes, shape, vertices)
         covers = inverted(self._covers, sorted_unique(edges), vertices, self._settings.max_predicates)
-        return IncDCStep(
-            self._shown(covers, vertices), self._covers, covers, vertices, shape, came, indexes
-        )
+        return IncDCStep(self._shown(covers, vertices), self._covers, covers, vertices, shape, came, indexes)
 
     def _from_scratch(self, batch: Batch, shape: Layout, vertices: Vertices) -> IncDCStep:
         """The first null of an ordered column, where nulls equal each other, brings predicates of a new kind."""
@@ -254,8 +244,15 @@ class IncDC:
 
     def _shown(self, covers: UInt64Array, vertices: Vertices) -> Rules:
         problem = Problem(
-            self._relation.space, self._settings.nulls, self._relation.outcomes(), vertices, 0,
-            self._settings.max_predicates, None, self._n_threads, Clock(),
+            self._relation.space,
+            self._settings.nulls,
+            self._relation.outcomes(),
+            vertices,
+            0,
+            self._settings.max_predicates,
+            None,
+            self._n_threads,
+            Clock(),
         )
         # There is no evidence to ask whether `==` would do for `<=` and `>=`: the rules themselves say so.
         nothing_hits = np.zeros((1, vertices.n_words), np.uint64)
@@ -266,4 +263,3 @@ class IncDC:
 def _nothing(layout: Layout) -> Seen:
     empty = np.empty(0, np.int64)
     return Seen(np.empty((0, layout.n_words), np.int32), empty, empty, empty)
-

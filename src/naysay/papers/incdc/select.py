@@ -127,10 +127,7 @@ def _names(predicate: Predicate) -> tuple[str, str]:
 def marks_of(use: Inequality) -> tuple[tuple[Mark, Mark], tuple[Mark, Mark]]:
     """The marks of the two indexes of a use, those that are asked for: of columns (A, C) and (B, D)."""
     (a, b), (c, d) = _names(use.one), _names(use.two)
-    return (
-        (Mark(a, use.one.op), Mark(c, use.two.op)),
-        (Mark(b, use.one.op.flipped), Mark(d, use.two.op.flipped)),
-    )
+    return ((Mark(a, use.one.op), Mark(c, use.two.op)), (Mark(b, use.one.op.flipped), Mark(d, use.two.op.flipped)))
 
 
 def _cover_by_equality(
@@ -140,7 +137,8 @@ def _cover_by_equality(
     left = []
     for rule in rules:
         options = [
-            use for use in _equalities(rule)
+            use
+            for use in _equalities(rule)
             if (use.left != use.right) is across and max(scores[use.left], scores[use.right]) < below
         ]
         served = [use for use in options if use in chosen]

@@ -88,9 +88,7 @@ def _ranks(order: Int64Array, groups: Int64Array, starts: Int64Array) -> Int64Ar
 class Forest(Protocol):
     """Points that can be inserted, and searched for boxes, as a tape says."""
 
-    def run(
-        self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int
-    ) -> tuple[int, int]:
+    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
         """Run the tape from an entry on; see the kernels."""
 
 
@@ -99,9 +97,7 @@ class _RangeTrees:
     forest: RangeForest
     points: Int64Array
 
-    def run(
-        self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int
-    ) -> tuple[int, int]:
+    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
         return run_range_forest(self.forest, self.points, queries, tape, begin, found, most)
 
 
@@ -110,9 +106,7 @@ class _KdTrees:
     forest: KdForest
     points: Int64Array
 
-    def run(
-        self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int
-    ) -> tuple[int, int]:
+    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
         return run_kd_forest(self.forest, self.points, queries, tape, begin, found, most)
 
 

@@ -286,9 +286,7 @@ def _head(side: Side, n_rows: int) -> Side:
 
 def _is_one_set(bound: BoundJoin) -> bool:
     """Both sides are the same points, so that one tree serves both searches."""
-    return bound.mirror and all(
-        left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)
-    )
+    return bound.mirror and all(left is right for left, right in zip(bound.left.order, bound.right.order, strict=True))
 
 
 def _two_sided_tape(left_time: Int64Array, right_time: Int64Array, done: int) -> Int64Array:
@@ -304,9 +302,7 @@ def _two_sided_tape(left_time: Int64Array, right_time: Int64Array, done: int) ->
     return acts[np.argsort(times, kind="stable")]
 
 
-def _verify_extremes(
-    bound: BoundJoin, left_time: Int64Array, right_time: Int64Array
-) -> tuple[int, int] | None:
+def _verify_extremes(bound: BoundJoin, left_time: Int64Array, right_time: Int64Array) -> tuple[int, int] | None:
     """Section 4.6, Algorithm 4; without any part (Algorithm 1) the inequality is one that always holds."""
     left, right = bound.left, bound.right
     left_groups, right_groups, n_groups = dense_groups(left.key, right.key)

@@ -227,9 +227,7 @@ class _Insertion:
         self._cursor = cursor
         self._operands: dict[tuple[Coded, Coded, str], BitMap] = {}
         # Of a rule that reads the same both ways one intermediate is enough.
-        self._roles = {
-            name: rows[:1] if index._rules[name].reflexive else rows for name, rows in roles.items()
-        }
+        self._roles = {name: rows[:1] if index._rules[name].reflexive else rows for name, rows in roles.items()}
         self._left_over: dict[tuple[str, Row], BitMap | None] = {
             (name, row): None for name, rows in self._roles.items() for row in rows
         }

@@ -71,9 +71,7 @@ def make_schedule(rules: Mapping[str, Sequence[Part]], cardinality: Cardinality)
     return Schedule(ordered, choose_prefixes(prefixes), tuple(global_order), _slack(every, cardinality))
 
 
-def update_schedule(
-    schedule: Schedule, rules: Mapping[str, Sequence[Part]], cardinality: Cardinality
-) -> Schedule:
+def update_schedule(schedule: Schedule, rules: Mapping[str, Sequence[Part]], cardinality: Cardinality) -> Schedule:
     """The schedule for cardinalities that have changed: the same one, unless two predicates have changed places."""
     if sort_parts(schedule.order, cardinality) == list(schedule.order):
         return replace(schedule, slack=_slack(schedule.order, cardinality))

@@ -20,9 +20,12 @@ Show = Callable[[Step], None] | None
 
 
 def open_body(
-    session: SparkSession, rules: Mapping[str, Rule] | None, key: Sequence[str], stream: StreamOptions,
+    session: SparkSession,
+    rules: Mapping[str, Rule] | None,
+    key: Sequence[str],
+    stream: StreamOptions,
     options: FeedOptions,
-) -> tuple[Feed | Parts, list[str]]:  # fmt: skip
+) -> tuple[Feed | Parts, list[str]]:
     """What the changes are fed to: a watch in this process, or one in parts; also says which rules changed."""
     if stream.partitions < 0:
         raise UsageError(f"partitions is 0 (all in this process) or more, not {stream.partitions}")
@@ -38,9 +41,17 @@ def follow_folder(session: SparkSession, source: str, body: Feed | Parts, option
 
 
 def watch_frame(
-    frame: Any, rules: Sequence[Rule] | None, key: Sequence[str], *, state: Path, once: bool, order: Sequence[str],
-    partitions: int, options: FeedOptions, show: Show,
-) -> Stream:  # fmt: skip
+    frame: Any,
+    rules: Sequence[Rule] | None,
+    key: Sequence[str],
+    *,
+    state: Path,
+    once: bool,
+    order: Sequence[str],
+    partitions: int,
+    options: FeedOptions,
+    show: Show,
+) -> Stream:
     """Watch a streaming DataFrame; see `api.watch_stream`."""
     source: Source = FrameSource(frame, order)
     stream = StreamOptions(state, once, 0.0, partitions)

@@ -40,15 +40,7 @@ from naysay.table.fit import check_rule
 from naysay.watch.feed import FeedOptions, Step, Unfit, unfit
 from naysay.watch.part import Answer, PartPlan, Task, aside_of
 from naysay.watch.partition import groups_of, part_numbers, rows_group
-from naysay.watch.spark.worker import (
-    SCHEMA,
-    ApplyPieces,
-    AskStatus,
-    CheckChanges,
-    Places,
-    WriteStanding,
-    changes_bytes,
-)
+from naysay.watch.spark.worker import SCHEMA, ApplyPieces, AskStatus, CheckChanges, Places, WriteStanding, changes_bytes
 
 VERSION = 2
 _SETTINGS = "settings.json"
@@ -246,17 +238,24 @@ def _unknown(changes: ChangeRows, key: tuple[str, ...]) -> ChangeRows:
 
 
 def open_parts(
-    session: SparkSession, rules: Mapping[str, Rule] | None, key: tuple[str, ...], stream: StreamOptions,
+    session: SparkSession,
+    rules: Mapping[str, Rule] | None,
+    key: tuple[str, ...],
+    stream: StreamOptions,
     options: FeedOptions,
-) -> Parts:  # fmt: skip
+) -> Parts:
     """The watch in parts of a state folder, made where there is none. Its rules and options stay as they were made."""
     folder = stream.state / "parts"
     path = folder / _SETTINGS
     given: dict[str, Any] = {
-        "version": VERSION, "key": list(key), "nulls": options.nulls, "counting": options.counting,
-        "index": options.index, "rules": None if rules is None else json.loads(rules_to_json(rules)),
+        "version": VERSION,
+        "key": list(key),
+        "nulls": options.nulls,
+        "counting": options.counting,
+        "index": options.index,
+        "rules": None if rules is None else json.loads(rules_to_json(rules)),
         "partitions": stream.partitions,
-    }  # fmt: skip
+    }
     settings = _read_settings(path, given) if path.exists() else _new_settings(stream.state, given)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -265,9 +264,15 @@ def open_parts(
     kept = named(rules_from_json(json.dumps(settings["rules"]).encode()))
     n_parts, kept_key = settings["partitions"], tuple(settings["key"])
     plan = PartPlan(
-        stream.state.resolve(), kept_key, settings["nulls"], settings["counting"], settings["index"],
-        options.n_sentences, rows_group(kept, kept_key, n_parts), tuple(groups_of(kept, n_parts)),
-    )  # fmt: skip
+        stream.state.resolve(),
+        kept_key,
+        settings["nulls"],
+        settings["counting"],
+        settings["index"],
+        options.n_sentences,
+        rows_group(kept, kept_key, n_parts),
+        tuple(groups_of(kept, n_parts)),
+    )
     return Parts(session, kept, plan)
 
 

@@ -93,8 +93,9 @@ class CheckChanges:
         for place, _, content in _records(batches):
             changes = _changes(content, self.sources)
             answer, pieces = apply_changes(self.places.plan, place, changes, self.task)
-            records = [(self.places.place(piece.group, piece.part), piece.what, table_bytes(piece.table))
-                       for piece in pieces]  # fmt: skip
+            records = [
+                (self.places.place(piece.group, piece.part), piece.what, table_bytes(piece.table)) for piece in pieces
+            ]
             yield _batch([(place, ANSWER, json.dumps(answer).encode()), *records])
 
 
