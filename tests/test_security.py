@@ -21,12 +21,12 @@ from test_layers import FILES, SOURCE, dotted, imported_modules, security_faults
 NETWORK = {"socket", "http", "urllib", "requests", "ssl", "asyncio", "ftplib", "smtplib", "xmlrpc", "socketserver"}
 # Whether the cluster that was named answers at all; an address taken apart.
 NETWORK_PLACES = {
-    "socket": ("engines/spark_session.py",),
-    "urllib.parse": ("engines/local_follow.py", "engines/spark_csv.py", "engines/spark_partitions.py"),
+    "socket": ("spark/session.py",),
+    "urllib.parse": ("live/feed/follow.py", "spark/csv.py", "spark/partitions.py"),
 }
 LOGS = {"logging", "syslog", "loguru"}
 # What py4j would log is kept from the terminal.
-LOG_PLACES = ("engines/spark_session.py",)
+LOG_PLACES = ("spark/session.py",)
 CALLS = {
     *("os.popen", "os.execv", "os.execve", "os.spawnv", "pty.spawn", "tempfile.mktemp", "warnings.warn", "print"),
     *("yaml.full_load", "yaml.load_all", "yaml.unsafe_load_all", "pandas.read_pickle", "numpy.fromfile", "compile"),

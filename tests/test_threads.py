@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from naysay.budget import Stopped, check_stop
-from naysay.threads import interruptibly, on_threads
+from naysay.budget import Stopped, check_stop, interruptibly, on_threads
 
 
 def test_answers_come_in_the_order_of_the_items() -> None:

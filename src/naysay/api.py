@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from naysay.budget import DEFAULT_SECONDS
 from naysay.detect.result import Report, Verdict, Violations
-from naysay.errors import UsageError
+from naysay.errors import ResourceError, UsageError
 from naysay.report.notebook import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from naysay.detect.engine import Options
+    from naysay.discover.engine import Measure
     from naysay.discover.result import Discovery
     from naysay.discover.space import Scope
     from naysay.discover.work import Progress
+    from naysay.live.feed.sink import Step
     from naysay.live.spark.stream import Stream
-    from naysay.watch.feed import FeedOptions, Step
+    from naysay.table import Table
+    from naysay.watch.feed import FeedOptions
 
 RuleLike = str | Rule
 
@@ -299,9 +302,32 @@ def discover(
     from naysay.discover import engine as local_discover
     from naysay.table import from_frame
 
+    table = from_frame(frame)
     return local_discover.discover(
-        from_frame(frame), memory=memory_bytes(memory), threads=threads, device=device, **wanted
+        table,
+        _measure(table, _nulls(nulls), threads),
+        memory=memory_bytes(memory),
+        threads=threads,
+        device=device,
+        **wanted,
     )
+
+
+def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
+    """What a check says about a discovered rule: rows in conflict and rows to remove, if there is time for it."""
+    from naysay.detect import engine
+
+    def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        options = engine.Options(nulls, n_threads=threads, max_seconds=seconds)
+        try:
+            result = engine.check(table, [rule], options, n_sample=0)[0]
+        except ResourceError:
+            return None
+        assert result.rows_in_conflict is not None
+        assert result.rows_to_remove is not None
+        return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
+
+    return measure
 
 
 def watch_stream(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import naysay
 from naysay.detect.engine import Options
-from naysay.io.results import Wanted, write_results
+from naysay.report.results import Wanted, write_results
 from naysay.rule import parse
 from naysay.table import from_frame
 from soak.row import FINE, Outcome

@@ -23,7 +23,7 @@ import naysay
 from naysay.detect.engine import Options
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.io.files import read_table
-from naysay.io.results import Wanted, write_results
+from naysay.report.results import Wanted, write_results
 from naysay.rule import parse
 from naysay.rule.model import Rule
 from naysay.table import from_frame

@@ -23,6 +23,7 @@ from naysay.detect.spark import sample as spark_sample
 from naysay.discover.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark import identity as spark_identity
+from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
 from soak.row import run_seeds
 
 N_ROWS = 260_000
@@ -118,7 +119,7 @@ def test_answers_do_not_depend_on_hashes(
 ) -> None:
     """Every hash meets every other one: grouping, samples, giant groups and names of rows by hash alone would fail."""
     for module in (spark_aggregate, spark_blocks, spark_discover, spark_kernels, spark_sample):
-        monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(spark_aggregate.HASH_OF_NOTHING).cast("bigint"))
+        monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(HASH_OF_NOTHING).cast("bigint"))
     monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
     table, rules, nulls = draw(9_000 + seed, 4)
     judge_check(spark, table, rules, nulls, sizes)
@@ -150,7 +151,7 @@ def test_a_small_dose_of_the_soak(seed: int) -> None:
 
 def test_the_hash_marks_nulls(spark: Any) -> None:
     rows = spark.createDataFrame([(7, None), (None, 7), (None, None), (7, 7)], "a int, b int")
-    hashes = {row[0] for row in rows.select(spark_aggregate.hash_of([F.col("a"), F.col("b")])).collect()}
+    hashes = {row[0] for row in rows.select(hash_of([F.col("a"), F.col("b")])).collect()}
     assert len(hashes) == 4
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from naysay import api
+from naysay.budget import interruptibly
 from naysay.cli.request import Request, say_cut
 from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
@@ -17,7 +18,6 @@ from naysay.io.size import require_room
 from naysay.plan.join import join_of
 from naysay.rule import Nulls
 from naysay.table import Table, from_frame
-from naysay.threads import interruptibly
 
 
 def check_locally(request: Request, waiting: Waiting) -> Report:
@@ -64,7 +64,7 @@ def _checked(request: Request, waiting: Waiting) -> Report:
 
 
 def _write(request: Request, out: str, table: Table, report: Report) -> None:
-    from naysay.io.results import Wanted, write_results
+    from naysay.report.results import Wanted, write_results
 
     if "://" in out:
         raise UsageError(f"--out {out} is not a folder on this machine; --engine spark writes where Spark can write")

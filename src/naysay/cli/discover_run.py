@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from naysay import api
+from naysay.budget import interruptibly
 from naysay.cli.discover_request import Request
 from naysay.cli.screen import Waiting
 from naysay.discover.result import Discovery
 from naysay.discover.work import Progress
 from naysay.io.files import read_table
-from naysay.threads import interruptibly
 
 
 def run(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:

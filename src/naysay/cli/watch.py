@@ -19,7 +19,8 @@ from naysay.live.naming import named
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
-    from naysay.watch.feed import Body, Feed, FeedOptions
+    from naysay.live.feed.sink import Body
+    from naysay.watch.feed import Feed, FeedOptions
 
 # While nothing comes, the standing violations are written this often at most.
 _STANDING_SECONDS = 10.0

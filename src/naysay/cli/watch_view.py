@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from naysay.watch.feed import Body, Step
+from naysay.live.feed.sink import Body, Step
 
 _N_NEWEST = 6
 _N_ASIDE = 3

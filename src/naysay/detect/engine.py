@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.budget import DEFAULT_SECONDS, Allowance, allowing
+from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
 from naysay.detect.clusters import clusters
 from naysay.detect.identify import check_key, pairs_table, sample_pairs
 from naysay.detect.overview import Conflicts, Tally, busiest_rows, facts, slices
@@ -30,7 +30,6 @@ from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Nulls, Rule
 from naysay.table import Table
-from naysay.threads import interruptibly, on_threads
 
 Answer = TypeVar("Answer")
 Given = ParamSpec("Given")
@@ -69,7 +68,7 @@ def _governed(work: Callable[Concatenate[Table, Given], Answer]) -> Callable[Con
     @functools.wraps(work)
     def run(table: Table, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
         options = next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, Options))
-        with allowing(Allowance(options.max_seconds)):
+        with use_budget(Budget(options.max_seconds)):
             if table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(table, *args, **kwargs)
             return interruptibly(lambda: work(table, *args, **kwargs))

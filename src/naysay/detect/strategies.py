@@ -5,8 +5,11 @@ from __future__ import annotations
 from naysay.detect.strategy import Pairs, Strategy
 from naysay.errors import UsageError
 from naysay.plan.bind import BoundJoin
+from naysay.published import published
 
-NAMES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
+# The papers' strategies, and the paper of each.
+_PAPERS = {"rapidash-range-tree": "rapidash", "rapidash-kd-tree": "rapidash", "facet": "facet"}
+NAMES = ("auto", *_PAPERS)
 
 
 class ByShape:
@@ -32,12 +35,7 @@ def strategy_named(name: str) -> Strategy:
     """The strategy of that name; UsageError lists the names."""
     if name == "auto":
         return ByShape()
-    if name in ("rapidash-range-tree", "rapidash-kd-tree"):
-        from naysay.papers.rapidash.strategies import RapidashKdTree, RapidashRangeTree
-
-        return RapidashRangeTree() if name == "rapidash-range-tree" else RapidashKdTree()
-    if name == "facet":
-        from naysay.papers.facet import Facet
-
-        return Facet()
+    if name in _PAPERS:
+        strategy: Strategy = published(_PAPERS[name]).strategy(name)
+        return strategy
     raise UsageError(f"there is no strategy {name!r}; choose one of: {', '.join(NAMES)}")

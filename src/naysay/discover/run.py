@@ -21,7 +21,7 @@ from naysay.discover.space import Scope, Space, build_space, scope_of
 from naysay.discover.vertices import sorted_unique
 from naysay.discover.work import Clock, Progress
 from naysay.errors import UsageError
-from naysay.papers import hydra
+from naysay.published import published
 from naysay.rule.model import Nulls
 from naysay.table import Table
 
@@ -128,7 +128,8 @@ def solve(problem: Problem, method: str) -> tuple[str, Answer]:
     if problem.outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     if method == "hydra":
-        return method, hydra.find(problem)
+        answer: Answer = published("hydra").find(problem)
+        return method, answer
     if method == "selective":
         return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
     device = choose_device(problem.device, problem.outcomes, problem.n_threads)

@@ -13,6 +13,7 @@ from naysay.arrays import Int64Array, UInt64Array
 from naysay.discover.cover import Brake, near_covers
 from naysay.discover.device import Device, choose_device
 from naysay.discover.evidence import Evidence, all_pairs, triangle
+from naysay.discover.fields import Fields, converted
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.problem import MOST_RULES, Problem, finished
 from naysay.discover.result import Rules
@@ -21,7 +22,6 @@ from naysay.discover.work import Clock
 from naysay.evolve.covers import Search, all_covers, check_brake, places, updated
 from naysay.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
 from naysay.evolve.edges import edge_of_each
-from naysay.evolve.fields import Fields, converted
 from naysay.evolve.relation import Batch, Relation
 from naysay.evolve.threads import check
 

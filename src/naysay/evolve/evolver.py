@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.discover.device import device_named
+from naysay.discover.fields import Fields
 from naysay.discover.result import Discovery, Rules
 from naysay.discover.space import Scope, Space, build_space, scope_of
 from naysay.errors import StateError, UsageError
 from naysay.evolve.change import NO_REMOVALS, Change, no_rules
 from naysay.evolve.difference import change_between
-from naysay.evolve.fields import Fields
 from naysay.evolve.method import Method, Step
 from naysay.evolve.methods import choose_method, make_method, restored_method
 from naysay.evolve.relation import Batch, Relation

@@ -24,11 +24,11 @@ from naysay.evolve.evolver import Evolver
 from naysay.live.feed.changes import Aside, ChangeRows
 from naysay.live.feed.fold import fold
 from naysay.live.feed.output import Output
+from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.store import has_store
 from naysay.live.layout import Layout
 from naysay.rule import render
 from naysay.table import from_frame
-from naysay.watch.feed import Step, unfit
 
 _EVENTS = pa.schema([("rule", pa.string()), ("left", pa.string()), ("right", pa.string()), ("reason", pa.string())])
 
@@ -134,8 +134,10 @@ class EvolveFeed:
         if self._evolver is None:
             return
         assert self._evolver.store is not None
-        rules = pa.table({"rule": pa.array([render(rule) for rule in self._evolver.rules], pa.string())})
-        self._output.write_table_of_standing(self._evolver.store.next_seq - 1, rules)
+        evolver, seq = self._evolver, self._evolver.store.next_seq - 1
+        self._output.write_standing(
+            seq, lambda: pa.table({"rule": pa.array([render(rule) for rule in evolver.rules], pa.string())})
+        )
 
     def close(self) -> None:
         if self._evolver is not None:

@@ -9,6 +9,7 @@ from naysay.errors import UsageError
 from naysay.evolve.method import Counting, Method
 from naysay.evolve.relation import Relation
 from naysay.evolve.settings import METHODS, Settings
+from naysay.published import published
 
 if TYPE_CHECKING:
     from naysay.evolve.durable import Restored
@@ -39,9 +40,8 @@ def make_method(
         except TooManyChecks:
             return Counting(relation, settings, n_threads, device=device)
     if settings.method == "incdc":
-        from naysay.papers.incdc.method import IncDC
-
-        return IncDC(relation, settings, n_threads)
+        method: Method = published("incdc").IncDC(relation, settings, n_threads)
+        return method
     return Counting(relation, settings, n_threads, device=device)
 
 
@@ -53,7 +53,6 @@ def restored_method(found: Restored, n_threads: int, device: Device = Device.CPU
 
         return Selective.restored(*arguments, device=device)
     if found.settings.method == "incdc":
-        from naysay.papers.incdc.method import IncDC
-
-        return IncDC.restored(*arguments)
+        method: Method = published("incdc").IncDC.restored(*arguments)
+        return method
     return Counting.restored(*arguments, device=device)

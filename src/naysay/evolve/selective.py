@@ -17,6 +17,7 @@ import numpy as np
 from naysay.arrays import BoolArray, UInt64Array
 from naysay.discover.device import Device
 from naysay.discover.evidence import Evidence, codes_of_pairs
+from naysay.discover.fields import converted
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.problem import Answer, Problem, finished
 from naysay.discover.result import Rules
@@ -27,7 +28,6 @@ from naysay.evolve.covers import Search, grown, inside, members, missing, places
 from naysay.evolve.cuda import device_for
 from naysay.evolve.delta import NOBODY, Seen, evidence_of
 from naysay.evolve.edges import edge_of_each
-from naysay.evolve.fields import converted
 from naysay.evolve.known import Known, Open, agreeing, both_ways
 from naysay.evolve.method import Broken, Step, pairs_breaking
 from naysay.evolve.prover import Prover, RankedVerifier, nothing_known

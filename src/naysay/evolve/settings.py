@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from naysay.discover.fields import Fields
 from naysay.discover.outcomes import Field, FieldKind, Layout
 from naysay.discover.space import Comparison, Space
 from naysay.errors import UsageError
-from naysay.evolve.fields import Fields
 from naysay.rule.model import Column, Nulls, Row
 
 METHODS = ("auto", "all-pairs", "selective", "incdc")

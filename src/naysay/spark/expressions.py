@@ -8,7 +8,7 @@ hashing are exact: `comparable`. It is null exactly where the value is null.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -27,6 +27,7 @@ from naysay.table.kind import Kind
 
 _MAX_DIGITS = 38
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
+HASH_OF_NOTHING = 0
 
 
 @dataclass(frozen=True)
@@ -255,3 +256,13 @@ def _beside_floats(column: Expression, number: Fraction | float) -> tuple[Expres
         return column < F.lit(nearest), column == F.lit(nearest)
     below = nearest < number
     return (column <= F.lit(nearest) if below else column < F.lit(nearest)), F.lit(False)
+
+
+def hash_of(columns: Sequence[Expression]) -> Expression:
+    """A 64-bit hash that is equal for equal comparables; used to find rows again, never to say that they are equal.
+
+    xxhash64 skips nulls, so (7, null) and (null, 7) would meet: which values are null is hashed as well.
+    """
+    if not columns:
+        return F.lit(HASH_OF_NOTHING).cast(T.LongType())
+    return F.xxhash64(*(column.isNull() for column in columns), *columns)

@@ -7,18 +7,18 @@ rows with all values equal are told apart as copies, #2, #3 and so on, and it do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.detect.result import SamplePair
-from naysay.detect.spark.aggregate import hash_of
 from naysay.errors import UsageError
+from naysay.spark.expressions import hash_of
 from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
 
 # The column that tells rows apart where the columns of the identity need not (the user's key may have repeats).
@@ -61,12 +61,10 @@ class Identity:
             return columns[0]
         return F.struct(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
 
-    def renamed(self, pair: SamplePair, hidden: Sequence[str]) -> SamplePair:
-        """A pair whose rows go by `hidden` names, by the names that a person knows."""
+    def named(self, values: Mapping[str, Any], hidden: Sequence[str]) -> dict[str, Any]:
+        """Values that go by `hidden` names, by the names that a person knows."""
         names = dict(zip(hidden, self.names, strict=True))
-        left = {names[name]: value for name, value in pair.left.items()}
-        right = None if pair.right is None else {names[name]: value for name, value in pair.right.items()}
-        return replace(pair, left=left, right=right)
+        return {names[name]: value for name, value in values.items()}
 
 
 def identity_of(frame: Frame, key: Sequence[str]) -> Identity:

@@ -106,3 +106,11 @@ def pairs_table(pairs: Mapping[str, Pairs], rules: Mapping[str, Rule], keys: Key
         rights.append(pa.nulls(len(right), right.type) if rules[name].is_one_row else right)
     right = pa.concat_arrays(rights) if rights else left
     return pa.table({"rule": rule, "left": left, "right": right})
+
+
+def standing_table(standing: Standing, *, counting: bool) -> pa.Table:
+    """The violations that stand: rule, left, right; where they are only counted: rule, violations."""
+    if not counting:
+        return standing.table
+    rules = list(standing.counts)
+    return pa.table({"rule": rules, "violations": pa.array([standing.counts[name] for name in rules])})

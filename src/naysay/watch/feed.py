@@ -1,7 +1,4 @@
-"""Batches of changes from outside into a durable watch: each applied once, with its output, whatever is killed.
-
-`Body` is all that a source of changes needs to know: the follower of a folder and the stream on Spark feed any body.
-"""
+"""Batches of changes from outside into a durable watch: each applied once, with its output, whatever is killed."""
 
 from __future__ import annotations
 
@@ -10,75 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import Aside, ChangeRows, no_changes
+from naysay.live.feed.changes import Aside, ChangeRows
 from naysay.live.feed.fold import fold
 from naysay.live.feed.output import Output
+from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.store import has_store
 from naysay.live.naming import RuleLike
 from naysay.rule.model import Rule
 from naysay.table.fit import check_rule
-from naysay.watch.change import Change
+from naysay.watch.change import Change, standing_table
 from naysay.watch.watch import Watch
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one batch came to. `lag` is how old its changes were when they were durable, in seconds, where known."""
-
-    source: str
-    n_changes: int
-    n_rows: int
-    n_added: int
-    n_removed: int
-    counts: Mapping[str, int]
-    aside: Sequence[Aside]
-    sentences: Sequence[str] = ()
-    seconds: float = 0.0
-    n_waiting: int = 0
-    lag: float | None = None
-
-
-class Body(Protocol):
-    """What is done with batches of changes. Whatever `apply` answers is durable, and was done once."""
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        """The types that text is read as; None before the first rows."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows stand."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many violations stand, by rule."""
-
-    def knows(self, batch_id: str) -> bool:
-        """Whether a batch was applied."""
-
-    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
-        """Apply a batch that is not known; bad changes are set aside, and part of the answer."""
-
-    def write_standing(self) -> None:
-        """Write what stands now, where it is not written yet."""
-
-    def close(self) -> None: ...
-
-
-class Unfit(UsageError):
-    """The first rows do not fit the key or the rules that were asked for: that is no fault of the rows."""
-
-
-def unfit(source: str, error: NaysayError) -> Unfit:
-    return Unfit(
-        f"{source}: {error}\n"
-        "Nothing was applied. Correct the key or the rules; a state that was begun with another key must be removed."
-    )
 
 
 class Feed:
@@ -160,7 +102,9 @@ class Feed:
 
     def write_standing(self) -> None:
         assert self.watch.store is not None
-        self.output.write_standing(self.watch.store.next_seq - 1, self.watch.standing(), counting=self.watch.counting)
+        self.output.write_standing(
+            self.watch.store.next_seq - 1, lambda: standing_table(self.watch.standing(), counting=self.watch.counting)
+        )
 
     def close(self) -> None:
         self.watch.close()
@@ -226,13 +170,3 @@ def open_feed(
     except BaseException:
         watch.close()
         raise
-
-
-def read_or_aside(source: str, read: Callable[[], ChangeRows]) -> ChangeRows:
-    """The changes of a source; where it cannot be read at all, that alone, set aside."""
-    try:
-        return read()
-    except (ResourceError, StateError, Unfit):
-        raise
-    except NaysayError as error:
-        return no_changes(source, [Aside(None, str(error), source=source)])

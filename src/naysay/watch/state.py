@@ -17,6 +17,7 @@ from naysay.live.keys import Keys
 from naysay.live.layout import Layout
 from naysay.live.rows import Rows
 from naysay.plan.join import Join, join_of
+from naysay.published import published
 from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
 from naysay.watch.batch import Batch, Delta, Index, Pairs, RowChange
@@ -312,9 +313,8 @@ def build_state(layout: Layout, options: Options, rows: pa.Table, rules: Mapping
 
 def _make_index(schema: pa.Schema, options: Options) -> Index:
     if options.index == "lt-tree":
-        from naysay.papers.weever.index import Weever
-
-        return Weever(schema, options.nulls)
+        index: Index = published("weever").index(schema, options.nulls)
+        return index
     from naysay.watch.forest import Forest
 
     return Forest(schema, options.nulls)

@@ -24,11 +24,10 @@ from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.sums import N_LIMBS, from_limbs, product_limbs
 from naysay.plan.join import Order
 from naysay.rule.model import Row
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import Meaning, hash_of
 
 _LIMBS = [f"limb{number}" for number in range(N_LIMBS)]
 _SAME = [f"same{number}" for number in range(N_LIMBS)]
-HASH_OF_NOTHING = 0
 _NUMBERS = [*_LIMBS, "itself", "rows", "removed"]
 
 
@@ -183,16 +182,6 @@ def tagged_rows(meaning: Meaning, plan: RulePlan) -> DataFrame:
     )
     rows = meaning.frame.data.select(F.explode(records).alias("record")).select("record.*")
     return rows.filter(F.col("left") | F.col("right"))
-
-
-def hash_of(columns: Sequence[Expression]) -> Expression:
-    """A 64-bit hash that is equal for equal comparables; used to find rows again, never to say that they are equal.
-
-    xxhash64 skips nulls, so (7, null) and (null, 7) would meet: which values are null is hashed as well.
-    """
-    if not columns:
-        return F.lit(HASH_OF_NOTHING).cast(T.LongType())
-    return F.xxhash64(*(column.isNull() for column in columns), *columns)
 
 
 def _parts(meaning: Meaning, plan: RulePlan, row: Row) -> list[Expression]:

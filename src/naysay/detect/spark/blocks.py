@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker as tasks
-from naysay.detect.spark.aggregate import hash_of
 from naysay.detect.spark.key_groups import KeySet, Sizes
+from naysay.spark.expressions import hash_of
 
 
 def of_giants(records: DataFrame, keys: KeySet, giants: Mapping[int, int]) -> DataFrame:

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker as tasks
-from naysay.detect.spark.aggregate import HASH_OF_NOTHING, hash_of, sums_branch
+from naysay.detect.spark.aggregate import sums_branch
 from naysay.detect.spark.plan import RulePlan, key_columns
 from naysay.detect.spark.worker import TaskRule
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.spark.arrow import map_in_arrow
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import HASH_OF_NOTHING, Meaning, hash_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
@@ -16,13 +16,12 @@ from pyspark.sql import types as T
 
 from naysay.detect.identify import sample_pairs
 from naysay.detect.result import SamplePair
-from naysay.detect.spark.aggregate import hash_of
 from naysay.detect.spark.pairs import numbered, sorted_by
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.plan.bind import bind, singles
 from naysay.plan.join import join_of
 from naysay.rule.model import Row, Rule
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import Meaning, hash_of
 from naysay.spark.frame import arrow_type, from_arrow
 from naysay.spark.identity import Identity, Naming
 from naysay.table import Table
@@ -157,4 +156,10 @@ def _pairs(
             once = left < right
             left, right = left[once], right[once]
         pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
-    return tuple(identity.renamed(pair, hidden) for pair in pairs)
+    return tuple(renamed(pair, identity, hidden) for pair in pairs)
+
+
+def renamed(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
+    """A pair whose rows go by `hidden` names, by the names that a person knows."""
+    right = None if pair.right is None else identity.named(pair.right, hidden)
+    return replace(pair, left=identity.named(pair.left, hidden), right=right)

@@ -15,6 +15,7 @@ from naysay.detect.identify import sample_pairs
 from naysay.detect.result import Removal, RowConflicts, SamplePair
 from naysay.detect.spark.key_groups import KeySet, task_rule
 from naysay.detect.spark.plan import RulePlan
+from naysay.detect.spark.sample import renamed
 from naysay.detect.spark.single_task_worker import ALL_RULES, PLACE, SCHEMA, WholeRule, check_partition, unpacked
 from naysay.rule.model import Rule
 from naysay.spark.arrow import map_in_arrow
@@ -93,7 +94,7 @@ def named_pairs(
         left, right = np.arange(table.n_rows), None
     else:
         left, right = np.split(np.arange(table.n_rows), 2)
-    return tuple(identity.renamed(pair, hidden) for pair in sample_pairs(table, rule, hidden, left, right))
+    return tuple(renamed(pair, identity, hidden) for pair in sample_pairs(table, rule, hidden, left, right))
 
 
 def _busiest(identity: Identity, packed: bytes) -> tuple[RowConflicts, ...]:

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.detect.spark.aggregate import hash_of
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.evidence import Evidence, merged
+from naysay.discover.fields import Fields, chances_of, fields_of
 from naysay.discover.limits import Limits
 from naysay.discover.outcomes import Outcomes, mirrored
 from naysay.discover.problem import Answer, Problem, empty_answer, search_rules
@@ -37,10 +37,10 @@ from naysay.discover.spark.spread import prove
 from naysay.discover.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.discover.vertices import edges_of
 from naysay.discover.work import Clock, Progress, run_all
-from naysay.evolve.fields import Fields, chances_of, fields_of
 from naysay.rule.model import Nulls
 from naysay.spark.arrow import map_in_arrow
 from naysay.spark.errors import errors_of_tasks
+from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, position
 from naysay.table import Table
 

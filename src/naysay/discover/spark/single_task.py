@@ -19,7 +19,7 @@ from naysay.discover.problem import Answer, Problem
 from naysay.discover.space import Space
 from naysay.discover.spark.worker import WEIGHT
 from naysay.discover.work import Clock
-from naysay.papers import hydra
+from naysay.published import published
 from naysay.rule.model import Nulls
 from naysay.table import Table
 
@@ -60,7 +60,7 @@ def _answered(wanted: Whole, batches: Batches) -> Iterator[pa.RecordBatch]:
         max_rules=wanted.max_rules,
         clock=Clock(wanted.seconds),
     )
-    answer = hydra.find(problem)
+    answer: Answer = published("hydra").find(problem)
     parts = {
         "covers": answer.covers.tobytes(),
         "edges": answer.edges.tobytes(),

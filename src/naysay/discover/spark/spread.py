@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import UInt64Array
-from naysay.detect.spark.aggregate import hash_of
 from naysay.discover.plan_pairs import Costs
 from naysay.discover.problem import Answer, Problem
 from naysay.discover.selective import SelectiveSearch, TooManyChecks, find
@@ -27,6 +26,7 @@ from naysay.discover.spark.worker import WEIGHT
 from naysay.discover.vertices import missing_some, sorted_unique, to_int
 from naysay.discover.work import Clock
 from naysay.spark.arrow import map_in_arrow
+from naysay.spark.expressions import hash_of
 
 # So many seconds of proving are worth a job.
 _SECONDS_A_JOB = 4.0

@@ -19,6 +19,7 @@ from naysay.arrays import Int64Array, UInt64Array
 from naysay.detect.spark.engine import check
 from naysay.discover.approximate import allowed_pairs
 from naysay.discover.evidence import Evidence
+from naysay.discover.fields import Fields
 from naysay.discover.result import Rules
 from naysay.discover.space import Scope, Space, scope_of
 from naysay.discover.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
@@ -43,7 +44,6 @@ from naysay.evolve.counted import (
 from naysay.evolve.delta import NOBODY, Seen, evidence_of, together, turned
 from naysay.evolve.difference import change_between
 from naysay.evolve.durable import from_bytes, store_at, to_bytes
-from naysay.evolve.fields import Fields
 from naysay.evolve.method import CountedStep
 from naysay.evolve.relation import Batch, Relation
 from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json

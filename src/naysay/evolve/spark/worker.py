@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.discover.evidence import rectangle
+from naysay.discover.fields import Fields
 from naysay.discover.outcomes import Layout, Outcomes
 from naysay.discover.spark.worker import outcomes_in, word
 from naysay.evolve.delta import Seen, see, together
-from naysay.evolve.fields import Fields
 from naysay.evolve.relation import Sides
 from naysay.table import Table
 

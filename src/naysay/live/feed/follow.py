@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from naysay.errors import UsageError
 from naysay.live.feed.change_files import endings, format_of, read_changes
+from naysay.live.feed.sink import Body, Step, read_or_aside
 from naysay.live.feed.take import MOMENT, LocalFiles, Place, Taker
-from naysay.watch.feed import Body, Step, read_or_aside
 
 
 def folder_at(source: str) -> Path | None:

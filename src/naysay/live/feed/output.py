@@ -8,7 +8,7 @@ other they are written over.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,6 @@ from naysay.errors import StateError
 from naysay.live.feed.changes import Aside
 from naysay.live.feed.manifest import Described, Manifest, described, write_bytes, write_table
 from naysay.live.journal.crash import passing
-from naysay.watch.change import Standing
 
 # Events of these kinds have files; the making of a store and snapshots change no violation.
 _KINDS = ("rows", "rules")
@@ -61,19 +60,13 @@ class Output:
         self._pending = {}
         passing("output.manifest")
 
-    def write_standing(self, seq: int, standing: Standing, *, counting: bool) -> None:
-        """Write all violations that stand after an event, in place of those written before."""
-        last = self.manifest.last("standing")
-        if last is None or last.seq != seq:
-            self.write_table_of_standing(seq, standing_table(standing, counting=counting))
-
-    def write_table_of_standing(self, seq: int, table: pa.Table) -> None:
-        """Write what stands after an event, in place of what was written before."""
+    def write_standing(self, seq: int, make_table: Callable[[], pa.Table]) -> None:
+        """Write what stands after an event, in place of what was written before; nothing if it was written already."""
         last = self.manifest.last("standing")
         if last is not None and last.seq == seq:
             return
         path = self.folder / "standing" / f"{seq:010}.parquet"
-        files = write_table(table, path, self.folder)
+        files = write_table(make_table(), path, self.folder)
         passing("output.standing")
         self.manifest.enter(seq, "standing", None, files)
         drop_older_standing(self.folder, files)
@@ -124,14 +117,6 @@ def stored_batch(path: Path) -> tuple[int, str | None]:
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise StateError(f"{path}: this file is damaged: {error}") from error
     return seq, batch_id
-
-
-def standing_table(standing: Standing, *, counting: bool) -> pa.Table:
-    """The violations that stand: rule, left, right; where they are only counted: rule, violations."""
-    if not counting:
-        return standing.table
-    rules = list(standing.counts)
-    return pa.table({"rule": rules, "violations": pa.array([standing.counts[name] for name in rules])})
 
 
 def drop_older_standing(folder: Path, newest: Described) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from naysay.live.feed.changes import Aside, no_changes
+from naysay.live.feed.sink import Body, Step
 from naysay.live.feed.taken import Stamp, Taken, TakenFile
 from naysay.live.journal.serial import digest_of
-from naysay.watch.feed import Body, Step
 
 # Seconds for which a file must not have changed.
 MOMENT = 1.0

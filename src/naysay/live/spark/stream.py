@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import NaysayError, TableError, UsageError
 from naysay.live.feed.changes import OP_COLUMN, split_ops
+from naysay.live.feed.sink import Body, Step, read_or_aside
 from naysay.live.spark.record import StreamRecord
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
-from naysay.watch.feed import Body, Step, read_or_aside
 
 # The standing violations are written this often at most while batches come, and once they have stopped.
 _STANDING_SECONDS = 10.0

@@ -4,6 +4,12 @@ from naysay.papers.facet.pipeline import Facet
 from naysay.papers.facet.predicates import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
 from naysay.papers.facet.tries import Organisation, check_many, list_many
 
+
+def strategy(name: str) -> Facet:
+    """The strategy, for `naysay.detect`."""
+    return Facet()
+
+
 __all__ = [
     "Comparison",
     "Facet",
@@ -14,4 +20,5 @@ __all__ = [
     "list_many",
     "parts_of_bound",
     "parts_of_joins",
+    "strategy",
 ]

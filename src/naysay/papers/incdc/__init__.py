@@ -3,3 +3,7 @@
 Inserts alone. Indexes over the rows, chosen to serve every known rule, fetch the pairs that may break one; their
 evidence breaks rules, which are extended. `chains` has sections 5 and 6, `select` section 7, `inversion` section 8.
 """
+
+from naysay.papers.incdc.method import IncDC
+
+__all__ = ["IncDC"]

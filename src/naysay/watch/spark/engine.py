@@ -9,11 +9,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from naysay.errors import UsageError
+from naysay.live.feed.sink import Step
 from naysay.live.naming import named
 from naysay.live.spark.folder import FolderSource
 from naysay.live.spark.stream import FrameSource, Source, Stream, StreamOptions
 from naysay.rule.model import Rule
-from naysay.watch.feed import Feed, FeedOptions, Step, open_feed
+from naysay.watch.feed import Feed, FeedOptions, open_feed
 from naysay.watch.spark.parts import Parts, open_parts
 
 Show = Callable[[Step], None] | None

@@ -25,6 +25,7 @@ from naysay.live.feed.changes import Aside, ChangeOp, ChangeRows, no_changes
 from naysay.live.feed.fold import NO_ROW, conform
 from naysay.live.feed.manifest import Described, Manifest, write_bytes
 from naysay.live.feed.output import drop_older_standing, make_folders, write_aside
+from naysay.live.feed.sink import Step, Unfit, unfit
 from naysay.live.journal.crash import passing
 from naysay.live.journal.sealed import read_sealed, sealed
 from naysay.live.journal.serial import digest_of, rules_from_json, rules_to_json, schema_from_bytes, schema_to_bytes
@@ -37,7 +38,7 @@ from naysay.spark.errors import errors_of_tasks
 from naysay.spark.frame import from_arrow
 from naysay.spark.session import plain_errors
 from naysay.table.fit import check_rule
-from naysay.watch.feed import FeedOptions, Step, Unfit, unfit
+from naysay.watch.feed import FeedOptions
 from naysay.watch.part import Answer, PartPlan, Task, aside_of
 from naysay.watch.partition import groups_of, part_numbers, rows_group
 from naysay.watch.spark.worker import SCHEMA, ApplyPieces, AskStatus, CheckChanges, Places, WriteStanding, changes_bytes
