@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 import naysay
-from naysay.discover.run import discover
+from naysay.discovery.run import discover
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 from naysay.table import from_frame

@@ -110,9 +110,9 @@ def measure(n_left: int, n_right: int) -> dict[str, Any]:
 
 def export(folder: Path, paths: list[Path]) -> None:
     """Write each table's lines and the evidence that the CPU counts, for `check` elsewhere."""
-    from naysay.discover.evidence import count_blocks, triangle
-    from naysay.discover.outcomes import outcomes_of
-    from naysay.discover.space import build_space
+    from naysay.discovery.evidence import count_blocks, triangle
+    from naysay.discovery.outcomes import outcomes_of
+    from naysay.discovery.space import build_space
     from naysay.io.files import read_table
     from naysay.rule.model import Nulls
     from naysay.table import from_frame

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from naysay.detect.engine import Options
-    from naysay.discover.engine import Measure
-    from naysay.discover.result import Discovery
-    from naysay.discover.space import Scope
-    from naysay.discover.work import Progress
+    from naysay.discovery.engine import Measure
+    from naysay.discovery.result import Discovery
+    from naysay.discovery.space import Scope
+    from naysay.discovery.work import Progress
     from naysay.live.feed.sink import Step
     from naysay.live.spark.stream import Stream
     from naysay.table import Table
@@ -294,12 +294,12 @@ def discover(
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
     if _is_spark(frame):
-        from naysay.discover.spark import engine as spark_discover
+        from naysay.discovery.spark import engine as spark_discover
 
         if device == "cuda":
             raise UsageError("device 'cuda' is for a table in this process; on Spark the executors' cores do the work")
         return spark_discover.discover(frame, **wanted)
-    from naysay.discover import engine as local_discover
+    from naysay.discovery import engine as local_discover
     from naysay.table import from_frame
 
     table = from_frame(frame)

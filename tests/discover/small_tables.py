@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 from naive_discover import Comparison, NaiveRule, either_way, minimal_rules, minimal_rules_each
 
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.cover import minimal_covers, near_covers
-from naysay.discover.evidence import all_pairs
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.run import discover
-from naysay.discover.space import Scope, Shared, Space, build_space
-from naysay.discover.trivial import possible, unrelaxed
-from naysay.discover.vertices import edges_of, to_int, vertices_of
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import minimal_covers, near_covers
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.run import discover
+from naysay.discovery.space import Scope, Shared, Space, build_space
+from naysay.discovery.trivial import possible, unrelaxed
+from naysay.discovery.vertices import edges_of, to_int, vertices_of
 from naysay.rule.model import Nulls, Rule
 from naysay.table import from_frame
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from naysay.arrays import UInt64Array
-from naysay.discover.cover import Brake, minimal_covers, near_covers
-from naysay.discover.outcomes import FieldKind
-from naysay.discover.space import Comparison
-from naysay.discover.vertices import Group, Vertices, to_int
+from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.space import Comparison
+from naysay.discovery.vertices import Group, Vertices, to_int
 from naysay.kernels.covers.changing import (
     _next_missed,
     are_minimal,

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 
 import naysay
-from naysay.discover.device import Device, choose_device
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.result import Discovery
-from naysay.discover.space import build_space
+from naysay.discovery.device import Device, choose_device
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.result import Discovery
+from naysay.discovery.space import build_space
 from naysay.errors import INSTALL_GPU, ResourceError, UsageError
 from naysay.rule import RuleKind, canonical
 from naysay.rule.model import Nulls
@@ -290,14 +290,14 @@ def test_cuda_that_is_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPa
 
 def test_auto_looks_for_a_device_only_where_it_would_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("naysay.discover.device._missing", lambda: asked.append(True))
+    monkeypatch.setattr("naysay.discovery.device._missing", lambda: asked.append(True))
     table = from_frame(people())
     outcomes = outcomes_of(table, build_space(table), Nulls.SQL)
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
     assert not asked
-    monkeypatch.setattr("naysay.discover.device._n_pairs", lambda outcomes: 5e11)
+    monkeypatch.setattr("naysay.discovery.device._n_pairs", lambda outcomes: 5e11)
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CUDA
-    monkeypatch.setattr("naysay.discover.device._missing", lambda: "no device")
+    monkeypatch.setattr("naysay.discovery.device._missing", lambda: "no device")
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
 
 
@@ -315,7 +315,7 @@ def test_the_cpu_path_never_loads_cupy() -> None:
 
 def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wiring, with the CPU's kernel in the place of the device's: same arguments, same contract."""
-    from naysay.discover.evidence import count_blocks, triangle
+    from naysay.discovery.evidence import count_blocks, triangle
     from naysay.kernels.evidence import gpu as gpu_evidence
 
     table = from_frame(people(80))

@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discover import trivial
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.cover import minimal_covers
-from naysay.discover.evidence import all_pairs
-from naysay.discover.limits import Limits
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Problem, empty_answer, finished, search_rules
-from naysay.discover.result import Discovery
-from naysay.discover.run import concluded, solve
-from naysay.discover.selective import SelectiveSearch
-from naysay.discover.space import Scope, build_space
-from naysay.discover.vertices import edges_of
-from naysay.discover.work import Clock
+from naysay.discovery import trivial
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import minimal_covers
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.limits import Limits
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem, empty_answer, finished, search_rules
+from naysay.discovery.result import Discovery
+from naysay.discovery.run import concluded, solve
+from naysay.discovery.selective import SelectiveSearch
+from naysay.discovery.space import Scope, build_space
+from naysay.discovery.vertices import edges_of
+from naysay.discovery.work import Clock
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
@@ -167,10 +167,10 @@ def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
     table = table.append_column("same", pa.array([value // 3 for value in table["c1"].to_pylist()]))
     everything = {render(rule) for rule in run(table, Clock(), "auto").all}
     # As if comparing all pairs would not end in time.
-    monkeypatch.setattr("naysay.discover.run._WORST_ESTIMATE", float("inf"))
-    monkeypatch.setattr("naysay.discover.selective._FIRST_SAMPLE_ROWS", 12)
+    monkeypatch.setattr("naysay.discovery.run._WORST_ESTIMATE", float("inf"))
+    monkeypatch.setattr("naysay.discovery.selective._FIRST_SAMPLE_ROWS", 12)
     with monkeypatch.context() as patch:
-        patch.setattr("naysay.discover.run._chosen", lambda problem, *_: ("none", empty_answer(problem, partial=True)))
+        patch.setattr("naysay.discovery.run._chosen", lambda problem, *_: ("none", empty_answer(problem, partial=True)))
         found = run(table, Clock(1e6), "auto")
     assert found.partial
     assert {render(rule) for rule in found.all} <= everything

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discover.evidence import Evidence, all_pairs, between
-from naysay.discover.outcomes import Outcomes, mirrored, outcomes_of
-from naysay.discover.space import Scope, Space, build_space
-from naysay.discover.vertices import edges_of, to_int, vertices_of
-from naysay.discover.work import Clock
+from naysay.discovery.evidence import Evidence, all_pairs, between
+from naysay.discovery.outcomes import Outcomes, mirrored, outcomes_of
+from naysay.discovery.space import Scope, Space, build_space
+from naysay.discovery.vertices import edges_of, to_int, vertices_of
+from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table import from_frame
 
@@ -110,7 +110,7 @@ def test_between_two_blocks_and_its_mirror() -> None:
 
 def test_parts_add_up_to_the_whole() -> None:
     """What evolve and Spark rely on: old x old, new x new, new x old and its mirror are all pairs."""
-    from naysay.discover.evidence import merged
+    from naysay.discovery.evidence import merged
 
     rng = random.Random(5)
     table = random_table(rng, 9, 50)

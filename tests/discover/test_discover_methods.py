@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import naive
-from naysay.discover import selective
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Problem
-from naysay.discover.run import discover
-from naysay.discover.space import Scope, build_space
-from naysay.discover.vertices import to_int
+from naysay.discovery import selective
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
+from naysay.discovery.run import discover
+from naysay.discovery.space import Scope, build_space
+from naysay.discovery.vertices import to_int
 from naysay.papers.hydra import completion, sampling
 from naysay.rule.model import Nulls
 from naysay.table import from_frame

@@ -11,14 +11,14 @@ import pytest
 from test_discover_evidence import random_table
 
 import naysay
-from naysay.discover import ranking
-from naysay.discover.dense import find
-from naysay.discover.evidence import all_pairs
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Problem, search_rules
-from naysay.discover.ranker import ranker_of
-from naysay.discover.space import build_space
-from naysay.discover.vertices import to_int
+from naysay.discovery import ranking
+from naysay.discovery.dense import find
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem, search_rules
+from naysay.discovery.ranker import ranker_of
+from naysay.discovery.space import build_space
+from naysay.discovery.vertices import to_int
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 

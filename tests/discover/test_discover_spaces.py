@@ -11,8 +11,8 @@ import pytest
 from naive_discover import either_way, minimal_rules
 from small_tables import comparisons_of, naive_rule
 
-from naysay.discover.run import discover
-from naysay.discover.space import SCOPES, build_space
+from naysay.discovery.run import discover
+from naysay.discovery.space import SCOPES, build_space
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table import from_frame
 

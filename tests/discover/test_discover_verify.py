@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import naive
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.space import Scope, build_space
-from naysay.discover.verify import TooLong, Verifier
-from naysay.discover.vertices import Group, to_int, vertices_of
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.space import Scope, build_space
+from naysay.discovery.verify import TooLong, Verifier
+from naysay.discovery.vertices import Group, to_int, vertices_of
 from naysay.kernels.joins.staircase import GAVE_UP, find_three_orders
 from naysay.rule.model import Nulls
 from naysay.table import from_frame

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from memory_store import stores_in_memory
 
-from naysay.discover import dense
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Problem
-from naysay.discover.space import Scope, Shared, Space
-from naysay.discover.vertices import to_int
+from naysay.discovery import dense
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
+from naysay.discovery.space import Scope, Shared, Space
+from naysay.discovery.vertices import to_int
 from naysay.errors import NaysayError
 from naysay.evolve.change import Change
 from naysay.evolve.evolver import Evolver

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discover.coding import Coding
-from naysay.discover.labels import NULL, Labels
-from naysay.discover.space import Scope, build_space
+from naysay.discovery.coding import Coding
+from naysay.discovery.labels import NULL, Labels
+from naysay.discovery.space import Scope, build_space
 from naysay.table import from_frame
 
 

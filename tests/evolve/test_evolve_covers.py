@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from naysay.arrays import UInt64Array
-from naysay.discover.outcomes import FieldKind
-from naysay.discover.space import Comparison
-from naysay.discover.vertices import Group, Vertices, sorted_unique
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.space import Comparison
+from naysay.discovery.vertices import Group, Vertices, sorted_unique
 from naysay.evolve.covers import Search, all_covers, grown, is_dear, members, missing, places, shrunk, updated
 from naysay.rule.model import Column, Row
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from evolve_machine import run_program
-
 from naysay.discover import device
-from naysay.discover.device import Device
+
+from naysay.discovery.device import Device
 from naysay.errors import UsageError
 from naysay.evolve import cuda
 from naysay.evolve.evolver import Evolver

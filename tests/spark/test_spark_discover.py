@@ -13,12 +13,12 @@ import pytest
 from tables import to_spark
 
 import naysay
-from naysay.discover.space import Scope
-from naysay.discover.spark import spread as spark_discover_spread
-from naysay.discover.spark.engine import Blocks, discover
-from naysay.discover.spark.prover import HASH, Ask, Told, same_order
-from naysay.discover.spark.spread import Provers
-from naysay.discover.spark.worker import task_of
+from naysay.discovery.space import Scope
+from naysay.discovery.spark import spread as spark_discover_spread
+from naysay.discovery.spark.engine import Blocks, discover
+from naysay.discovery.spark.prover import HASH, Ask, Told, same_order
+from naysay.discovery.spark.spread import Provers
+from naysay.discovery.spark.worker import task_of
 from naysay.errors import TableError, UsageError
 from naysay.rule import canonical
 from naysay.rule.model import Nulls

@@ -20,7 +20,7 @@ from naysay.detect.spark import blocks as spark_blocks
 from naysay.detect.spark import engine
 from naysay.detect.spark import key_groups as spark_kernels
 from naysay.detect.spark import sample as spark_sample
-from naysay.discover.spark import engine as spark_discover
+from naysay.discovery.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark import identity as spark_identity
 from naysay.spark.expressions import HASH_OF_NOTHING, hash_of

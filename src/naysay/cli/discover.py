@@ -14,7 +14,7 @@ from naysay.cli.failure import Exit, Session, say
 from naysay.cli.screen import Waiting, console
 
 if TYPE_CHECKING:
-    from naysay.discover.result import Discovery, Finding
+    from naysay.discovery.result import Discovery, Finding
     from naysay.rule.model import Rule
 
 

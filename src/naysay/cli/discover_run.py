@@ -10,8 +10,8 @@ from naysay import api
 from naysay.budget import interruptibly
 from naysay.cli.discover_request import Request
 from naysay.cli.screen import Waiting
-from naysay.discover.result import Discovery
-from naysay.discover.work import Progress
+from naysay.discovery.result import Discovery
+from naysay.discovery.work import Progress
 from naysay.io.files import read_table
 
 
@@ -58,7 +58,7 @@ def _told(waiting: Waiting) -> Callable[[Progress], None]:
 
 def _with_state(request: Request, table: Any) -> Discovery:
     """Discover by an evolver, whose state `naysay evolve` goes on from."""
-    from naysay.discover.space import scope_of
+    from naysay.discovery.space import scope_of
     from naysay.evolve.evolver import Evolver
 
     with Evolver(

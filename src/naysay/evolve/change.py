@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discover.result import Rules
+from naysay.discovery.result import Rules
 from naysay.rule import explain_pair, render
 from naysay.rule.model import Rule
 

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.cover import Brake, near_covers
-from naysay.discover.device import Device, choose_device
-from naysay.discover.evidence import Evidence, all_pairs, triangle
-from naysay.discover.fields import Fields, converted
-from naysay.discover.outcomes import Layout, Outcomes
-from naysay.discover.problem import MOST_RULES, Problem, finished
-from naysay.discover.result import Rules
-from naysay.discover.vertices import Vertices, edges_of, sorted_unique, vertices_of
-from naysay.discover.work import Clock
+from naysay.discovery.cover import Brake, near_covers
+from naysay.discovery.device import Device, choose_device
+from naysay.discovery.evidence import Evidence, all_pairs, triangle
+from naysay.discovery.fields import Fields, converted
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.problem import MOST_RULES, Problem, finished
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import Vertices, edges_of, sorted_unique, vertices_of
+from naysay.discovery.work import Clock
 from naysay.evolve.covers import Search, all_covers, check_brake, places, updated
 from naysay.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
 from naysay.evolve.edges import edge_of_each

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.discover.cover import Brake, minimal_covers
-from naysay.discover.problem import MOST_RULES
-from naysay.discover.vertices import Vertices, sorted_unique
-from naysay.discover.work import Clock
+from naysay.discovery.cover import Brake, minimal_covers
+from naysay.discovery.problem import MOST_RULES
+from naysay.discovery.vertices import Vertices, sorted_unique
+from naysay.discovery.work import Clock
 from naysay.errors import ResourceError
 from naysay.evolve.threads import check, run
 

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.discover.device import _CPU_COMPARISONS, _CUDA_BEGIN_SECONDS, _CUDA_COMPARISONS, _WORTH_SECONDS, Device
-from naysay.discover.device import _missing as missing
-from naysay.discover.evidence import rectangle
-from naysay.discover.outcomes import Layout, mirrored
+from naysay.discovery.device import _CPU_COMPARISONS, _CUDA_BEGIN_SECONDS, _CUDA_COMPARISONS, _WORTH_SECONDS, Device
+from naysay.discovery.device import _missing as missing
+from naysay.discovery.evidence import rectangle
+from naysay.discovery.outcomes import Layout, mirrored
 from naysay.evolve.delta import NOBODY, Seen, see, sorted_runs, together, turned
 from naysay.evolve.relation import Sides
 

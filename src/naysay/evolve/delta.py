@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.discover.device import Device
-from naysay.discover.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
-from naysay.discover.outcomes import Layout, mirrored
+from naysay.discovery.device import Device
+from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
+from naysay.discovery.outcomes import Layout, mirrored
 from naysay.evolve.relation import Batch, Sides
 from naysay.evolve.threads import run
 

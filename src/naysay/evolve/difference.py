@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.result import Rules
-from naysay.discover.vertices import sorted_unique, to_int
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import sorted_unique, to_int
 from naysay.evolve.change import NO_REMOVALS, Change, Removals, Witnesses, distinct_places
 from naysay.evolve.covers import inside, members
 from naysay.evolve.edges import cover_of

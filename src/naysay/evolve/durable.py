@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay.discover.fields import Fields
-from naysay.discover.space import Space
+from naysay.discovery.fields import Fields
+from naysay.discovery.space import Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve.relation import Relation
 from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json

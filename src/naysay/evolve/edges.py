@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int32Array, UInt64Array
-from naysay.discover.outcomes import FieldKind, Layout
-from naysay.discover.vertices import Group, Vertices, _failed
+from naysay.discovery.outcomes import FieldKind, Layout
+from naysay.discovery.vertices import Group, Vertices, _failed
 from naysay.rule.model import Op, Predicate, Rule
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
-from naysay.discover.device import device_named
-from naysay.discover.fields import Fields
-from naysay.discover.result import Discovery, Rules
-from naysay.discover.space import Scope, Space, build_space, scope_of
+from naysay.discovery.device import device_named
+from naysay.discovery.fields import Fields
+from naysay.discovery.result import Discovery, Rules
+from naysay.discovery.space import Scope, Space, build_space, scope_of
 from naysay.errors import StateError, UsageError
 from naysay.evolve.change import NO_REMOVALS, Change, no_rules
 from naysay.evolve.difference import change_between

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
-from naysay.discover.space import build_space
+from naysay.discovery.space import build_space
 from naysay.errors import NaysayError, ResourceError, StateError, UsageError
 from naysay.evolve.change import Change
 from naysay.evolve.durable import FILE

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
-from naysay.discover.evidence import Evidence
-from naysay.discover.outcomes import Field, FieldKind, Layout, mirrored
-from naysay.discover.vertices import Vertices, edges_of, sorted_unique
-from naysay.discover.vertices import _less as is_less
+from naysay.discovery.evidence import Evidence
+from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored
+from naysay.discovery.vertices import Vertices, edges_of, sorted_unique
+from naysay.discovery.vertices import _less as is_less
 from naysay.evolve.covers import places
 from naysay.evolve.delta import NOBODY
 from naysay.evolve.edges import edge_of_each

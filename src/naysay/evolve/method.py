@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.device import Device
-from naysay.discover.outcomes import Layout
-from naysay.discover.problem import Answer
-from naysay.discover.result import Rules
-from naysay.discover.vertices import Vertices
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.device import Device
+from naysay.discovery.outcomes import Layout
+from naysay.discovery.problem import Answer
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import Vertices
 from naysay.evolve.counted import (
     Arrays,
     Counted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from naysay.discover.device import Device
+from naysay.discovery.device import Device
 from naysay.errors import UsageError
 from naysay.evolve.method import Counting, Method
 from naysay.evolve.relation import Relation
@@ -32,7 +32,7 @@ def make_method(
 ) -> Method:
     """Find the rules of a relation, to keep them current; by all pairs, where `may_change`, if that is cheaper."""
     if settings.method == "selective":
-        from naysay.discover.selective import TooManyChecks
+        from naysay.discovery.selective import TooManyChecks
         from naysay.evolve.selective import Selective
 
         try:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
-from naysay.discover.outcomes import Layout, mirrored
-from naysay.discover.plan_pairs import Costs
-from naysay.discover.problem import MOST_RULES, Problem
-from naysay.discover.selective import SAMPLE_ROWS, SelectiveSearch
-from naysay.discover.verify import Pair, Verifier
-from naysay.discover.vertices import edges_of, sorted_unique, to_int
+from naysay.discovery.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
+from naysay.discovery.outcomes import Layout, mirrored
+from naysay.discovery.plan_pairs import Costs
+from naysay.discovery.problem import MOST_RULES, Problem
+from naysay.discovery.selective import SAMPLE_ROWS, SelectiveSearch
+from naysay.discovery.verify import Pair, Verifier
+from naysay.discovery.vertices import edges_of, sorted_unique, to_int
 from naysay.evolve.counted import summed
 from naysay.evolve.covers import Search, all_covers, members, updated
 from naysay.evolve.delta import Seen, see, together, turned

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Problem
-from naysay.discover.result import Discovery
-from naysay.discover.run import rank
-from naysay.discover.work import Clock
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
+from naysay.discovery.result import Discovery
+from naysay.discovery.run import rank
+from naysay.discovery.work import Clock
 from naysay.evolve.method import Method
 from naysay.evolve.relation import Relation
 from naysay.evolve.settings import Settings

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
-from naysay.discover.coding import Codes, Coding
-from naysay.discover.fields import Fields, chances_of, fields_of, n_nulls
-from naysay.discover.outcomes import Layout as CodeLayout
-from naysay.discover.outcomes import Outcomes
-from naysay.discover.space import Space
+from naysay.discovery.coding import Codes, Coding
+from naysay.discovery.fields import Fields, chances_of, fields_of, n_nulls
+from naysay.discovery.outcomes import Layout as CodeLayout
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.space import Space
 from naysay.live.layout import Layout
 from naysay.rule.model import Nulls
 from naysay.watch.state import Edit, Options, State, build_state

@@ -15,14 +15,14 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, UInt64Array
-from naysay.discover.device import Device
-from naysay.discover.evidence import Evidence, codes_of_pairs
-from naysay.discover.fields import converted
-from naysay.discover.outcomes import Layout, Outcomes
-from naysay.discover.problem import Answer, Problem, finished
-from naysay.discover.result import Rules
-from naysay.discover.vertices import edges_of, sorted_unique, to_int, vertices_of
-from naysay.discover.work import Clock
+from naysay.discovery.device import Device
+from naysay.discovery.evidence import Evidence, codes_of_pairs
+from naysay.discovery.fields import converted
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import edges_of, sorted_unique, to_int, vertices_of
+from naysay.discovery.work import Clock
 from naysay.evolve.counted import Arrays, summed
 from naysay.evolve.covers import Search, grown, inside, members, missing, places, shrunk
 from naysay.evolve.cuda import device_for
@@ -163,8 +163,8 @@ class Selective:
 
     def answer(self) -> Answer:
         """The rules with the evidence of a sample of rows, for ranking."""
-        from naysay.discover.evidence import all_pairs
-        from naysay.discover.selective import SAMPLE_ROWS
+        from naysay.discovery.evidence import all_pairs
+        from naysay.discovery.selective import SAMPLE_ROWS
 
         outcomes = self._relation.outcomes()
         n_rows = min(outcomes.n_rows, SAMPLE_ROWS)

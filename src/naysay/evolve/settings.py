@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from naysay.discover.fields import Fields
-from naysay.discover.outcomes import Field, FieldKind, Layout
-from naysay.discover.space import Comparison, Space
+from naysay.discovery.fields import Fields
+from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.space import Comparison, Space
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Nulls, Row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from naysay.discover.work import Clock, run_all
+from naysay.discovery.work import Clock, run_all
 
 Made = TypeVar("Made")
 

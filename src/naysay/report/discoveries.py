@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from naysay.discover.result import Discovery, Finding, by_kind
+from naysay.discovery.result import Discovery, Finding, by_kind
 from naysay.report.terminal import print_trimmed
 from naysay.report.version import installed_version
 from naysay.report.words import counted, duration, meaning, printable, rule_text

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from naysay.detect.result import Report, Verdict, Violations
-from naysay.discover.result import Discovery, Finding
+from naysay.discovery.result import Discovery, Finding
 from naysay.report.words import counted, meaning, printable, rule_text, shown, title
 from naysay.rule.model import Rule
 from naysay.table.plain import plain_values

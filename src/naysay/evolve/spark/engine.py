@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.detect.spark.engine import check
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.evidence import Evidence
-from naysay.discover.fields import Fields
-from naysay.discover.result import Rules
-from naysay.discover.space import Scope, Space, scope_of
-from naysay.discover.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
-from naysay.discover.spark.space import space_of
-from naysay.discover.vertices import to_int
-from naysay.discover.work import Clock
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.evidence import Evidence
+from naysay.discovery.fields import Fields
+from naysay.discovery.result import Rules
+from naysay.discovery.space import Scope, Space, scope_of
+from naysay.discovery.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
+from naysay.discovery.spark.space import space_of
+from naysay.discovery.vertices import to_int
+from naysay.discovery.work import Clock
 from naysay.errors import StateError, UsageError
 from naysay.evolve.change import NO_REMOVALS, Change, no_rules
 from naysay.evolve.counted import (

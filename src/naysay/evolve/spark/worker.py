@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discover.evidence import rectangle
-from naysay.discover.fields import Fields
-from naysay.discover.outcomes import Layout, Outcomes
-from naysay.discover.spark.worker import outcomes_in, word
+from naysay.discovery.evidence import rectangle
+from naysay.discovery.fields import Fields
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.spark.worker import outcomes_in, word
 from naysay.evolve.delta import Seen, see, together
 from naysay.evolve.relation import Sides
 from naysay.table import Table

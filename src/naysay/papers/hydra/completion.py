@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.evidence import Evidence, codes_of_pairs, count_blocks, merged
-from naysay.discover.outcomes import mirrored
-from naysay.discover.problem import Problem
-from naysay.discover.verify import Verifier
-from naysay.discover.vertices import Group, to_int
+from naysay.discovery.evidence import Evidence, codes_of_pairs, count_blocks, merged
+from naysay.discovery.outcomes import mirrored
+from naysay.discovery.problem import Problem
+from naysay.discovery.verify import Verifier
+from naysay.discovery.vertices import Group, to_int
 from naysay.rule.model import Op
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import UInt64Array
-from naysay.discover.cover import Brake
-from naysay.discover.vertices import Vertices, sorted_unique
-from naysay.discover.work import Clock, run_all
+from naysay.discovery.cover import Brake
+from naysay.discovery.vertices import Vertices, sorted_unique
+from naysay.discovery.work import Clock, run_all
 
 _UNLIMITED = 1 << 62
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import UInt64Array
-from naysay.discover.cover import Brake
-from naysay.discover.evidence import _equal_rows, merged
-from naysay.discover.problem import MOST_RULES, Answer, Problem, empty_answer, finished
-from naysay.discover.trivial import possible
-from naysay.discover.vertices import edges_of, to_int
+from naysay.discovery.cover import Brake
+from naysay.discovery.evidence import _equal_rows, merged
+from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, finished
+from naysay.discovery.trivial import possible
+from naysay.discovery.vertices import edges_of, to_int
 from naysay.papers.hydra.completion import Completion
 from naysay.papers.hydra.inversion import inverted
 from naysay.papers.hydra.sampling import SAMPLES_A_ROW, Sampler

@@ -9,9 +9,9 @@ from enum import Enum
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.discover.evidence import Evidence, merged
-from naysay.discover.outcomes import FieldKind, Outcomes, mirrored
-from naysay.discover.work import Clock
+from naysay.discovery.evidence import Evidence, merged
+from naysay.discovery.outcomes import FieldKind, Outcomes, mirrored
+from naysay.discovery.work import Clock
 
 SAMPLES_A_ROW = 20
 EFFICIENCY = 0.005

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.outcomes import FieldKind
-from naysay.discover.vertices import Vertices, sorted_unique
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.vertices import Vertices, sorted_unique
 
 _CHUNK = 1 << 22
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.evidence import codes_of_pairs, triangle
-from naysay.discover.outcomes import Layout, Outcomes
-from naysay.discover.problem import Answer, Problem, finished
-from naysay.discover.result import Rules
-from naysay.discover.vertices import Vertices, sorted_unique, vertices_of
-from naysay.discover.work import Clock
+from naysay.discovery.evidence import codes_of_pairs, triangle
+from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.result import Rules
+from naysay.discovery.vertices import Vertices, sorted_unique, vertices_of
+from naysay.discovery.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.counted import Arrays, Limits, count_all
 from naysay.evolve.covers import Search, all_covers, members

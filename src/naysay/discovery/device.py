@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from naysay.discover.outcomes import Outcomes
+from naysay.discovery.outcomes import Outcomes
 from naysay.errors import UsageError
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from naysay.discover.device import Device
-from naysay.discover.evidence import all_pairs
-from naysay.discover.problem import Answer, Problem, empty_answer, search_rules
-from naysay.discover.vertices import edges_of
+from naysay.discovery.device import Device
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
+from naysay.discovery.vertices import edges_of
 
 # Of the time that is left, so much may go into comparing pairs where there is another way to find rules.
 _EVIDENCE_SHARE = 0.4

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.cover import Brake, minimal_covers, near_covers
-from naysay.discover.device import Device
-from naysay.discover.outcomes import Outcomes
-from naysay.discover.space import Space
-from naysay.discover.trivial import possible, unrelaxed
-from naysay.discover.vertices import Vertices, vertices_of
-from naysay.discover.work import Clock
+from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.discovery.device import Device
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.space import Space
+from naysay.discovery.trivial import possible, unrelaxed
+from naysay.discovery.vertices import Vertices, vertices_of
+from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls
 
 # Where nobody set a limit: as many rules as a person can still do something with.

@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.problem import Answer, Problem
-from naysay.discover.space import Space
-from naysay.discover.spark.worker import WEIGHT
-from naysay.discover.work import Clock
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.space import Space
+from naysay.discovery.spark.worker import WEIGHT
+from naysay.discovery.work import Clock
 from naysay.published import published
 from naysay.rule.model import Nulls
 from naysay.table import Table

@@ -10,7 +10,7 @@ from naysay.rule.files import render_file
 from naysay.rule.model import Nulls, Rule
 
 if TYPE_CHECKING:
-    from naysay.discover.result import Discovery
+    from naysay.discovery.result import Discovery
 
 
 def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:

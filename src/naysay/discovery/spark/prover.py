@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.evidence import agreeing_pairs
-from naysay.discover.outcomes import outcomes_of
-from naysay.discover.plan_pairs import equality_masks
-from naysay.discover.problem import Problem
-from naysay.discover.selective import ENUMERATE, SelectiveSearch
-from naysay.discover.space import Space
-from naysay.discover.spark.worker import WEIGHT
-from naysay.discover.vertices import missing_some, to_int
-from naysay.discover.work import Clock
+from naysay.discovery.evidence import agreeing_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.plan_pairs import equality_masks
+from naysay.discovery.problem import Problem
+from naysay.discovery.selective import ENUMERATE, SelectiveSearch
+from naysay.discovery.space import Space
+from naysay.discovery.spark.worker import WEIGHT
+from naysay.discovery.vertices import missing_some, to_int
+from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls
 from naysay.table import Table
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.discover.labels import NULL, Labels
-from naysay.discover.space import Space
+from naysay.discovery.labels import NULL, Labels
+from naysay.discovery.space import Space
 from naysay.kernels.trees.zone_tree import NULL as NULL_CODE
 from naysay.live.codes import Space as CodeSpace
 from naysay.table.kind import Kind, kind_of

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discover.coding import Codes
-from naysay.discover.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
-from naysay.discover.fields import Fields
-from naysay.discover.labels import NULL
-from naysay.discover.outcomes import Outcomes
-from naysay.discover.space import Space
+from naysay.discovery.coding import Codes
+from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
+from naysay.discovery.fields import Fields
+from naysay.discovery.labels import NULL
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.space import Space
 from naysay.table import Table
 
 HOME, TASK, WEIGHT, COUNT = "home", "task", "weight", "pairs"

@@ -21,7 +21,7 @@ from enum import Enum
 import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
-from naysay.discover.space import Comparison, Space
+from naysay.discovery.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
 from naysay.table import Codes, Table
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from naysay.arrays import UInt64Array
-from naysay.discover.ranking import Tested
-from naysay.discover.space import Space
-from naysay.discover.vertices import Vertices, missing_some, to_int
+from naysay.discovery.ranking import Tested
+from naysay.discovery.space import Space
+from naysay.discovery.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
 from naysay.rule import RuleKind, describe, kind, parse
 from naysay.rule.model import Nulls, Rule
 from naysay.rule.nearest import nearest_name
 
 if TYPE_CHECKING:
-    from naysay.discover.ranker import Ranker
+    from naysay.discovery.ranker import Ranker
 
 N_FINDINGS = 20
 
@@ -185,7 +185,7 @@ class Discovery:
 
     def text(self, rules: Sequence[Rule] | None = None) -> str:
         """Rules (those of the findings where none are given) as a file that `check` reads."""
-        from naysay.discover.writing import rules_text
+        from naysay.discovery.writing import rules_text
 
         return rules_text(self, self.rules if rules is None else rules)
 

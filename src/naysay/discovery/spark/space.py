@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discover.space import Scope, Shared, Space, averages_allow, columns_of, space_over
+from naysay.discovery.space import Scope, Shared, Space, averages_allow, columns_of, space_over
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark.frame import Frame, position

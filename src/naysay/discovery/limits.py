@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from naysay.discover.space import Space
+from naysay.discovery.space import Space
 from naysay.errors import ResourceError, UsageError
 
 # A space of more comparisons than this has more rules than anybody could find; the short ones are looked for then.

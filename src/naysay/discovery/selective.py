@@ -17,14 +17,14 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, UInt64Array
-from naysay.discover.cover import Brake, minimal_covers
-from naysay.discover.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
-from naysay.discover.outcomes import mirrored
-from naysay.discover.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discover.problem import MOST_RULES, Answer, Problem, finished
-from naysay.discover.verify import BUDGET, Pair, TooLong, Verifier
-from naysay.discover.vertices import edges_of, missing_some, sorted_unique, to_int
-from naysay.discover.work import run_all
+from naysay.discovery.cover import Brake, minimal_covers
+from naysay.discovery.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
+from naysay.discovery.outcomes import mirrored
+from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
+from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
+from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
+from naysay.discovery.vertices import edges_of, missing_some, sorted_unique, to_int
+from naysay.discovery.work import run_all
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.

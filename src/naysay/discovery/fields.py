@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array
-from naysay.discover.coding import Codes
-from naysay.discover.labels import NULL
-from naysay.discover.outcomes import Field, FieldKind, Layout, _lay_out, _Line
-from naysay.discover.space import Comparison, Space
+from naysay.discovery.coding import Codes
+from naysay.discovery.labels import NULL
+from naysay.discovery.outcomes import Field, FieldKind, Layout, _lay_out, _Line
+from naysay.discovery.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
 
 _NOTHING = np.empty(0, np.int64)

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.outcomes import FieldKind
-from naysay.discover.vertices import Group, Vertices, to_int
-from naysay.discover.work import Clock
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.vertices import Group, Vertices, to_int
+from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls
 from naysay.rule.network import Network
 

@@ -1,6 +1,6 @@
 """Exact discovery with its proofs spread over tasks: the search is the driver's, the rows are with the provers.
 
-`naysay.discover.selective` asks four things of the rows. Here each is a job: every prover takes a share of the pairs,
+`naysay.discovery.selective` asks four things of the rows. Here each is a job: every prover takes a share of the pairs,
 of the sets or of the candidate rules, and the driver puts together what they tell. All see the same rows in the same
 order, so the shares of one question are exactly what one task would have found alone.
 """
@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import UInt64Array
-from naysay.discover.plan_pairs import Costs
-from naysay.discover.problem import Answer, Problem
-from naysay.discover.selective import SelectiveSearch, TooManyChecks, find
-from naysay.discover.spark.prover import HASH, PART, SCHEMA, Ask, Question, Told, answer, covers_of
-from naysay.discover.spark.worker import WEIGHT
-from naysay.discover.vertices import missing_some, sorted_unique, to_int
-from naysay.discover.work import Clock
+from naysay.discovery.plan_pairs import Costs
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find
+from naysay.discovery.spark.prover import HASH, PART, SCHEMA, Ask, Question, Told, answer, covers_of
+from naysay.discovery.spark.worker import WEIGHT
+from naysay.discovery.vertices import missing_some, sorted_unique, to_int
+from naysay.discovery.work import Clock
 from naysay.spark.arrow import map_in_arrow
 from naysay.spark.expressions import hash_of
 

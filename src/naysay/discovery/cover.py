@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.vertices import Vertices
-from naysay.discover.work import Clock, run_all
+from naysay.discovery.vertices import Vertices
+from naysay.discovery.work import Clock, run_all
 
 _UNLIMITED = 1 << 62
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from naysay.discover.result import Discovery, Finding
-from naysay.discover.run import discover as discover_rules
+from naysay.discovery.result import Discovery, Finding
+from naysay.discovery.run import discover as discover_rules
 from naysay.plan.memory import process_bytes, still_to_load
 from naysay.rule.model import Rule
 from naysay.table import Table

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.discover.evidence import Evidence
-from naysay.discover.outcomes import Field, FieldKind, Layout
-from naysay.discover.space import Comparison, Space
+from naysay.discovery.evidence import Evidence
+from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.space import Comparison, Space
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
 from naysay.rule.render import render_predicate

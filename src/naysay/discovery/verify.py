@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
-from naysay.discover.outcomes import FieldKind, Outcomes
-from naysay.discover.vertices import Vertices
+from naysay.discovery.outcomes import FieldKind, Outcomes
+from naysay.discovery.vertices import Vertices
 from naysay.rule.model import Op
 
 Pair = tuple[int, int]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discover.outcomes import FieldKind
-from naysay.discover.verify import Verifier
-from naysay.discover.vertices import Vertices
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.verify import Verifier
+from naysay.discovery.vertices import Vertices
 
 # Measured on one core of a server: pairs compared, rows verified, node pairs looked at.
 _PAIRS_A_SECOND = 3e8

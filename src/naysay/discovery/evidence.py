@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.discover.device import Device
-from naysay.discover.outcomes import Layout, Outcomes, mirrored
-from naysay.discover.work import Clock, run_all
+from naysay.discovery.device import Device
+from naysay.discovery.outcomes import Layout, Outcomes, mirrored
+from naysay.discovery.work import Clock, run_all
 
 # Up to so many bits a code may be the place of its counter: 512 MiB, of which little is ever touched. It must pay for
 # being read through at the end, so there have to be more pairs than counters.

@@ -20,23 +20,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discover.approximate import allowed_pairs
-from naysay.discover.evidence import Evidence, merged
-from naysay.discover.fields import Fields, chances_of, fields_of
-from naysay.discover.limits import Limits
-from naysay.discover.outcomes import Outcomes, mirrored
-from naysay.discover.problem import Answer, Problem, empty_answer, search_rules
-from naysay.discover.ranker import Ranker, scale_of
-from naysay.discover.ranking import Multiplicities
-from naysay.discover.result import Discovery
-from naysay.discover.run import check_method, concluded
-from naysay.discover.space import Comparison, Scope, Space, scope_of
-from naysay.discover.spark.single_task import SCHEMA, Whole, answer_of_table, read_answer
-from naysay.discover.spark.space import space_of
-from naysay.discover.spark.spread import prove
-from naysay.discover.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
-from naysay.discover.vertices import edges_of
-from naysay.discover.work import Clock, Progress, run_all
+from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.evidence import Evidence, merged
+from naysay.discovery.fields import Fields, chances_of, fields_of
+from naysay.discovery.limits import Limits
+from naysay.discovery.outcomes import Outcomes, mirrored
+from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
+from naysay.discovery.ranker import Ranker, scale_of
+from naysay.discovery.ranking import Multiplicities
+from naysay.discovery.result import Discovery
+from naysay.discovery.run import check_method, concluded
+from naysay.discovery.space import Comparison, Scope, Space, scope_of
+from naysay.discovery.spark.single_task import SCHEMA, Whole, answer_of_table, read_answer
+from naysay.discovery.spark.space import space_of
+from naysay.discovery.spark.spread import prove
+from naysay.discovery.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
+from naysay.discovery.vertices import edges_of
+from naysay.discovery.work import Clock, Progress, run_all
 from naysay.rule.model import Nulls
 from naysay.spark.arrow import map_in_arrow
 from naysay.spark.errors import errors_of_tasks
@@ -93,7 +93,7 @@ def discover(
     progress: Callable[[Progress], None] | None = None,
     blocks: Blocks = BLOCKS,
 ) -> Discovery:
-    """As `naysay.discover.run.discover`, on a Spark DataFrame.
+    """As `naysay.discovery.run.discover`, on a Spark DataFrame.
 
     All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` takes that for exact
     rules where the distinct rows are many, and few enough for one task.

@@ -24,7 +24,7 @@ from math import exp, inf, log
 import numpy as np
 
 from naysay.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
-from naysay.discover.vertices import Vertices, to_int
+from naysay.discovery.vertices import Vertices, to_int
 from naysay.rule import RuleKind, kind
 
 SIGNIFICANCE = 0.05

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from naysay.arrays import Int32Array
-from naysay.discover.outcomes import FieldKind, Outcomes
-from naysay.discover.problem import Answer, Problem
-from naysay.discover.ranking import Multiplicities, Tested, best_first, short_list, tested
-from naysay.discover.result import Finding, Rules
-from naysay.discover.vertices import Vertices
-from naysay.discover.work import Clock
+from naysay.discovery.outcomes import FieldKind, Outcomes
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.ranking import Multiplicities, Tested, best_first, short_list, tested
+from naysay.discovery.result import Finding, Rules
+from naysay.discovery.vertices import Vertices
+from naysay.discovery.work import Clock
 from naysay.rule.model import Rule
 
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
