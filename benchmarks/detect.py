@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 import naysay
-from naysay.detect.strategies import strategy_named
+from naysay.detect.strategy import strategy_named
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
 from naysay.rule import Rule, parse

@@ -117,7 +117,7 @@ def await_steps(stream: Any, done: Done, n_files: int, seconds: float) -> None:
 def running(session: Any, source: str, changes: Path, state: Path, *, partitions: int, n_batch: int, done: Done) -> Any:
     """A stream over the files of a folder that enters what it did."""
     import naysay
-    from naysay.live.naming import named
+    from naysay.live.layout import named
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
     from naysay.watch.spark.engine import follow_folder, open_body

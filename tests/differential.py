@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import naive
 from naysay.detect.removal import rows_to_remove
-from naysay.detect.strategies import strategy_named
+from naysay.detect.strategy import strategy_named
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import bind, singles

@@ -153,7 +153,7 @@ def test_importing_naysay_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("file", "source", "fault"),
     [
-        ("plan/join.py", "from naysay.detect.count import count", "plan imports detect, which is above it"),
+        ("plan/join.py", "from naysay.detect.violations import count", "plan imports detect, which is above it"),
         ("plan/join.py", "from naysay import api", "plan imports api, which is above it"),
         ("plan/join.py", "from ..spark import frame", "plan imports spark, which is above it"),
         ("plan/join.py", "import naysay", "plan imports naysay, which is above it"),
@@ -189,7 +189,7 @@ def test_the_layer_check_finds_faults(file: str, source: str, fault: str) -> Non
     [
         ("__init__.py", "from naysay.api import check"),
         ("cli/check.py", "from naysay import api\nfrom naysay.errors import NaysayError"),
-        ("api.py", "from naysay.detect.count import count\nfrom . import errors"),
+        ("api.py", "from naysay.detect.violations import count\nfrom . import errors"),
         ("detect/spark/engine.py", "import pyspark\nfrom naysay.spark.frame import Frame"),
         ("spark/frame.py", "from pyspark.sql import functions"),
         ("evolve/method.py", "from naysay.discovery.problem import Problem"),

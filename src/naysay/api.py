@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from naysay.budget import DEFAULT_SECONDS
 from naysay.detect.result import Report, Verdict, Violations
 from naysay.errors import ResourceError, UsageError
-from naysay.report.notebook import install
+from naysay.report.markdown import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
 

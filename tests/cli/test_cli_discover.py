@@ -103,7 +103,7 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
             sent.append(True)
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("naysay.cli.discover_run._told", lambda waiting: interrupt)
+    monkeypatch.setattr("naysay.cli.discover._told", lambda waiting: interrupt)
     # As in a process of the command's own; a Spark session in this one leaves a handler behind.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

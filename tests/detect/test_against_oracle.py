@@ -7,7 +7,7 @@ import os
 import pytest
 
 import differential
-from naysay.detect.strategies import NAMES
+from naysay.detect.strategy import NAMES
 
 # Cases in all; the long run is `scripts/soak answers`.
 N_CASES = int(os.environ.get("NAYSAY_CASES", "20000"))

@@ -10,15 +10,13 @@ import pytest
 from naysay.kernels.codes.csv import FAULT_SIZE, RAGGED, scan_csv
 from naysay.kernels.codes.numbers import finite_spans, float_keys, short_decimals
 from naysay.kernels.codes.text import _same_bytes
-from naysay.kernels.group import partition_keys
 from naysay.kernels.joins.blocks import _FEW, BLOCK_ROWS, empty_block, fill_block
+from naysay.kernels.joins.find import _lower, find_ordered_pair
 from naysay.kernels.joins.pair_search import find_four_orders
 from naysay.kernels.joins.removal import match_greedily
-from naysay.kernels.joins.running_extremes import find_ordered_pair
-from naysay.kernels.joins.staircase import _lower
-from naysay.kernels.sort import sorted_places
+from naysay.kernels.sort import partition_keys, sorted_places
 from naysay.kernels.trees import dual_tree, kd_tree
-from naysay.kernels.trees.zones import build_zones, list_partners
+from naysay.kernels.trees.zone_search import build_zones, list_partners
 
 
 def test_a_block_has_room_for_all_sets_of_all_columns() -> None:

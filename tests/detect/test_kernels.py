@@ -10,12 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from naysay.detect.count import count
-from naysay.detect.verify import verify
-from naysay.detect.violations import violations
-from naysay.kernels.group import count_equal_parts, dense_groups, partition_keys, split_dependency
-from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zones import LEAF_ROWS
+from naysay.detect.violations import count, verify, violations
+from naysay.kernels.sort import count_equal_parts, dense_groups, partition_keys, sorted_places, split_dependency
+from naysay.kernels.trees.zone_search import LEAF_ROWS
 from naysay.plan.bind import BoundJoin, Side
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import naysay
-from naysay.detect.count import count
+from naysay.detect.violations import count
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
 from naysay.table import from_frame

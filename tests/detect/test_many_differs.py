@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from naysay.detect import differing
-from naysay.detect.count import count
 from naysay.detect.partners import partners
+from naysay.detect.violations import count
 from naysay.plan.bind import BoundJoin, Side
 
 

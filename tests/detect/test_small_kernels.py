@@ -11,15 +11,14 @@ import pytest
 
 from naysay.kernels.codes.csv import FAULT_SIZE, FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
 from naysay.kernels.codes.hyperloglog import estimate
-from naysay.kernels.codes.numbers import valid_span
-from naysay.kernels.codes.wide import floor_of_floats
+from naysay.kernels.codes.numbers import floor_of_floats, valid_span
 from naysay.kernels.joins.compare import compare_groups, list_groups
 from naysay.kernels.joins.pair_search import find_four_orders, find_two_differs, find_two_orders
 from naysay.kernels.joins.partners import partners_many
 from naysay.kernels.joins.removal import match_greedily
 from naysay.kernels.trees.dual_tree import AT_MOST, DIFFERS, LESS, _prospect, build_tree, find_pair
 from naysay.kernels.trees.range_tree import entries, layout
-from naysay.kernels.trees.zones import build_zones
+from naysay.kernels.trees.zone_search import build_zones
 
 
 @pytest.mark.parametrize("n_orders", [1, 2, 3, 4])

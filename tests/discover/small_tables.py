@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 from naive_discover import Comparison, NaiveRule, either_way, minimal_rules, minimal_rules_each
 
-from naysay.discovery.approximate import allowed_pairs
-from naysay.discovery.cover import minimal_covers, near_covers
+from naysay.discovery.cover import allowed_pairs, minimal_covers, near_covers
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.run import discover

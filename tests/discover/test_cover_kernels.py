@@ -23,8 +23,7 @@ from naysay.kernels.covers.changing import (
     transposed,
 )
 from naysay.kernels.covers.inversion import covers_of, insert_cover, invert
-from naysay.kernels.covers.minimal import search_covers
-from naysay.kernels.covers.missed import count_missed, count_near_misses
+from naysay.kernels.covers.minimal import count_missed, count_near_misses, search_covers
 from naysay.kernels.covers.near import search_near_covers
 from naysay.rule.model import Column, Row
 

@@ -13,10 +13,8 @@ import pyarrow as pa
 import pytest
 
 from naysay.discovery import trivial
-from naysay.discovery.approximate import allowed_pairs
-from naysay.discovery.cover import minimal_covers
+from naysay.discovery.cover import allowed_pairs, minimal_covers
 from naysay.discovery.evidence import all_pairs
-from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, empty_answer, finished, search_rules
 from naysay.discovery.result import Discovery
@@ -24,7 +22,7 @@ from naysay.discovery.run import concluded, solve
 from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock
+from naysay.discovery.work import Clock, Limits
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls

@@ -12,7 +12,7 @@ from test_discover_api import people
 
 import naysay
 from naysay.rule import Rule, canonical, parse
-from naysay.rule.files import load_rules
+from naysay.rule.formats.rule_files import load_rules
 
 
 def canonicals(rules: Any) -> set[Rule]:

@@ -13,7 +13,7 @@ from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.verify import TooLong, Verifier
 from naysay.discovery.vertices import Group, to_int, vertices_of
-from naysay.kernels.joins.staircase import GAVE_UP, find_three_orders
+from naysay.kernels.joins.find import GAVE_UP, find_three_orders
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 

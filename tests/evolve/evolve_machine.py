@@ -16,7 +16,7 @@ import pytest
 from memory_store import stores_in_memory
 
 from naysay.discovery import dense
-from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.space import Scope, Shared, Space

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discovery.coding import Coding
-from naysay.discovery.labels import NULL, Labels
+from naysay.discovery.fields import NULL, Coding, Labels
 from naysay.discovery.space import Scope, build_space
 from naysay.table import from_frame
 

@@ -12,7 +12,7 @@ from naysay.discover import device
 
 from naysay.discovery.device import Device
 from naysay.errors import UsageError
-from naysay.evolve import cuda
+from naysay.evolve import delta as cuda
 from naysay.evolve.evolver import Evolver
 from naysay.kernels.evidence import gpu as gpu_evidence
 

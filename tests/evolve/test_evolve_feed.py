@@ -16,7 +16,7 @@ from naysay.errors import UsageError
 from naysay.evolve.evolver import Evolver
 from naysay.evolve.feed import EvolveFeed
 from naysay.live.feed.follow import Follower
-from naysay.live.feed.manifest import Manifest
+from naysay.live.feed.output import Manifest
 from naysay.rule import render
 from naysay.watch import Watch
 

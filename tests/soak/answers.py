@@ -6,7 +6,7 @@ import random
 
 from cases import Case
 from differential import difference
-from naysay.detect.strategies import NAMES
+from naysay.detect.strategy import NAMES
 from soak.row import Outcome
 from soak.shrunk import shrunk
 from strategies import random_case

@@ -17,8 +17,8 @@ from typing import Any
 from cases import Case
 from naysay.detect import differing
 from naysay.detect import engine as local
-from naysay.detect.strategies import NAMES
-from naysay.plan.memo import Memo, NoMemo
+from naysay.detect.strategy import NAMES
+from naysay.plan.bind import Memo, NoMemo
 from naysay.rule.model import Rule
 from naysay.table import Table, from_frame
 from soak.row import FINE, Outcome

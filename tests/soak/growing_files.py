@@ -24,7 +24,7 @@ import pyarrow.parquet
 from naysay.evolve.feed import EvolveFeed
 from naysay.live.feed.follow import Follower
 from naysay.live.feed.take import LocalFiles
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.live.spark import folder as stream_folder
 from naysay.watch.feed import FeedOptions, open_feed
 from soak.row import Outcome

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 import naysay
-from naysay.detect.estimate import count_seconds
+from naysay.detect.violations import count_seconds
 from naysay.errors import ResourceError
 from naysay.plan.bind import bind
 from naysay.plan.join import join_of

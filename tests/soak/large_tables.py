@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.detect import engine as local
-from naysay.detect.strategies import NAMES
+from naysay.detect.strategy import NAMES
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.table import Table, from_frame
 from soak.row import Outcome

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import naysay
 from cases import Case
-from naysay.detect.count import count
+from naysay.detect.violations import count
 from naysay.plan.bind import bind
 from naysay.plan.join import join_of
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule

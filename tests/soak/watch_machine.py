@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 from machine import run_program
 
 from naysay.live.journal import store
-from naysay.watch import counters, tree
+from naysay.watch import counting as counters
+from naysay.watch import forest as tree
 from soak.row import Outcome
 
 # Seeds of CI's dose lie below.

@@ -252,7 +252,7 @@ def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.Monk
 
 
 def test_progress_follows_the_tasks(spark: Any) -> None:
-    from naysay.spark.progress import followed, place_of
+    from naysay.spark.session import followed, place_of
 
     def slowly(batches: Any) -> Any:
         time.sleep(0.2)

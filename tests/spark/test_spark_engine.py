@@ -14,17 +14,16 @@ from tables import to_spark
 
 import naysay
 from naysay.detect.spark import engine
-from naysay.detect.spark.cells import Cells
-from naysay.detect.spark.cuts import cut
+from naysay.detect.spark.aggregate import Cells, from_limbs, product_limbs
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.sums import from_limbs, product_limbs
+from naysay.detect.spark.strips import cut
 from naysay.detect.spark.worker import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse
 from naysay.rule.model import Column, Op, Predicate, Row
-from naysay.spark.errors import errors_of_tasks
 from naysay.spark.frame import from_arrow
 from naysay.spark.identity import with_file_rows
+from naysay.spark.session import errors_of_tasks
 
 PARTS = Sizes(rows_a_task=4, giant=3, n_strips=2)
 ODD_NAMES = ("a.b", "`tick`", 'q"uote', "line\nbreak", "\U0001f600", "c0", "side", "task", "left", "")

@@ -16,8 +16,8 @@ import naive
 import naysay
 from cases import Case, rows_of
 from naysay.detect.spark import aggregate as spark_aggregate
-from naysay.detect.spark import blocks as spark_blocks
 from naysay.detect.spark import engine
+from naysay.detect.spark import key_groups as spark_blocks
 from naysay.detect.spark import key_groups as spark_kernels
 from naysay.detect.spark import sample as spark_sample
 from naysay.discovery.spark import engine as spark_discover

@@ -11,7 +11,7 @@ import pytest
 import naysay
 from naysay.report.html import to_html
 from naysay.report.json_ import dumps
-from naysay.table.plain import plain_records, plain_values
+from naysay.table.frame import plain_records, plain_values
 
 
 @pytest.mark.parametrize(

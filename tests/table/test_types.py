@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.detect.overview import facts
+from naysay.detect.result import facts
 from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
 from naysay.table import Codes, Kind, Table

@@ -25,17 +25,15 @@ from naysay.papers.facet import (
     Refinable,
     RuleParts,
     check_many,
-    inequalities,
     list_many,
-    listing,
     parts_of_joins,
     planner,
 )
-from naysay.papers.facet.hash_tables import GrowingTable
+from naysay.papers.facet import refinement as inequalities
+from naysay.papers.facet import tries as listing
 from naysay.papers.facet.planner import Cardinalities, GreedyHLL
-from naysay.papers.facet.refinement import Refinement
-from naysay.papers.facet.rowsets import RowSet, SetPair, all_pairs, array_of, bitmap_of
-from naysay.papers.facet.stage import Operator, Stage, Work
+from naysay.papers.facet.refinement import GrowingTable, Refinement
+from naysay.papers.facet.stage import Operator, RowSet, SetPair, Stage, Work, all_pairs, array_of, bitmap_of
 from naysay.papers.facet.tries import build_tries
 from naysay.plan.bind import BoundJoin, Side, bind
 from naysay.plan.join import join_of

@@ -239,8 +239,9 @@ def test_without_the_compiler() -> None:
 
 
 def check_signatures() -> None:
-    from naysay.kernels.joins import running_extremes
-    from naysay.kernels.trees import kd_tree, range_search, range_tree
+    from naysay.kernels.joins import find as running_extremes
+    from naysay.kernels.trees import kd_tree, range_tree
+    from naysay.kernels.trees import range_tree as range_search
 
     check_random_joins(seed=8, n_joins=40, most_rows=8, most_parts=3)
     compiled = 0

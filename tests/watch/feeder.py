@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from naysay.live.feed.changes import split_ops
 from naysay.live.feed.follow import Follower
 from naysay.live.journal import store
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
 from nursery import serve

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.live.spark.stream import StreamOptions
 from naysay.watch import part
 from naysay.watch.feed import FeedOptions

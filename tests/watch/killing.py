@@ -11,7 +11,7 @@ from feeder import RULES, SCHEMA, batches
 from outputs import asides, brute_force, events, rows_after, standing, write_changes
 
 from naysay.live.journal.crash import POINTS
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.watch import Watch
 from nursery import Nursery
 

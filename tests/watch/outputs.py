@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import naive
-from naysay.live.feed.manifest import Manifest
+from naysay.live.feed.output import Manifest
 from naysay.rule.model import Nulls, Rule
 
 FORMATS = ("parquet", "jsonl", "csv", "parquet")

@@ -27,7 +27,7 @@ from naysay.evolve.feed import EvolveFeed
 from naysay.live.feed.changes import split_ops
 from naysay.live.feed.follow import Follower
 from naysay.live.journal import store
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.rule import render
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed

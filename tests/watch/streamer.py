@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from feeder import RULES, batches
 from outputs import FORMATS, asides, brute_force, events, rows_after, standing, write_changes
 
-from naysay.live.naming import named
+from naysay.live.layout import named
 
 MODES = ("folder", "frame", "parts")
 # Java starts in half the time where it does not optimise what runs for seconds.

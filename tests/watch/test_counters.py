@@ -11,12 +11,10 @@ import pyarrow as pa
 import pytest
 
 from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.codes import Space
-from naysay.live.intern import TextTable, TupleTable
-from naysay.live.labels import Labels, SortedBlocks
-from naysay.watch import counters
-from naysay.watch.counters import GroupCounter, PointCounter, TreeCounter
-from naysay.watch.side import GREATEST
+from naysay.live.codes import Labels, SortedBlocks, Space, TextTable, TupleTable
+from naysay.watch import counting as counters
+from naysay.watch.counting import GroupCounter, PointCounter, TreeCounter
+from naysay.watch.partition import GREATEST
 
 
 @pytest.mark.parametrize("seed", range(10))

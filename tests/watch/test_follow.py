@@ -19,7 +19,7 @@ from naysay.cli.group import naysay
 from naysay.errors import RuleError, StateError, UsageError
 from naysay.live.feed.change_files import read_changes
 from naysay.live.feed.follow import Follower
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
 

@@ -11,7 +11,8 @@ import pytest
 from machine import run_program
 
 from naysay.live.journal import store
-from naysay.watch import counters, tree
+from naysay.watch import counting as counters
+from naysay.watch import forest as tree
 
 # Programs are run in lots, so that several processes share them evenly.
 N_LOTS = 20

@@ -20,7 +20,7 @@ from inline_parts import Broken, Inline, open_inline
 
 from naysay.errors import StateError, UsageError
 from naysay.live.feed.changes import split_ops
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.watch import part
 from naysay.watch.partition import groups_of, part_numbers
 from naysay.watch.spark.parts import Parts

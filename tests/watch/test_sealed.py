@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from naysay.errors import StateError
-from naysay.live.feed.manifest import Manifest
-from naysay.live.journal.sealed import SealedLines, read_sealed, sealed
+from naysay.live.feed.output import Manifest
+from naysay.live.journal.seal import SealedLines, read_sealed, sealed
 from naysay.live.journal.serial import digest_of
 
 ITEMS: list[dict[str, Any]] = [{"batch": f'näme "{number}".csv', "files": {"a": [1, "b"]}} for number in range(3)]

@@ -15,7 +15,7 @@ from naysay.errors import StateError
 from naysay.evolve.feed import EvolveFeed
 from naysay.live.feed.follow import Follower
 from naysay.live.feed.take import LocalFiles
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.watch.feed import FeedOptions, open_feed
 
 HEAD = "op,id,zip,city\n"

@@ -27,7 +27,7 @@ from streamer import COLUMNS, MODES, QUICK_JAVA, check_kills
 
 import naysay
 from naysay.errors import StateError, TableError, UsageError
-from naysay.live.naming import named
+from naysay.live.layout import named
 
 pytestmark = pytest.mark.spark
 if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):

@@ -18,9 +18,9 @@ from naysay.kernels.trees.zone_tree import (
     NULL,
     ROOT,
 )
-from naysay.watch import tree as tree_module
-from naysay.watch.side import GREATEST
-from naysay.watch.tree import ZoneTree
+from naysay.watch import forest as tree_module
+from naysay.watch.forest import ZoneTree
+from naysay.watch.partition import GREATEST
 
 # How many rows come at once, and how often; fewer where kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"

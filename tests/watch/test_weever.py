@@ -8,8 +8,8 @@ import pytest
 from pyroaring import BitMap
 
 from naysay.live.columns import Coded, SpaceName
+from naysay.papers.weever.index import Part, Prefix, choose_prefixes, common_prefixes, make_schedule, update_schedule
 from naysay.papers.weever.lt_tree import LTTree
-from naysay.papers.weever.schedule import Part, Prefix, choose_prefixes, common_prefixes, make_schedule, update_schedule
 from naysay.rule.model import Op
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from naysay import api
 from naysay.budget import interruptibly
+from naysay.cli.options import load
 from naysay.cli.request import Request, say_cut
-from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.detect.engine import Options
 from naysay.detect.result import Report

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from naysay.cli.options import load
 from naysay.cli.request import Request, say_cut
-from naysay.cli.rules import load
 from naysay.cli.screen import Waiting
 from naysay.detect.result import ColumnFacts, Report
 from naysay.errors import UsageError
-from naysay.io.folder import file_name, prepare
+from naysay.io.results import file_name, prepare
 from naysay.report.words import counted, title
 from naysay.rule import Nulls
 
@@ -23,9 +23,8 @@ def check_on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Report
         raise UsageError("--strategy is for --engine local; on Spark each shape of rule has one method")
     master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
     with _session(request, master, waiting, debug) as session:
-        from naysay.spark.progress import place_of
         from naysay.spark.read import read
-        from naysay.spark.session import plain_errors
+        from naysay.spark.session import place_of, plain_errors
 
         where = place_of(session, master)
         waiting.stage(f"reading {request.input} on {where}")
@@ -61,7 +60,7 @@ def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
     if not waiting.is_watched:
         yield
         return
-    from naysay.spark.progress import followed
+    from naysay.spark.session import followed
 
     with followed(session, waiting.reach):
         yield

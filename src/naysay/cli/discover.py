@@ -3,19 +3,169 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from naysay import api
+from naysay.budget import interruptibly
 from naysay.cli import options
-from naysay.cli.discover_request import Request
 from naysay.cli.failure import Exit, Session, say
 from naysay.cli.screen import Waiting, console
+from naysay.discovery.result import Discovery
+from naysay.discovery.work import Progress
+from naysay.errors import UsageError
+from naysay.io.files import read_table
 
 if TYPE_CHECKING:
     from naysay.discovery.result import Discovery, Finding
     from naysay.rule.model import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of `naysay discover`, as given."""
+
+    input: str
+    error: float
+    columns: str | None
+    cross: bool
+    space: str
+    nulls: str
+    about: tuple[str, ...]
+    like: str | None
+    top: int
+    everything: bool
+    out: Path | None
+    report: Path | None
+    state: Path | None
+    key: tuple[str, ...]
+    max_predicates: int | None
+    max_rules: int | None
+    timeout: float | None
+    method: str
+    device: str
+    engine: str | None
+    master: str | None
+    memory: str | None
+    threads: int
+    input_format: str | None
+    encoding: str | None
+    delimiter: str | None
+    format: str
+    color: str
+    quiet: bool
+
+    @property
+    def on_spark(self) -> bool:
+        return self.state is None and self.engine != "local"
+
+    @property
+    def column_names(self) -> list[str] | None:
+        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+
+    def require_sense(self) -> None:
+        """Raise UsageError where options contradict each other."""
+        if self.state is not None and self.engine == "spark":
+            raise UsageError("--state keeps a table of this process; leave out --engine spark")
+        if self.state is not None and (self.max_rules is not None or self.timeout is not None):
+            raise UsageError("--state keeps the whole answer; leave out --max-rules and --timeout")
+        if self.state is None and self.method == "incdc":
+            raise UsageError("the method incdc keeps indexes for rows that come and go: it needs --state DIR")
+        if self.state is not None and self.method == "hydra":
+            raise UsageError("the method hydra keeps nothing for --state; leave out one of them")
+        if self.state is None and self.key:
+            raise UsageError("--key names the rows for naysay evolve: it needs --state DIR")
+        if self.master is not None and not self.on_spark:
+            raise UsageError("--master names a Spark cluster; leave out --engine local and --state to use it")
+
+
+def run(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
+    if request.on_spark:
+        return _on_spark(request, waiting, debug=debug)
+    waiting.will_compile()
+    waiting.stage(f"reading {request.input}")
+    table = interruptibly(
+        lambda: read_table(
+            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
+        )
+    )
+    waiting.stage("discovering")
+    if request.state is not None:
+        return _with_state(request, table)
+    return api.discover(
+        table, memory=request.memory, threads=request.threads, device=request.device, **_wanted(request, waiting)
+    )
+
+
+def _wanted(request: Request, waiting: Waiting) -> dict[str, Any]:
+    return {
+        "error": request.error,
+        "columns": request.column_names,
+        "cross": request.cross,
+        "max_predicates": request.max_predicates,
+        "max_rules": request.max_rules,
+        "timeout": request.timeout,
+        "nulls": request.nulls,
+        "method": request.method,
+        "space": request.space,
+        "progress": _told(waiting),
+    }
+
+
+def _told(waiting: Waiting) -> Callable[[Progress], None]:
+    def tell(progress: Progress) -> None:
+        known = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
+        waiting.update(f"{progress.phase}{known} (Ctrl-C: stop with what is known)", progress.done)
+
+    return tell
+
+
+def _with_state(request: Request, table: Any) -> Discovery:
+    """Discover by an evolver, whose state `naysay evolve` goes on from."""
+    from naysay.discovery.space import scope_of
+    from naysay.evolve.evolver import Evolver
+
+    with Evolver(
+        table,
+        request.key,
+        error=request.error,
+        nulls=request.nulls,
+        columns=request.column_names,
+        space=scope_of(request.space, request.cross),
+        max_predicates=request.max_predicates,
+        method=request.method,
+        state=request.state,
+        threads=request.threads,
+    ) as evolver:
+        return evolver.discovery
+
+
+def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
+    from naysay.spark.session import session_for
+
+    master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
+    waiting.stage(f"starting Spark on {master}")
+    with session_for(master, memory=request.memory, debug=debug) as session:
+        from naysay.cli.check_spark import located
+        from naysay.spark.read import read
+        from naysay.spark.session import plain_errors
+
+        waiting.stage(f"reading {request.input} on Spark")
+        data = read(
+            session,
+            located(request.input),
+            format=request.input_format,
+            encoding=request.encoding,
+            delimiter=request.delimiter,
+        )
+        with plain_errors(request.input):
+            waiting.stage("discovering on Spark")
+            found = api.discover(data, device=request.device, **_wanted(request, waiting))
+    return replace(found, engine="spark")
 
 
 @click.command(short_help="Find the rules that a table obeys, the best first.")
@@ -99,8 +249,6 @@ def discover(context: click.Context, /, **given: Any) -> int:
     naysay check people.csv --rules people.rules
     naysay discover people.csv --error 0.01 --about ZipCode
     """
-    from naysay.cli.discover_run import run
-
     request = Request(**given)
     request.require_sense()
     debug = context.ensure_object(Session).debug

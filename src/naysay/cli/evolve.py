@@ -143,7 +143,7 @@ def _is_kept(given: pa.ChunkedArray, cast: pa.ChunkedArray) -> bool:
 
 def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values keep their meaning: a number is no text, nor a text a number; dates and times may be in text."""
-    from naysay.table.kind import Kind, kind_of
+    from naysay.table.column import Kind, kind_of
 
     one, other = kind_of(given), kind_of(wanted)
     if one is Kind.TEXT:

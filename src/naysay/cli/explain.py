@@ -12,7 +12,7 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import Session
-from naysay.cli.rules import load
+from naysay.cli.options import load
 from naysay.cli.screen import Waiting, console
 from naysay.errors import INSTALL_SPARK, UsageError
 

@@ -11,7 +11,7 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import ClosedPipe, Session, guarded
-from naysay.rule.nearest import nearest_name
+from naysay.rule.scan import nearest_name
 
 
 @dataclass(frozen=True, slots=True)

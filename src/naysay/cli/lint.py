@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from naysay.rule.files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
+from naysay.rule.formats.rule_files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
 from naysay.rule.lint import Finding, FindingKind, fixed
 from naysay.rule.lint import lint as find
 from naysay.rule.model import Nulls

@@ -8,7 +8,7 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import say
-from naysay.cli.rules import load
+from naysay.cli.options import load
 from naysay.rule import Nulls
 
 

@@ -13,14 +13,51 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import Exit, say
-from naysay.cli.rules import load
+from naysay.cli.options import load
 from naysay.errors import NaysayError, UsageError
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
+    from naysay.cli.screen import View
+    from naysay.evolve.feed import EvolveFeed
     from naysay.live.feed.sink import Body
     from naysay.watch.feed import Feed, FeedOptions
+
+
+def watch_evolving(request: Request) -> int:
+    """Run until interrupted, or until nothing is waiting with --once."""
+    from naysay.cli.screen import View
+    from naysay.evolve.feed import EvolveFeed
+
+    if request.rules_files or request.rule_texts:
+        raise UsageError("--evolve finds the rules itself; leave out --rules and --rule")
+    if request.partitions or request.counting:
+        raise UsageError("--evolve keeps its state in one process, and counts no violations of given rules")
+    n_sentences = 0 if request.quiet else N_SENTENCES
+    feed = EvolveFeed(request.state, request.key, nulls=request.nulls, error=request.error, n_sentences=n_sentences)
+    with feed, View(feed, color=request.color, quiet=request.quiet, noun="rules") as view:
+        if request.engine == "spark":
+            _on_spark(request, feed, view)
+        else:
+            from naysay.live.feed.follow import Follower
+
+            _follow(Follower(Path(request.source), feed, request.state), view, request)
+    return Exit.HOLDS
+
+
+def _on_spark(request: Request, feed: EvolveFeed, view: View) -> None:
+    from naysay.spark.session import STREAM_SETTINGS, session_for
+
+    with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
+        from naysay.live.spark.folder import FolderSource
+        from naysay.live.spark.stream import Stream, StreamOptions
+
+        stream_options = StreamOptions(request.state, request.once, request.interval)
+        source = FolderSource(session, request.source, request.state)
+        with closing(Stream(source, feed, stream_options, view.show)) as stream:
+            stream.wait()
+
 
 # While nothing comes, the standing violations are written this often at most.
 _STANDING_SECONDS = 10.0
@@ -116,8 +153,6 @@ def watch(**given: Any) -> int:
     """
     request = Request(**given)
     if request.evolve:
-        from naysay.cli.watch_evolve import watch_evolving
-
         return watch_evolving(request)
     if request.error:
         raise UsageError("--error is for --evolve; rules have max_violations and max_fraction")
@@ -134,7 +169,7 @@ def watch(**given: Any) -> int:
 
 
 def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
-    from naysay.cli.watch_view import View
+    from naysay.cli.screen import View
     from naysay.live.feed.follow import Follower
 
     with _open_feed(request, rules) as feed:
@@ -151,7 +186,7 @@ def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
 
 
 def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
-    from naysay.cli.watch_view import View
+    from naysay.cli.screen import View
     from naysay.spark.session import STREAM_SETTINGS, session_for
 
     with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:

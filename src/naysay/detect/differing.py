@@ -16,14 +16,11 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.budget import check_stop, require_seconds, stop_flag
-from naysay.detect.agreement import agreement, small_keys
-from naysay.detect.partners import add_partners
-from naysay.kernels.group import dense_groups
+from naysay.detect.partners import add_partners, agreement, small_keys
 from naysay.kernels.joins.compare import compare_groups, list_groups
-from naysay.kernels.sort import sorted_places
-from naysay.plan.bind import BoundJoin, Side, combine
+from naysay.kernels.sort import dense_groups, sorted_places
+from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
 from naysay.plan.cost import Agreement, compare_limit, partners_seconds
-from naysay.plan.memo import NoMemo
 
 # Rows alike are taken together where that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7

@@ -14,18 +14,29 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.clusters import clusters
 from naysay.detect.identify import check_key, pairs_table, sample_pairs
-from naysay.detect.overview import Conflicts, Tally, busiest_rows, facts, slices
-from naysay.detect.result import Cluster, Removal, Report, RuleResult, SamplePair, Verdict, Violations, within_tolerance
-from naysay.detect.sample import CANDIDATES, varied
-from naysay.detect.strategies import strategy_named
-from naysay.detect.strategy import Pairs
+from naysay.detect.removal import clusters
+from naysay.detect.result import (
+    Cluster,
+    Conflicts,
+    Removal,
+    Report,
+    RuleResult,
+    SamplePair,
+    Tally,
+    Verdict,
+    Violations,
+    busiest_rows,
+    facts,
+    slices,
+    within_tolerance,
+)
+from naysay.detect.strategy import Pairs, strategy_named
+from naysay.detect.violations import CANDIDATES, varied
 from naysay.errors import ResourceError
-from naysay.plan.bind import BoundJoin, bind, encodings, singles
+from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles
+from naysay.plan.cost import Way, fitting_way, process_bytes
 from naysay.plan.join import Join, join_of
-from naysay.plan.memo import Memo, NoMemo
-from naysay.plan.memory import Way, fitting_way, process_bytes
 from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Nulls, Rule

@@ -13,7 +13,7 @@ from naysay.errors import UsageError
 from naysay.rule import explain_pair
 from naysay.rule.model import Row, Rule
 from naysay.table import Table
-from naysay.table.plain import plain_records
+from naysay.table.frame import plain_records
 
 
 def compared_columns(rule: Rule, row: Row) -> list[str]:

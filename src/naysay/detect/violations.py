@@ -5,11 +5,95 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.detect.partners import is_hard, partners, total_of
+from naysay.detect.partners import (
+    MAX_COUNT,
+    agreeing_keys,
+    collapse_sides,
+    count_equal,
+    is_hard,
+    partners,
+    self_partners,
+    small_keys,
+    total_of,
+)
 from naysay.detect.strategy import Pairs
-from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zones import build_zones, list_partners
+from naysay.kernels.joins.find import find_differing, find_repeated, find_two
+from naysay.kernels.sort import sorted_places, split_dependency, table_bits
+from naysay.kernels.trees.zone_search import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
+from naysay.table.column import MAX_CODES
+
+
+def count(bound: BoundJoin) -> int:
+    """Count the violations of a bound join; CountOverflow beyond 64 bits."""
+    n_left, n_right = bound.left.n_rows, bound.right.n_rows
+    if not n_left or not n_right:
+        return 0
+    if bound.left.order or is_hard(bound) or n_left * n_right > MAX_COUNT:
+        return total_of(partners(bound))
+    if bound.mirror and len(bound.n_differs) == 1:
+        return _count_dependency(bound)
+    total = sum(sign * count_equal(left, right, n_keys) for sign, left, right, n_keys in agreeing_keys(bound))
+    return total - int(self_partners(bound).sum()) if bound.reflexive else total
+
+
+def _count_dependency(bound: BoundJoin) -> int:
+    """One key and one disequality over one table: all pairs of a key minus those that agree."""
+    keys, _, n_keys = small_keys(bound.left.key, bound.right.key, bound.n_keys)
+    values, n_values = bound.left.differs[0], bound.n_differs[0]
+    if n_keys * n_values > MAX_CODES:
+        values, _, n_values = small_keys(values, values, n_values)
+    all_pairs, same_pairs, others = split_dependency(keys, values, n_keys, n_values)
+    return int(all_pairs) - int(same_pairs) - count_equal(others, others, n_keys * n_values)
+
+
+def verify(bound: BoundJoin) -> tuple[int, int] | None:
+    """Find a violation as (left row, right row), or None where the rule holds."""
+    place = _left_in_conflict(bound)
+    if place is None:
+        return None
+    right = partners_of(bound, place)[0]
+    return int(bound.left.rows[place]), int(bound.right.rows[right])
+
+
+def partners_of(bound: BoundJoin, place: int) -> Int64Array:
+    """The places of all right rows that break the rule with the left row at `place`. O(n)."""
+    left, right = bound.left, bound.right
+    holds = (right.key == left.key[place]) & (right.rows != left.rows[place])
+    for left_codes, right_codes in zip(left.order, right.order, strict=True):
+        holds &= left_codes[place] < right_codes
+    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
+        holds &= left_codes[place] != right_codes
+    return np.flatnonzero(holds)
+
+
+def _left_in_conflict(bound: BoundJoin) -> int | None:
+    """The place of some left row with a partner."""
+    left, right = bound.left, bound.right
+    if not left.n_rows or not right.n_rows:
+        return None
+    shape = (len(left.order), len(left.differs))
+    if shape == (0, 0) and bound.mirror:
+        return _found(find_repeated(left.key, table_bits(left.n_rows)))
+    if bound.reflexive:
+        return _first(partners(bound))
+    if shape == (0, 1):
+        left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
+        return _found(find_differing(left_key, left.differs[0], right_key, right.differs[0], n_keys))
+    if shape == (2, 0):
+        left_side, right_side = collapse_sides(bound, left.key, right.key)
+        point = find_two((left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y))
+        return None if point < 0 else int(left_side.places[left_side.starts[point]])
+    return _first(partners(bound))
+
+
+def _found(place: int) -> int | None:
+    return None if place < 0 else int(place)
+
+
+def _first(counts: Int64Array) -> int | None:
+    places = np.flatnonzero(counts)
+    return int(places[0]) if places.size else None
 
 
 def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> Pairs:
@@ -88,3 +172,59 @@ def tree_places(side: Side) -> Int64Array:
 def features_of(side: Side) -> Int64Array:
     """The codes of a side as kernels.zones wants them: [key, orders, differs] by row."""
     return np.stack((side.key, *side.order, *side.differs))
+
+
+# To choose from: enough that a row with many partners does not crowd out all others.
+CANDIDATES = 2_000
+
+
+def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: bool) -> tuple[Int64Array, Int64Array]:
+    """Choose pairs of rows not yet shown first, then the others, in the order given.
+
+    Where the rule is symmetric a pair that stands there both ways round is taken once, the smaller row left.
+    """
+    if symmetric:
+        left, right = np.minimum(left, right), np.maximum(left, right)
+    pairs = dict.fromkeys(zip(left.tolist(), right.tolist(), strict=True))
+    seen: set[int] = set()
+    fresh: list[tuple[int, int]] = []
+    for pair in pairs:
+        if len(fresh) == n_wanted:
+            break
+        if seen.isdisjoint(pair):
+            fresh.append(pair)
+            seen.update(pair)
+    chosen = set(fresh)
+    rest = [pair for pair in pairs if pair not in chosen][: n_wanted - len(fresh)]
+    taken = np.array([*fresh, *rest], np.int64).reshape(-1, 2)
+    return taken[:, 0].copy(), taken[:, 1].copy()
+
+
+# Nanoseconds a row, measured by benchmarks/cost.py: to count in no, one and two orders for each set of disequalities;
+# to list a sample, to find the rows in conflict and those to remove, by the number of orders.
+_COUNT = (50.0, 120.0, 260.0)
+_CHECK = (300.0, 350.0, 700.0)
+# Where the rows to remove are only bounded, from a matching: by row, and at most in all.
+_MATCHING, _LONGEST_MATCHING = 1800.0, 4e9
+
+
+def count_seconds(bound: BoundJoin) -> float:
+    """The time for an exact count. Looks at the data where there are many orders or disequalities. O(n)."""
+    if is_hard(bound):
+        from naysay.detect.differing import prepare
+
+        return prepare(bound).seconds
+    n_rows = bound.left.n_rows if bound.mirror else bound.left.n_rows + bound.right.n_rows
+    n_terms = 1 << len(bound.n_differs)
+    return 1e-9 * n_rows * n_terms * _COUNT[len(bound.left.order)]
+
+
+def check_seconds(bound: BoundJoin) -> float:
+    """The time for all that a check says about a rule that is broken."""
+    n_rows = bound.left.n_rows + (0 if bound.mirror else bound.right.n_rows)
+    n_orders, n_differs = len(bound.left.order), len(bound.n_differs)
+    partners = count_seconds(bound) * (1 if bound.symmetric and bound.mirror else 2)
+    rest = n_rows * _CHECK[min(n_orders, len(_CHECK) - 1)]
+    if not bound.mirror or (n_orders, n_differs) not in ((0, 0), (0, 1), (1, 0), (2, 0)):
+        rest += min(n_rows * _MATCHING, _LONGEST_MATCHING)
+    return partners + 1e-9 * rest

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
+from math import floor
 
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.vertices import Vertices
 from naysay.discovery.work import Clock, run_all
+from naysay.errors import UsageError
+
+
+def allowed_pairs(error: float, n_pairs: int) -> int:
+    """The most ordered pairs that may break a rule: g1 of Kivinen and Mannila, pairs over n * (n - 1).
+
+    `error` is read as it is written: 0.01 is one hundredth.
+    """
+    if not 0.0 <= error < 1.0:
+        raise UsageError(f"error is a fraction of all pairs, at least 0 and less than 1; {error!r} is not")
+    return floor(Fraction(repr(float(error))) * n_pairs)
+
 
 _UNLIMITED = 1 << 62
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.

@@ -9,7 +9,7 @@ from typing import Any
 
 from naysay.discovery.result import Discovery, Finding
 from naysay.discovery.run import discover as discover_rules
-from naysay.plan.memory import process_bytes, still_to_load
+from naysay.plan.cost import process_bytes, still_to_load
 from naysay.rule.model import Rule
 from naysay.table import Table
 

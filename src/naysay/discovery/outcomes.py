@@ -313,7 +313,7 @@ def _all_rows(n_rows: int) -> tuple[Int64Array, Int64Array]:
 
 def _distinct_rows(table: Table, space: Space, nulls: Nulls) -> tuple[Int64Array, Int64Array]:
     """The first of each set of equal rows, ascending, and how many there are. Two nulls are equal rows' nulls."""
-    from naysay.kernels.group import dense_groups
+    from naysay.kernels.sort import dense_groups
 
     n_rows = table.n_rows
     columns = [table.ranks((name,), ordered=_is_ordered(space, name))[0] for name in space.names]

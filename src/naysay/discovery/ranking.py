@@ -98,7 +98,7 @@ class Results:
 
 def tested(covers: UInt64Array, multiplicities: Multiplicities) -> Results:
     """Test rules on the evidence. O(covers * edges)."""
-    from naysay.kernels.covers.missed import count_near_misses
+    from naysay.kernels.covers.minimal import count_near_misses
 
     vertices = multiplicities.vertices
     counts = count_near_misses(multiplicities.edges, multiplicities.counts, covers, *vertices.tables())

@@ -13,12 +13,14 @@ from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
-from naysay.rule import RuleKind, describe, kind, parse
+from naysay.rule import RuleKind, describe, kind, parse, render
+from naysay.rule.formats.rule_files import render_file
 from naysay.rule.model import Nulls, Rule
-from naysay.rule.nearest import nearest_name
+from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
     from naysay.discovery.ranker import Ranker
+
 
 N_FINDINGS = 20
 
@@ -185,8 +187,6 @@ class Discovery:
 
     def text(self, rules: Sequence[Rule] | None = None) -> str:
         """Rules (those of the findings where none are given) as a file that `check` reads."""
-        from naysay.discovery.writing import rules_text
-
         return rules_text(self, self.rules if rules is None else rules)
 
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule] | None = None) -> None:
@@ -201,3 +201,27 @@ def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
         if members:
             found[of_kind] = members
     return found
+
+
+def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
+    """One rule a line with its meaning as a comment; as YAML where an error was allowed, with the tolerances."""
+    head = "".join(f"# {_one_line(line)}\n" for line in _heading(discovery, len(rules)))
+    if discovery.error and len(rules):
+        return head + render_file(list(rules), short=True)
+    return head + "".join(f"{render(rule, short=True)}  # {_one_line(describe(rule))}\n" for rule in rules)
+
+
+def _heading(discovery: Discovery, n_rules: int) -> list[str]:
+    lines = [f"{n_rules:,} of {len(discovery.all):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
+    if discovery.error:
+        lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
+        lines.append("those without max_fraction are broken by none")
+    if discovery.partial:
+        lines.append(f"the search was not finished ({discovery.reason}): more rules may hold")
+    if discovery.nulls is Nulls.EQUAL:
+        lines.append("null equals null here: check with --nulls equal")
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -10,16 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from naysay.discovery import dense, selective
-from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
-from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import Outcomes, outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer, in_order
 from naysay.discovery.ranker import Ranker, ranker_of
 from naysay.discovery.result import N_FINDINGS, Discovery, Finding, Rules
 from naysay.discovery.space import Scope, Space, build_space, scope_of
 from naysay.discovery.vertices import sorted_unique
-from naysay.discovery.work import Clock, Progress
+from naysay.discovery.work import Clock, Limits, Progress
 from naysay.errors import UsageError
 from naysay.published import published
 from naysay.rule.model import Nulls

@@ -10,8 +10,8 @@ from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.vertices import Group, Vertices, to_int
 from naysay.discovery.work import Clock
+from naysay.rule.implication import Network
 from naysay.rule.model import Nulls
-from naysay.rule.network import Network
 
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
@@ -124,7 +124,7 @@ def unrelaxed(
 def _unrelaxed(
     covers: UInt64Array, groups: list[Group], edges: UInt64Array, counts: Int64Array, most: int
 ) -> UInt64Array:
-    from naysay.kernels.covers.missed import count_missed
+    from naysay.kernels.covers.minimal import count_missed
 
     for group in groups:
         word = group.first // 64

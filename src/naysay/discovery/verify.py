@@ -144,7 +144,7 @@ class Verifier:
         return self._group(fields, rows)
 
     def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
-        from naysay.kernels.group import dense_groups
+        from naysay.kernels.sort import dense_groups
 
         n_rows = self.outcomes.n_rows if rows is None else rows.size
         if not fields:
@@ -162,7 +162,7 @@ class Verifier:
         return ids, n_ids
 
     def _dense(self, keys: Int64Array) -> tuple[Int64Array, int]:
-        from naysay.kernels.group import dense_groups
+        from naysay.kernels.sort import dense_groups
 
         ids, _, n_ids = dense_groups(keys, keys[:0])
         return ids, n_ids
@@ -186,8 +186,8 @@ class Verifier:
 
     def _find_agreeing(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
         """Rows that agree on the keys and, if there is a difference, differ in it."""
-        from naysay.kernels.group import table_bits
         from naysay.kernels.joins.find import find_differing, find_repeated
+        from naysay.kernels.sort import table_bits
 
         ids, n_ids = self.groups(parts.keys, rows)
         if n_ids == ids.size:
@@ -232,7 +232,7 @@ class Verifier:
 
     def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
         """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP where that is slow."""
-        from naysay.kernels.joins.staircase import find_three_orders
+        from naysay.kernels.joins.find import find_three_orders
 
         n_rows = self.outcomes.n_rows if rows is None else rows.size
         if n_rows < 2:
@@ -278,7 +278,7 @@ class Verifier:
 
     def _find_across(self, parts: Parts, budget: int) -> Pair | None:
         """Comparisons between different columns: the two sides are different points."""
-        from naysay.kernels.group import dense_groups
+        from naysay.kernels.sort import dense_groups
 
         everything = np.arange(self.outcomes.n_rows)
         left_rows, right_rows = (self._rows(parts.values_only, left=left) for left in (True, False))

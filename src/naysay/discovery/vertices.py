@@ -262,7 +262,7 @@ def sorted_unique(covers: UInt64Array) -> UInt64Array:
 
 def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
     """For each cover whether it misses an edge."""
-    from naysay.kernels.covers.missed import count_missed
+    from naysay.kernels.covers.minimal import count_missed
 
     missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
     return missed

@@ -19,11 +19,9 @@ from naysay.discovery.problem import MOST_RULES, Problem, finished
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, edges_of, sorted_unique, vertices_of
 from naysay.discovery.work import Clock
-from naysay.evolve.covers import Search, all_covers, check_brake, places, updated
-from naysay.evolve.delta import Seen, evidence_of, see, sorted_runs, together, turned
-from naysay.evolve.edges import edge_of_each
+from naysay.evolve.covers import Search, all_covers, check_brake, edge_of_each, places, updated
+from naysay.evolve.delta import Seen, check, evidence_of, see, sorted_runs, together, turned
 from naysay.evolve.relation import Batch, Relation
-from naysay.evolve.threads import check
 
 Arrays = dict[str, NDArray[Any]]
 

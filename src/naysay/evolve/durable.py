@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from naysay.discovery.fields import Fields
 from naysay.discovery.space import Space
 from naysay.errors import NaysayError, StateError, UsageError
+from naysay.evolve.method import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.evolve.relation import Relation
-from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
 from naysay.live.journal.store import Event, Parts, Store, has_store
 from naysay.live.layout import Layout

@@ -19,12 +19,9 @@ from naysay.discovery.fields import Fields
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Scope, Space, build_space, scope_of
 from naysay.errors import StateError, UsageError
-from naysay.evolve.change import NO_REMOVALS, Change, no_rules
-from naysay.evolve.difference import change_between
-from naysay.evolve.method import Method, Step
-from naysay.evolve.methods import choose_method, make_method, restored_method
+from naysay.evolve.change import NO_REMOVALS, Change, change_between, no_rules
+from naysay.evolve.method import ROW, Method, Settings, Step, choose_method, make_method, restored_method
 from naysay.evolve.relation import Batch, Relation
-from naysay.evolve.settings import ROW, Settings
 from naysay.live.layout import Layout, layout_of
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
@@ -160,7 +157,7 @@ class Evolver:
     @property
     def discovery(self) -> Discovery:
         """The rules as `discover` gives them: the best to look at first, and all of them. Ranked when asked for."""
-        from naysay.evolve.ranked import ranked
+        from naysay.evolve.known import ranked
 
         self._check_open()
         return ranked(self._relation, self._method, self._settings, self._n_threads)

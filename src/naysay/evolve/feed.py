@@ -21,8 +21,7 @@ from naysay.errors import NaysayError, ResourceError, StateError, UsageError
 from naysay.evolve.change import Change
 from naysay.evolve.durable import FILE
 from naysay.evolve.evolver import Evolver
-from naysay.live.feed.changes import Aside, ChangeRows
-from naysay.live.feed.fold import fold
+from naysay.live.feed.changes import Aside, ChangeRows, fold
 from naysay.live.feed.output import Output
 from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.store import has_store

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.device import Device
-from naysay.discovery.outcomes import Layout
+from naysay.discovery.fields import Fields
+from naysay.discovery.outcomes import Field, FieldKind, Layout
 from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
+from naysay.discovery.space import Comparison, Space
 from naysay.discovery.vertices import Vertices
+from naysay.errors import UsageError
 from naysay.evolve.counted import (
     Arrays,
     Counted,
@@ -27,11 +30,103 @@ from naysay.evolve.counted import (
     shown_rules,
     whole_arrays,
 )
-from naysay.evolve.covers import Search, missing
+from naysay.evolve.covers import Search, edge_of_each, missing
 from naysay.evolve.delta import NOBODY, Seen, see, together, turned
-from naysay.evolve.edges import edge_of_each
 from naysay.evolve.relation import Batch, Relation, Sides
-from naysay.evolve.settings import Settings
+from naysay.published import published
+from naysay.rule.model import Column, Nulls, Row
+
+if TYPE_CHECKING:
+    from naysay.evolve.durable import Restored
+
+
+METHODS = ("auto", "all-pairs", "selective", "incdc")
+# Where a table has no key, its rows are known by their numbers, in a column of this name.
+ROW = "(row)"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`key` names the columns that identify a row; without one a row is known by its number."""
+
+    key: tuple[str, ...]
+    error: float = 0.0
+    nulls: Nulls = Nulls.SQL
+    max_predicates: int | None = None
+    method: str = "all-pairs"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise UsageError(f"no method is called {self.method!r}; there are {', '.join(METHODS)}")
+        if self.max_predicates is not None and self.max_predicates < 1:
+            raise UsageError(f"max_predicates is at least 1; {self.max_predicates!r} is not")
+        if self.error and self.method in ("selective", "incdc"):
+            raise UsageError(f"the method {self.method!r} finds exact rules only; use 'all-pairs' with an error")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that identify a row, that of its number included."""
+        return self.key or (ROW,)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "key": list(self.key), "nulls": self.nulls.value}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Settings:
+        return cls(**{**given, "key": tuple(given["key"]), "nulls": Nulls(given["nulls"])})
+
+
+def space_to_json(space: Space) -> dict[str, Any]:
+    return {"comparisons": [_comparison(pair) for pair in space.comparisons], "notes": list(space.notes)}
+
+
+def space_from_json(given: dict[str, Any]) -> Space:
+    return Space(tuple(_read_comparison(pair) for pair in given["comparisons"]), tuple(given["notes"]))
+
+
+def fields_to_json(fields: Fields) -> dict[str, Any]:
+    """The layout of codes bit by bit: codes that were kept can be read whatever lays out the next ones."""
+    layout = fields.layout
+    return {
+        "nullable": sorted(fields.nullable),
+        "chances": [[_comparison(pair), chance] for pair, chance in fields.chances.items()],
+        "fields": [
+            {
+                "comparison": _comparison(field.comparison),
+                "kind": field.kind.value,
+                "word": field.word,
+                "less": field.less,
+                "equal": field.equal,
+                "missing": field.missing,
+                "mirror": field.mirror,
+                "place": field.place,
+            }
+            for field in layout.fields
+        ],
+        "spans": layout.spans.tolist(),
+        "n_bits": layout.n_bits,
+    }
+
+
+def fields_from_json(given: dict[str, Any], space: Space, nulls: Nulls) -> Fields:
+    fields = tuple(
+        Field(**{**field, "comparison": _read_comparison(field["comparison"]), "kind": FieldKind(field["kind"])})
+        for field in given["fields"]
+    )
+    masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
+    spans = np.array(given["spans"], np.int64).reshape(-1, 3)
+    layout = Layout(fields, masks.reshape(2, len(fields)), spans, given["n_bits"])
+    chances = {_read_comparison(pair): chance for pair, chance in given["chances"]}
+    return Fields(space, nulls, frozenset(given["nullable"]), chances, layout)
+
+
+def _comparison(pair: Comparison) -> list[Any]:
+    return [pair.left.row.value, pair.left.name, pair.right.row.value, pair.right.name, pair.ordered]
+
+
+def _read_comparison(given: list[Any]) -> Comparison:
+    left_row, left, right_row, right, ordered = given
+    return Comparison(Column(Row(left_row), left), Column(Row(right_row), right), bool(ordered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +182,7 @@ class CountedStep:
         found = pairs_breaking(covers, self.came, self.counted.shape, self.counted.vertices)
         if not self.counted.most and not self.before.most:
             return found
-        from naysay.kernels.covers.missed import count_missed
+        from naysay.kernels.covers.minimal import count_missed
 
         counts = count_missed(self.counted.edges, self.counted.counts, covers, np.iinfo(np.int64).max)
         over = counts > self.counted.most
@@ -193,3 +288,47 @@ class Counting:
 
     def _shown(self, counted: Counted) -> Rules:
         return shown_rules(counted, self._relation.fields, self._settings.max_predicates, self._settings.error)
+
+
+# Up to so many rows all pairs are compared at the start: seconds of work, after which any error can be kept current.
+_ALL_PAIRS_ROWS = 60_000
+
+
+def choose_method(method: str, n_rows: int, error: float) -> str:
+    """The method to begin with, where "auto" leaves it open."""
+    if method not in METHODS:
+        raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+    if method != "auto":
+        return method
+    return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"
+
+
+def make_method(
+    relation: Relation, settings: Settings, n_threads: int, device: Device = Device.CPU, *, may_change: bool = False
+) -> Method:
+    """Find the rules of a relation, to keep them current; by all pairs, where `may_change`, if that is cheaper."""
+    if settings.method == "selective":
+        from naysay.discovery.selective import TooManyChecks
+        from naysay.evolve.selective import Selective
+
+        try:
+            return Selective(relation, settings, n_threads, may_leave=may_change, device=device)
+        except TooManyChecks:
+            return Counting(relation, settings, n_threads, device=device)
+    if settings.method == "incdc":
+        method: Method = published("incdc").IncDC(relation, settings, n_threads)
+        return method
+    return Counting(relation, settings, n_threads, device=device)
+
+
+def restored_method(found: Restored, n_threads: int, device: Device = Device.CPU) -> Method:
+    """Go on from what a store kept."""
+    arguments = (found.relation, found.settings, n_threads, found.whole, found.changes)
+    if found.settings.method == "selective":
+        from naysay.evolve.selective import Selective
+
+        return Selective.restored(*arguments, device=device)
+    if found.settings.method == "incdc":
+        method: Method = published("incdc").IncDC.restored(*arguments)
+        return method
+    return Counting.restored(*arguments, device=device)

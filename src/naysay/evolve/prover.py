@@ -16,10 +16,9 @@ from naysay.discovery.verify import Pair, Verifier
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int
 from naysay.evolve.counted import summed
 from naysay.evolve.covers import Search, all_covers, members, updated
-from naysay.evolve.delta import Seen, see, together, turned
+from naysay.evolve.delta import Seen, check, see, together, turned
 from naysay.evolve.known import Known, agreeing, both_ways, no_edges
 from naysay.evolve.relation import Sides
-from naysay.evolve.threads import check
 
 # Together the single columns whose agreeing pairs are counted at the start may have so many, or so many a row.
 _FIRST_PAIRS = 20_000_000

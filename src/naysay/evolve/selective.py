@@ -24,15 +24,12 @@ from naysay.discovery.result import Rules
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int, vertices_of
 from naysay.discovery.work import Clock
 from naysay.evolve.counted import Arrays, summed
-from naysay.evolve.covers import Search, grown, inside, members, missing, places, shrunk
-from naysay.evolve.cuda import device_for
-from naysay.evolve.delta import NOBODY, Seen, evidence_of
-from naysay.evolve.edges import edge_of_each
+from naysay.evolve.covers import Search, edge_of_each, grown, inside, members, missing, places, shrunk
+from naysay.evolve.delta import NOBODY, Seen, device_for, evidence_of
 from naysay.evolve.known import Known, Open, agreeing, both_ways
-from naysay.evolve.method import Broken, Step, pairs_breaking
+from naysay.evolve.method import Broken, Settings, Step, pairs_breaking
 from naysay.evolve.prover import Prover, RankedVerifier, nothing_known
 from naysay.evolve.relation import Batch, Relation, Sides
-from naysay.evolve.settings import Settings
 
 # A batch of more rows than this, of a table for which that matters, costs more by its pairs than rules from scratch.
 _RESTART_ROWS = 9_000

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from naysay.errors import TableError
 from naysay.io.csv import CsvFile, exact_type, holds_long_numbers, open_csv, read_csv
-from naysay.io.unreadable import refuse_address, unknown_format
-from naysay.rule.nearest import nearest_name
+from naysay.io.numbers import refuse_address, unknown_format
+from naysay.rule.scan import nearest_name
 
 _SUFFIXES = {
     ".csv": "csv",

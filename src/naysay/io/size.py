@@ -12,9 +12,9 @@ from naysay.errors import TableError
 from naysay.io.csv import open_csv, read_csv
 from naysay.io.files import compression_of, csv_delimiter, files_in, format_of
 from naysay.plan.bind import encodings
+from naysay.plan.cost import Way, bytes_a_row, process_bytes, still_to_load, too_much
 from naysay.plan.join import Join
-from naysay.plan.memory import Way, bytes_a_row, process_bytes, still_to_load, too_much
-from naysay.table.kind import Kind, kind_of
+from naysay.table.column import Kind, kind_of
 
 _SAMPLE_BYTES = 1 << 20
 _SAMPLE_ROWS = 10_000

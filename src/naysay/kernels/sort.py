@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
+
+if numba.config.DISABLE_JIT:
+
+    def popcount(word: Any) -> Any:
+        """How many bits are set."""
+        return np.uint64(int(word).bit_count())
+
+    def lowest(word: Any) -> Any:
+        """The number of the lowest bit that is set; the word is not zero."""
+        return np.uint64((int(word) & -int(word)).bit_length() - 1)
+
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def popcount(_context: Any, _word: Any) -> Any:
+        """How many bits are set."""
+
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.uint64(types.uint64), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def lowest(_context: Any, _word: Any) -> Any:
+        """The number of the lowest bit that is set; the word is not zero."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+        return types.uint64(types.uint64), generate
+
 
 _DIGIT_BITS = 11
 _N_DIGITS = 1 << _DIGIT_BITS
@@ -124,3 +160,153 @@ def dense_ranks(codes: Int64Array) -> tuple[Int64Array, int]:
             rank += 1
         ranks[places[i]] = rank
     return ranks, rank + 1
+
+
+# Fibonacci hashing: the odd number nearest 2^64 divided by the golden ratio.
+_MULTIPLIER = np.uint64(11400714819323198485)
+_EMPTY = -1
+
+
+@kernel
+def table_bits(n_keys: int) -> int:
+    """Bits of a hash table that stays at most half full with n_keys keys."""
+    bits = 4
+    while (1 << bits) < 2 * n_keys:
+        bits += 1
+    return bits
+
+
+@kernel
+def slot_of(key: int, slots: Int64Array, shift: np.uint64) -> int:
+    """Find the slot that holds `key`, or the empty one where it belongs. Keys are not negative."""
+    slot = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+    last = slots.size - 1
+    while slots[slot] != _EMPTY and slots[slot] != key:
+        slot = slot + 1 if slot < last else 0
+    return slot
+
+
+@kernel
+def dense_groups(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64Array, int]:
+    """Number the distinct keys of both sides 0, 1, ... in order of appearance. O(n) expected.
+
+    Keys are not negative. Gives the numbers for each side and how many there are.
+    """
+    n_left = left.size
+    n_right = right.size
+    bits = table_bits(n_left + n_right)
+    shift = np.uint64(64 - bits)
+    slots = np.full(1 << bits, _EMPTY, np.int64)
+    numbers = np.empty(1 << bits, np.int64)
+    left_ids = np.empty(n_left, np.int64)
+    right_ids = np.empty(n_right, np.int64)
+    n_groups = 0
+    for i in range(n_left + n_right):
+        key = left[i] if i < n_left else right[i - n_left]
+        slot = slot_of(key, slots, shift)
+        if slots[slot] == _EMPTY:
+            slots[slot] = key
+            numbers[slot] = n_groups
+            n_groups += 1
+        if i < n_left:
+            left_ids[i] = numbers[slot]
+        else:
+            right_ids[i - n_left] = numbers[slot]
+    return left_ids, right_ids, n_groups
+
+
+@kernel
+def partition_keys(keys: Int64Array, n_bits: int) -> tuple[Int64Array, Int64Array]:
+    """Bring keys with the same leading hash bits together, so that each part's hash table stays in the cache.
+
+    Gives the keys part by part, and where each of the 2^n_bits parts starts. n_bits is at least 1. O(n).
+    """
+    n_parts = 1 << n_bits
+    shift = np.uint64(64 - n_bits)
+    starts = np.zeros(n_parts + 1, np.int64)
+    for key in keys:
+        starts[np.int64((np.uint64(key) * _MULTIPLIER) >> shift) + 1] += 1
+    for part in range(n_parts):
+        starts[part + 1] += starts[part]
+    positions = starts.copy()
+    parted = np.empty_like(keys)
+    for key in keys:
+        part = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        parted[positions[part]] = key
+        positions[part] += 1
+    return parted, starts
+
+
+@kernel
+def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: int) -> int:
+    """Sum c * c over the distinct keys of the parts first..last-1, c the number of rows with the key.
+
+    Takes what `partition_keys` gives. O(n) expected.
+    """
+    largest = 0
+    for part in range(first, last):
+        largest = max(largest, starts[part + 1] - starts[part])
+    bits = table_bits(largest)
+    mask = np.int64((1 << bits) - 1)
+    slots = np.empty(1 << bits, np.int64)
+    counts = np.empty(1 << bits, np.int64)
+    total = 0
+    for part in range(first, last):
+        slots[:] = _EMPTY
+        for i in range(starts[part], starts[part + 1]):
+            key = parted[i]
+            # The leading bits of the hash are the same in a part: use those below.
+            slot = np.int64((np.uint64(key) * _MULTIPLIER) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == _EMPTY:
+                slots[slot] = key
+                counts[slot] = 0
+            # (c + 1)^2 - c^2 = 2c + 1
+            total += 2 * counts[slot] + 1
+            counts[slot] += 1
+    return total
+
+
+@kernel
+def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
+    """Count pairs (i, j) with left[i] == right[j], for keys in a small range [0, n_keys). O(n + n_keys)."""
+    counts = np.zeros(n_keys, np.int64)
+    for key in left:
+        counts[key] += 1
+    total = 0
+    for key in right:
+        total += counts[key]
+    return total
+
+
+@kernel
+def split_dependency(keys: Int64Array, values: Int64Array, n_keys: int, n_values: int) -> tuple[int, int, Int64Array]:
+    """One pass over a column that a key nearly determines: the squares it needs, and the rows left over.
+
+    Gives the sum over keys of (rows of the key)^2, the sum of (rows that carry the key's first value)^2, and for
+    each other row key * n_values + value. Keys lie in a small range [0, n_keys). O(n + n_keys).
+    """
+    n_rows = keys.size
+    first = np.full(n_keys, _EMPTY, np.int64)
+    rows = np.zeros(n_keys, np.int64)
+    agreeing = np.zeros(n_keys, np.int64)
+    others = np.empty(n_rows, np.int64)
+    n_others = 0
+    for i in range(n_rows):
+        key = keys[i]
+        value = values[i]
+        rows[key] += 1
+        if first[key] == _EMPTY:
+            first[key] = value
+        if first[key] == value:
+            agreeing[key] += 1
+        else:
+            others[n_others] = key * n_values + value
+            n_others += 1
+    all_pairs = 0
+    same_pairs = 0
+    for key in range(n_keys):
+        all_pairs += rows[key] * rows[key]
+        same_pairs += agreeing[key] * agreeing[key]
+    return all_pairs, same_pairs, others[:n_others].copy()

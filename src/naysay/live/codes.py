@@ -9,21 +9,209 @@ alone the number of their first appearance. Whatever fits none of these (text un
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.kernels.codes.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
 from naysay.kernels.codes.numbers import float_keys
 from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.intern import TextTable
-from naysay.live.labels import Labels
-from naysay.table.column import Floats, Indexed, Integers, Plain, Text, Wide, read_column
-from naysay.table.kind import Kind, kind_of
+from naysay.table.column import Floats, Indexed, Integers, Kind, Plain, Text, Wide, kind_of, read_column
+
+Item = TypeVar("Item", np.int64, np.uint8, np.bool_)
+
+
+class TupleTable:
+    """Numbers tuples of codes 0, 1, ... in order of appearance."""
+
+    def __init__(self, width: int) -> None:
+        self.n_known = 0
+        self._tuples: Int64Array = np.empty((64, width), np.int64)
+        self._slots = np.full(256, -1, np.int64)
+
+    def find(self, codes: Int64Array) -> Int64Array:
+        """The number of each row of codes [n, width], -1 for one that is not known."""
+        return find_tuples(codes, self._slots, self._tuples)
+
+    def add(self, codes: Int64Array) -> Int64Array:
+        """The number of each row of codes [n, width], a new one where it was not known."""
+        self._make_room(len(codes))
+        numbers = add_tuples(codes, self._slots, self._tuples, self.n_known)
+        if len(numbers):
+            self.n_known = max(self.n_known, int(numbers.max()) + 1)
+        return numbers
+
+    def _make_room(self, n_new: int) -> None:
+        n_needed = self.n_known + n_new
+        if n_needed > len(self._tuples):
+            self._tuples = grown(self._tuples, max(n_needed, 2 * len(self._tuples)))
+        if 2 * n_needed > len(self._slots):
+            self._slots = np.full(_power_of_two(4 * n_needed), -1, np.int64)
+            rehash_tuples(self._tuples, self.n_known, self._slots)
+
+
+class TextTable:
+    """Numbers texts 0, 1, ... in order of appearance, without a Python object a text."""
+
+    def __init__(self) -> None:
+        self.n_known = 0
+        self._known: NDArray[np.uint8] = np.empty(1024, np.uint8)
+        self._starts: Int64Array = np.zeros(65, np.int64)
+        self._slots = np.full(256, -1, np.int64)
+
+    def add(self, texts: pa.Array) -> Int64Array:
+        """The number of each text of an Arrow array (string or large_string); null counts as some text."""
+        data, offsets = _bytes_of(texts)
+        n_needed = self.n_known + len(offsets) - 1
+        n_bytes = int(self._starts[self.n_known]) + len(data)
+        if n_bytes > len(self._known):
+            self._known = grown(self._known, max(n_bytes, 2 * len(self._known)))
+        if n_needed + 1 > len(self._starts):
+            self._starts = grown(self._starts, max(n_needed + 1, 2 * len(self._starts)))
+        if 2 * n_needed > len(self._slots):
+            self._slots = np.full(_power_of_two(4 * n_needed), -1, np.int64)
+            rehash_texts(self._known, self._starts, self.n_known, self._slots)
+        numbers = add_texts(data, offsets, self._slots, self._known, self._starts, self.n_known)
+        if len(numbers):
+            self.n_known = max(self.n_known, int(numbers.max()) + 1)
+        return numbers
+
+
+def grown(array: NDArray[Item], n_items: int) -> NDArray[Item]:
+    """The same array with room for more items; what stands in the new ones means nothing."""
+    bigger = np.empty((n_items, *array.shape[1:]), array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+def _bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], Int64Array]:
+    """The bytes of an array and where each text begins in them, both fresh."""
+    if len(texts) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    dtype = np.dtype(np.int64 if pa.types.is_large_string(texts.type) else np.int32)
+    _, offset_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize).astype(np.int64)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    offsets -= start
+    if data_buffer is None or stop == start:
+        return np.empty(0, np.uint8), offsets
+    return np.frombuffer(data_buffer, np.uint8, stop - start, start).copy(), offsets
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << (at_least - 1).bit_length()
+
+
+_LOW, _HIGH = -(1 << 61), 1 << 61
+_STEP_AT_END = 1 << 32
+_STEP_BETWEEN = 1 << 20
+_BLOCK = 512
+
+
+class Labels:
+    """Values that compare with each other, each with a label in their order."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._labels: dict[Any, int] = {}
+        self._ages: dict[Any, int] = {}
+        self._order = SortedBlocks()
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def label(self, values: Sequence[Any]) -> list[int]:
+        """The label of each value. Where `version` has changed after the call, earlier labels are void."""
+        fresh = sorted({value for value in values if value not in self._labels})
+        if len(fresh) > len(self._labels):
+            self._relabel(fresh)
+        else:
+            for place, value in enumerate(fresh):
+                label = self._between(value)
+                if label is None:
+                    self._relabel(fresh[place:])
+                    break
+                self._enter(value, label)
+        return [self._labels[value] for value in values]
+
+    def _enter(self, value: Any, label: int) -> None:
+        self._labels[value] = label
+        self._ages[value] = len(self._ages)
+        self._order.add(value)
+
+    def _between(self, value: Any) -> int | None:
+        """A label for a new value, or None where there is no room."""
+        before, after = self._order.neighbours(value)
+        low = _LOW - 1 if before is None else self._labels[before]
+        high = _HIGH + 1 if after is None else self._labels[after]
+        gap = high - low
+        if gap < 2:
+            return None
+        if before is None and after is None:
+            return 0
+        if before is None or after is None:
+            step = min(_STEP_AT_END, gap // 2)
+            return high - step if before is None else low + step
+        step = min(_STEP_BETWEEN, gap // 2)
+        return low + step if self._ages[before] > self._ages[after] else high - step
+
+    def _relabel(self, fresh: Sequence[Any]) -> None:
+        """Give every value a label of its own place in the order, evenly spread."""
+        if self._labels:
+            self.version += 1
+        ordered = sorted([*self._labels, *fresh])
+        for value in fresh:
+            self._ages[value] = len(self._ages)
+        gap = (_HIGH - _LOW) // (len(ordered) + 1)
+        self._labels = {value: _LOW + gap * place for place, value in enumerate(ordered, start=1)}
+        self._order = SortedBlocks(ordered)
+
+
+class SortedBlocks:
+    """Distinct values in ascending order, in blocks, so that adding one moves few others."""
+
+    def __init__(self, ordered: Sequence[Any] = ()) -> None:
+        half = _BLOCK // 2
+        self._blocks = [list(ordered[start : start + half]) for start in range(0, len(ordered), half)]
+        self._lasts = [block[-1] for block in self._blocks]
+
+    def __iter__(self) -> Iterable[Any]:
+        for block in self._blocks:
+            yield from block
+
+    def neighbours(self, value: Any) -> tuple[Any, Any]:
+        """The values right before and right after a value that is not there; None where there is none."""
+        at = bisect_left(self._lasts, value)
+        if at == len(self._blocks):
+            return (self._lasts[-1] if self._lasts else None), None
+        block = self._blocks[at]
+        place = bisect_left(block, value)
+        if place > 0:
+            return block[place - 1], block[place]
+        return (self._lasts[at - 1] if at > 0 else None), block[0]
+
+    def add(self, value: Any) -> None:
+        """Add a value that is not there."""
+        if not self._blocks:
+            self._blocks, self._lasts = [[value]], [value]
+            return
+        at = min(bisect_left(self._lasts, value), len(self._blocks) - 1)
+        block = self._blocks[at]
+        block.insert(bisect_left(block, value), value)
+        if len(block) > _BLOCK:
+            half = len(block) // 2
+            self._blocks.insert(at + 1, block[half:])
+            self._lasts.insert(at + 1, block[-1])
+            del block[half:]
+        self._lasts[at] = block[-1]
+
 
 _FLOAT_EXACT = 1 << 53
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}

@@ -13,7 +13,7 @@ from naysay.live.codes import Space
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate, Row
 from naysay.table import Table
-from naysay.table.kind import Kind, kind_of
+from naysay.table.column import Kind, kind_of
 
 
 @dataclass(frozen=True, slots=True)

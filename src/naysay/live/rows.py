@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
+from naysay.errors import TableError
+from naysay.kernels.trees.zone_tree import NULL
+from naysay.live.codes import Space, TupleTable
+from naysay.live.layout import Layout
 
 # So many chunks of a size are merged into one of the next size: few copies a row, and few chunks.
 _TIER = 8
@@ -122,3 +127,125 @@ class Rows:
             place_of = np.empty(n_room, np.int64)
             place_of[: len(self._place_of)] = self._place_of
             self._chunk_of, self._place_of = chunk_of, place_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValues:
+    """The key of each slot, as tables one after the other. Appending gives another one: those handed out stay."""
+
+    parts: tuple[pa.Table, ...]
+    starts: Int64Array
+
+    def appended(self, table: pa.Table) -> KeyValues:
+        """With more slots at the end; neighbours of like size are merged. Amortised O(log n) a row."""
+        parts = [*self.parts, table]
+        while len(parts) > 1 and parts[-2].num_rows <= 2 * parts[-1].num_rows:
+            last = parts.pop()
+            parts[-1] = pa.concat_tables([parts[-1], last]).combine_chunks()
+        starts = np.cumsum([0, *(part.num_rows for part in parts[:-1])])
+        return KeyValues(tuple(parts), starts.astype(np.int64))
+
+    def take(self, slots: Int64Array) -> pa.Array:
+        """The keys of slots: one key column as it is, several as a struct."""
+        table = self.table(slots)
+        columns = [_one_array(column) for column in table.columns]
+        if len(columns) == 1:
+            return columns[0]
+        return pa.StructArray.from_arrays(columns, names=table.column_names)
+
+    def table(self, slots: Int64Array) -> pa.Table:
+        """The keys of slots as a table of the key columns."""
+        which = np.searchsorted(self.starts, slots, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        numbers, begins = np.unique(which[order], return_index=True)
+        taken = [
+            self.parts[number].take(pa.array(slots[chosen] - self.starts[number]))
+            for number, chosen in zip(numbers, np.split(order, begins[1:]), strict=False)
+        ]
+        table = pa.concat_tables(taken) if taken else self.parts[0].slice(0, 0)
+        if len(taken) > 1:
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            table = table.take(pa.array(back))
+        return table
+
+
+class Keys:
+    """The slots of all keys ever seen; see `alive` of the watch for which of them have a row."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        fields = [layout.schema.field(name) for name in layout.key]
+        self._spaces = [Space([field.type], ordered=False) for field in fields]
+        self._table = TupleTable(len(fields))
+        self.values = KeyValues((pa.schema(fields).empty_table(),), np.zeros(1, np.int64))
+
+    @property
+    def n_slots(self) -> int:
+        return self._table.n_known
+
+    def codes(self, keys: pa.Table, what: str) -> Int64Array:
+        """Codes [n, width] of a table's key columns; TableError where one is null."""
+        codes = self._encode(keys)
+        null = (codes == NULL).any(axis=1)
+        if null.any():
+            raise TableError(f"{what}: the key is null in row {int(np.argmax(null))} (from 0)")
+        return codes
+
+    def find(self, codes: Int64Array) -> Int64Array:
+        """The slot of each key, -1 where it was never seen."""
+        return self._table.find(codes)
+
+    def add(self, codes: Int64Array, slots: Int64Array, keys: pa.Table) -> Int64Array:
+        """The slot of each key, new ones where `slots`, as found, are -1. The keys differ from each other."""
+        fresh = np.flatnonzero(slots == -1)
+        if len(fresh) == 0:
+            return slots
+        columns = keys.select(list(self.layout.key))
+        if len(fresh) == len(codes):
+            self.values = self.values.appended(columns)
+            return self._table.add(codes)
+        self.values = self.values.appended(columns.take(pa.array(fresh)))
+        slots = slots.copy()
+        slots[fresh] = self._table.add(codes[fresh])
+        return slots
+
+    def show(self, keys: pa.Table, row: int) -> str:
+        """One key, for a message."""
+        values = [keys.column(name)[row].as_py() for name in self.layout.key]
+        return shown_key(values)
+
+    def _encode(self, keys: pa.Table) -> Int64Array:
+        versions = [space.version for space in self._spaces]
+        codes = self._encode_columns(keys)
+        if versions != [space.version for space in self._spaces]:
+            self._renumber()
+            codes = self._encode_columns(keys)
+        return codes
+
+    def _encode_columns(self, keys: pa.Table) -> Int64Array:
+        columns = [keys.column(name) for name in self.layout.key]
+        codes = [space.encode(column) for space, column in zip(self._spaces, columns, strict=True)]
+        return np.ascontiguousarray(np.stack(codes, axis=1))
+
+    def _renumber(self) -> None:
+        """After codes have changed: enter all keys again, in their order, so that each keeps its slot."""
+        table = TupleTable(len(self._spaces))
+        for part in self.values.parts:
+            versions = [space.version for space in self._spaces]
+            table.add(self._encode_columns(part))
+            if versions != [space.version for space in self._spaces]:
+                self._renumber()
+                return
+        assert table.n_known == self._table.n_known
+        self._table = table
+
+
+def shown_key(values: list[Any]) -> str:
+    return repr(values[0]) if len(values) == 1 else "(" + ", ".join(map(repr, values)) + ")"
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.plan.join import Join, Match, Order
-from naysay.plan.memo import Memo, NoMemo
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
-from naysay.table.codes import MAX_CODES, Codes
+from naysay.table.column import MAX_CODES, Codes
+
+Made = TypeVar("Made")
+
+
+class Memo:
+    """Values by what they are and by the identity of the arrays they were made from. Safe to use from threads.
+
+    Keeps the arrays too, so that an identity stays taken. Rules with the same key share the grouping, rules with the
+    same key and first order share the sort.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[tuple[Int64Array, ...], Any]] = {}
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
+        """The value made before, or the one that `make` gives now; threads that want the same wait for it."""
+        key = (what, *map(id, arrays))
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            if key not in self._made:
+                self._made[key] = (arrays, make())
+            value: Made = self._made[key][1]
+        return value
+
+
+class NoMemo(Memo):
+    """Remembers nothing, for a single rule."""
+
+    def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
+        return make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +229,7 @@ def _combine_two(first: Matched, second: Matched) -> Matched:
 
 
 def _densify(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64Array, int]:
-    from naysay.kernels.group import dense_groups
+    from naysay.kernels.sort import dense_groups
 
     if left is right:
         ids, _, n_groups = dense_groups(left, left[:0])

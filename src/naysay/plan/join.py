@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from naysay.rule.implication import Network
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
-from naysay.rule.network import Network
 
 
 @dataclass(frozen=True, slots=True)

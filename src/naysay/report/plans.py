@@ -11,16 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from naysay.detect.estimate import check_seconds
+from naysay.detect.violations import check_seconds
 from naysay.plan.bind import bind, encodings
+from naysay.plan.cost import Way, bytes_a_row
 from naysay.plan.join import Join, Match, Order, join_of
-from naysay.plan.memory import Way, bytes_a_row
 from naysay.plan.shape import Plan, plan_of
 from naysay.report.terminal import print_trimmed
 from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
 from naysay.rule import Nulls, Rule, describe, render, render_predicate
 from naysay.table import Table as Data
-from naysay.table.kind import Kind
+from naysay.table.column import Kind
 
 # Nanoseconds to encode a value.
 _ENCODE, _ENCODE_TEXT = 15.0, 100.0

@@ -15,14 +15,13 @@ import pyarrow.parquet as parquet
 from naysay.arrays import Int64Array
 from naysay.detect import engine as local
 from naysay.detect.result import Report, RuleResult
-from naysay.io.folder import file_name, prepare
-from naysay.io.safe_csv import write_csv_parts
+from naysay.io.results import file_name, prepare, write_csv_parts
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.fit import free_name
-from naysay.table.plain import plain_records, plain_values
+from naysay.table.frame import plain_records, plain_values
 
 FORMATS = ("parquet", "csv", "json")
 # Rows in conflict, which may be all rows, are copied and written so many at a time.

@@ -1,15 +1,21 @@
 """Rules: what they are, and how text becomes a rule."""
 
-from naysay.rule.canonical import canonical, is_symmetric
 from naysay.rule.describe import describe
 from naysay.rule.explain import explain_pair
-from naysay.rule.files import Format, RulesFile, load_rules, parse_rules, read_rules, read_rules_file, render_file
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, Severity, Value
-from naysay.rule.nearest import nearest_name
+from naysay.rule.formats.rule_files import (
+    Format,
+    RulesFile,
+    load_rules,
+    parse_rules,
+    read_rules,
+    read_rules_file,
+    render_file,
+)
+from naysay.rule.implication import Simplified, implies, simplify
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, RuleKind, Severity, Value, kind
 from naysay.rule.parse import parse
-from naysay.rule.render import render, render_predicate
-from naysay.rule.shape import RuleKind, kind
-from naysay.rule.simplify import Simplified, implies, simplify
+from naysay.rule.render import canonical, is_symmetric, render, render_predicate
+from naysay.rule.scan import nearest_name
 
 __all__ = [
     "Column",

@@ -6,9 +6,21 @@ import datetime
 import re
 from collections.abc import Sequence
 
-from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Value
+from naysay.rule.model import (
+    Column,
+    Constant,
+    Op,
+    Predicate,
+    Row,
+    Rule,
+    RuleKind,
+    Value,
+    is_pair,
+    kind,
+    spans,
+    split_same,
+)
 from naysay.rule.scan import shortened
-from naysay.rule.shape import RuleKind, is_pair, kind, spans, split_same
 
 _MOMENT = re.compile(r"(?:^|[^a-z])(?:start|begin|from|end|until|time|timestamp)(?:$|[^a-z])|(?:date|day)(?:$|[^a-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -5,11 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from naysay.rule import complain
+from naysay.rule import messages
 from naysay.rule.literal import read_constant
-from naysay.rule.model import Column, Constant, Op, Predicate
+from naysay.rule.model import Column, Constant, Op, Predicate, Row
 from naysay.rule.rows import assign_rows
 from naysay.rule.scan import MAX_PREDICATES, Scanner, shortened
+
+
+def key(columns: Sequence[str]) -> tuple[Predicate, ...]:
+    """No two rows agree on all the columns: `key(A, B)`."""
+    return tuple(pair(column, Op.EQ) for column in columns)
+
+
+def dependency(columns: Sequence[str], dependent: str) -> tuple[Predicate, ...]:
+    """Rows that agree on the columns agree on the dependent one: `A, B -> C`."""
+    return (*key(columns), pair(dependent, Op.NE))
+
+
+def ordered(first: str, second: str, by: Sequence[str] = ()) -> tuple[Predicate, ...]:
+    """Within a group, a higher first never comes with a lower second: `ordered(A, B by C)`."""
+    return (*key(by), pair(first, Op.GT), pair(second, Op.LT))
+
+
+def no_overlap(start: str, end: str, by: Sequence[str] = ()) -> tuple[Predicate, ...]:
+    """Within a group, the spans from start to end never overlap; to touch is no overlap: `no_overlap(A, B by C)`."""
+    return (
+        *key(by),
+        Predicate(Column(Row.LEFT, start), Op.LT, Column(Row.RIGHT, end)),
+        Predicate(Column(Row.RIGHT, start), Op.LT, Column(Row.LEFT, end)),
+    )
+
+
+def pair(column: str, op: Op) -> Predicate:
+    """The same column of both rows: `t.A op s.A`."""
+    return Predicate(Column(Row.LEFT, column), op, Column(Row.RIGHT, column))
+
 
 # A column whose row is still only a name.
 Reference = tuple[str, str]
@@ -53,9 +83,9 @@ class Draft:
         row = row.translate(_PRIMES)
         if row not in self._names:
             if self._declared and row not in self._declared:
-                complain.undeclared_row(self._scanner, position, row, self._declared)
+                messages.undeclared_row(self._scanner, position, row, self._declared)
             if len(self._names) == 2:
-                complain.third_row(self._scanner, position, row, self._names)
+                messages.third_row(self._scanner, position, row, self._names)
             self._names.append(row)
         return row, column
 
@@ -95,7 +125,7 @@ def read_predicate(scanner: Scanner, draft: Draft) -> None:
     right = read_operand(scanner, draft)
     again = scanner.peek(_OPERATOR)
     if again is not None and again.group() in OPS:
-        complain.chained(scanner)
+        messages.chained(scanner)
     draft.add(left, op, right, position)
 
 
@@ -106,7 +136,7 @@ def read_operand(scanner: Scanner, draft: Draft) -> Operand:
         return draft.refer(row.group(1), _read_column(scanner, row.group(2), row.group(1)), position)
     constant = read_constant(scanner)
     if constant is None:
-        complain.no_operand(scanner)
+        messages.no_operand(scanner)
     return constant
 
 
@@ -116,13 +146,13 @@ def _read_column(scanner: Scanner, opening: str, row: str) -> str:
     bare = scanner.match(_BARE) if opening == "." else None
     if bare is not None:
         if scanner.text.startswith((".", "-", "(", "$", "@", "/", "#"), scanner.position, scanner.end):
-            complain.odd_name(scanner, position, row)
+            messages.odd_name(scanner, position, row)
         return scanner.known(bare.group(), position)
     name = scanner.quoted()
     if name is None:
         name = scanner.ticked()
     if name is None:
-        complain.no_column(scanner, row, opening)
+        messages.no_column(scanner, row, opening)
     if opening == "[" and not scanner.take("]"):
         scanner.fail(scanner.skip(), f"a ] should follow the name {shortened(name)!r}")
     return scanner.known(name, position)
@@ -132,8 +162,8 @@ def read_operator(scanner: Scanner) -> Op:
     position = scanner.skip()
     found = scanner.match(_OPERATOR)
     if found is None:
-        complain.no_operator(scanner)
+        messages.no_operator(scanner)
     op = OPS.get(found.group())
     if op is None:
-        complain.wrong_operator(scanner, position, found.group())
+        messages.wrong_operator(scanner, position, found.group())
     return op

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from naysay.rule.describe import listed, relation, stands, worded
-from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
-from naysay.rule.shape import RuleKind, is_pair, kind, spans, split_same
+from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, RuleKind, is_pair, kind, spans, split_same
 
 Values = Mapping[str, Any]
 _NONE: Values = {}

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from naysay.rule.canonical import canonical, turned
+from naysay.rule.implication import Simplified, implies, simplify
 from naysay.rule.model import Nulls, Rule
-from naysay.rule.render import render, render_predicate
+from naysay.rule.render import canonical, render, render_predicate, turned
 from naysay.rule.scan import shortened
-from naysay.rule.simplify import Simplified, implies, simplify
 
 # Beyond this many rules only duplicates are looked for: whether one rule follows from another is asked of each two.
 MAX_COMPARED = 1_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from naysay.rule import complain, complain_form, foreign, shorthand
+from naysay.rule import draft, messages
 from naysay.rule.draft import ROW, ROW_NAME, Draft, read_predicate
+from naysay.rule.formats import foreign
 from naysay.rule.model import Predicate, Rule
 from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, shortened
 
@@ -48,7 +49,7 @@ def read_rule(scanner: Scanner) -> Rule:
         scanner.fail(scanner.position, f"no rule follows the name {shortened(name)!r}" if name else "the rule is empty")
     predicates = _choose(scanner)(scanner)
     if not scanner.at_end():
-        complain_form.after_rule(scanner)
+        messages.after_rule(scanner)
     return Rule(predicates=predicates, name=name)
 
 
@@ -60,7 +61,7 @@ def _read_name(scanner: Scanner) -> str:
     if found is None:
         return ""
     if _OTHER_QUANTIFIER.match(found.group()):
-        complain_form.quantifier(scanner, position, found.group())
+        messages.quantifier(scanner, position, found.group())
     return found.group(1) or scanner.unescape(found.group(2), position)
 
 
@@ -75,7 +76,7 @@ def _choose(scanner: Scanner) -> Reader:
     if call is not None:
         reader = _SHORTHANDS.get(call.group(1).lower())
         if reader is None and call.group(1).lower() != "not":
-            complain_form.no_function(scanner, call.start(), call.group(1))
+            messages.no_function(scanner, call.start(), call.group(1))
         if reader is not None:
             scanner.position = call.end()
             return reader
@@ -99,7 +100,7 @@ def _read_denial(scanner: Scanner) -> tuple[Predicate, ...]:
             if not opened:
                 return draft.predicates()
         if not scanner.match(_AND):
-            complain.no_join(scanner, opened[-1])
+            messages.no_join(scanner, opened[-1])
 
 
 def _read_quantifier(scanner: Scanner) -> list[str]:
@@ -116,24 +117,24 @@ def _read_quantifier(scanner: Scanner) -> list[str]:
         scanner.match(_OF)
     scanner.match(_STOP)
     if not names or len(names) > 2 or not scanner.peek(_NOT):
-        complain_form.quantifier(scanner, position, "forall")
+        messages.quantifier(scanner, position, "forall")
     return names
 
 
 def _read_key(scanner: Scanner) -> tuple[Predicate, ...]:
     columns = _read_columns(scanner, "key")
     _close(scanner, "key")
-    return shorthand.key(columns)
+    return draft.key(columns)
 
 
 def _read_ordered(scanner: Scanner) -> tuple[Predicate, ...]:
     first, second, by = _read_two_by(scanner, "ordered")
-    return shorthand.ordered(first, second, by)
+    return draft.ordered(first, second, by)
 
 
 def _read_no_overlap(scanner: Scanner) -> tuple[Predicate, ...]:
     start, end, by = _read_two_by(scanner, "no_overlap")
-    return shorthand.no_overlap(start, end, by)
+    return draft.no_overlap(start, end, by)
 
 
 _SHORTHANDS: dict[str, Reader] = {"key": _read_key, "ordered": _read_ordered, "no_overlap": _read_no_overlap}
@@ -153,15 +154,15 @@ def _read_two_by(scanner: Scanner, what: str) -> tuple[str, str, list[str]]:
 def _read_dependency(scanner: Scanner) -> tuple[Predicate, ...]:
     """Read `A, B -> C`."""
     if scanner.peek(ROW) or not scanner.peek(_NAME_BEGINS):
-        complain_form.not_a_rule(scanner)
+        messages.not_a_rule(scanner)
     left = _read_columns(scanner, "->")
     if not scanner.match(_ARROW):
-        complain_form.no_arrow(scanner, left)
+        messages.no_arrow(scanner, left)
     position = scanner.skip()
     right = _read_columns(scanner, "->", taken=left)
     if len(right) > 1:
-        complain_form.two_on_the_right(scanner, position, left, right)
-    return shorthand.dependency(left, right[0])
+        messages.two_on_the_right(scanner, position, left, right)
+    return draft.dependency(left, right[0])
 
 
 def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> list[str]:
@@ -171,10 +172,10 @@ def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> lis
         keyword = what != "->" and scanner.peek(_BY)
         found = scanner.column_name() if not keyword else None
         if found is None:
-            complain_form.no_name(scanner, what)
+            messages.no_name(scanner, what)
         name, position = found
         if name in names or name in taken:
-            complain_form.name_twice(scanner, position, what, name)
+            messages.name_twice(scanner, position, what, name)
         names.append(name)
         if len(names) > MAX_PREDICATES:
             scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")
@@ -184,4 +185,4 @@ def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> lis
 
 def _close(scanner: Scanner, what: str) -> None:
     if not scanner.take(")"):
-        complain_form.not_closed(scanner, what)
+        messages.not_closed(scanner, what)

@@ -2,12 +2,96 @@
 
 from __future__ import annotations
 
+import difflib
+import heapq
+import math
 import re
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import NoReturn
 
 from naysay.errors import RuleError
-from naysay.rule.nearest import nearest_name
+from naysay.rule.model import Value
+
+# difflib compares at some 20 microseconds a pair; the limits keep an error message below 50 ms.
+_MAX_CANDIDATES = 500
+_MAX_NAME = 80
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name among `names` nearest to `name`, or an empty text where none is near.
+
+    >>> nearest_name("Zipcode", ["City", "ZipCode"])
+    'ZipCode'
+    """
+    if len(name) > _MAX_NAME:
+        return ""
+    folded = _folded(name)
+    near = {}
+    begins = ""
+    for candidate in names:
+        other = _folded(candidate)
+        if other == folded:
+            return candidate
+        if len(folded) > 2 and other.startswith(folded):
+            begins = begins or candidate
+        if abs(len(other) - len(folded)) <= 1 + len(folded) // 2:
+            near[other] = candidate
+    candidates: Iterable[str] = near
+    if len(near) > _MAX_CANDIDATES:
+        candidates = heapq.nsmallest(_MAX_CANDIDATES, near, key=lambda other: -_shared_letters(folded, other))
+    found = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6)
+    return near[found[0]] if found else begins
+
+
+def _shared_letters(one: str, two: str) -> int:
+    """How many letters both begin with: a cheap guess at which candidates are worth a real comparison."""
+    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+
+
+def _folded(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum()) or name.casefold()
+
+
+_NARROW = {32: "<f", 16: "<e"}
+
+
+def read_as_float(value: float, bits: int) -> float:
+    """A finite float beside floats of `bits` bits: of 0.1, the nearest that such a column can hold.
+
+    A whole number, and one that would become zero or infinity, stays as it is.
+    """
+    form = _NARROW.get(bits)
+    if form is None or value == math.trunc(value):
+        return value
+    try:
+        nearest: float = struct.unpack(form, struct.pack(form, value))[0]
+    except OverflowError:
+        return value
+    return nearest or value
+
+
+def readings(value: Value) -> list[int | float | Decimal]:
+    """A number as it is read beside a column of ints, of decimals, and of floats of 64, 32 and 16 bits."""
+    if isinstance(value, float) and math.isfinite(value):
+        return [value, value if value == int(value) else Decimal(float.__repr__(value)), *_as_floats(value)]
+    if isinstance(value, Decimal):
+        nearest = float(value)
+        return [value, value, *(_as_floats(nearest) if math.isfinite(nearest) else [value] * 3)]
+    assert isinstance(value, (int, float))
+    return [value] * 5
+
+
+def _as_floats(value: float) -> list[float]:
+    return [read_as_float(value, bits) for bits in (64, 32, 16)]
+
+
+def is_plain(value: Value) -> bool:
+    """A number that is the same number beside columns of every type, as 1 and 0.5 are and 0.1 is not."""
+    first, *others = readings(value)
+    return all(other == first for other in others)
+
 
 MAX_LENGTH = 65_536
 MAX_PREDICATES = 64

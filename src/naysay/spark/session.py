@@ -9,11 +9,15 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
+
+from naysay import errors
 from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
@@ -157,8 +161,6 @@ def plain_errors(source: str = "the table") -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from naysay.spark.errors import errors_of_tasks
-
     try:
         with errors_of_tasks():
             yield
@@ -232,3 +234,93 @@ def first_line(error: Exception) -> str:
     """The first line of an error's text that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[0][:300]
+
+
+_RAISED = re.compile(r"^naysay\.errors\.(\w+): (.*)$", re.MULTILINE)
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(naysay|numba|numpy|pyarrow)")
+
+
+@contextmanager
+def errors_of_tasks() -> Iterator[None]:
+    """Raise again what a task raised on purpose; say what to do where the workers lack naysay."""
+    try:
+        yield
+    except PySparkException as error:
+        text = str(error)
+        raised = _RAISED.search(text)
+        if raised is not None and isinstance(getattr(errors, raised.group(1), None), type):
+            raise getattr(errors, raised.group(1))(raised.group(2)) from error
+        missing = _MISSING.search(text)
+        if missing is not None:
+            raise UsageError(
+                f"Spark's workers have no {missing.group(1)}: install naysay where the executors run (pip install PATH "
+                "with the path of its checkout or wheel), or ship an environment that has it (spark.archives="
+                "env.tar.gz#env in spark-defaults.conf, or --archives of spark-submit) and set PYSPARK_PYTHON to the "
+                "Python in it"
+            ) from error
+        if "PYTHON_VERSION_MISMATCH" in text:
+            raise UsageError(
+                "Spark's workers run another version of Python than this process; set PYSPARK_PYTHON to one of the "
+                "same version, with naysay in it"
+            ) from error
+        raise
+
+
+# Seconds between two looks at Spark's stages.
+_PAUSE = 0.25
+
+Tell = Callable[[int, int], None]
+
+
+def place_of(session: Any, master: str) -> str:
+    """Where a session runs, in a few words."""
+    return f"Spark {session.version} at {master}"
+
+
+@contextmanager
+def followed(session: Any, tell: Tell) -> Iterator[None]:
+    """Tell again and again how many tasks of the running jobs are done, and how many there are."""
+    if ".connect." in type(session).__module__:
+        with _followed_over_connect(session, tell):
+            yield
+        return
+    over = threading.Event()
+    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), tell, over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _follow(tracker: Any, tell: Tell, over: threading.Event) -> None:
+    while not over.wait(_PAUSE):
+        try:
+            jobs = list(tracker.getActiveJobsIds())
+            stages = [tracker.getStageInfo(stage) for job in jobs for stage in _stages(tracker, job)]
+        except Exception:
+            # The session was stopped, or the connection to Java is gone: whoever works there will say so.
+            return
+        known = [stage for stage in stages if stage is not None]
+        if known:
+            tell(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+
+
+def _stages(tracker: Any, job: int) -> list[int]:
+    info = tracker.getJobInfo(job)
+    return [] if info is None else list(info.stageIds)
+
+
+@contextmanager
+def _followed_over_connect(session: Any, tell: Tell) -> Iterator[None]:
+    def handle(stages: Any, **_: Any) -> None:
+        known = list(stages or ())
+        if known:
+            tell(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+
+    session.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handle)

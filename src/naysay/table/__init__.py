@@ -1,8 +1,7 @@
 """Tables as code arrays: a frame comes in as Arrow, and null, NaN, text, decimal and time are decided here, once."""
 
-from naysay.table.codes import Codes
+from naysay.table.column import Codes, Kind
 from naysay.table.fit import check_comparable
-from naysay.table.kind import Kind
 from naysay.table.table import Table, from_frame
 
 __all__ = ["Codes", "Kind", "Table", "check_comparable", "from_frame"]

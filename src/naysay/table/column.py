@@ -8,6 +8,7 @@ compare in one way (see `numbers.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,86 @@ from pyarrow import types
 
 from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.table.frame import decoded
+
+# Codes leave room to be doubled (for <=) and negated (for >) inside 64 bits.
+MAX_CODES = 1 << 61
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A column as integers: equal codes for equal values, and in the order of the values where `ordered`.
+
+    `values` is fresh, C-contiguous, writable int64 in [0, n_values) with n_values <= MAX_CODES; it need not be
+    dense. `valid` is False where the value is null (the code there is 0 and means nothing), None where no value is.
+    Codes from one call of `Table.joint` share one code space.
+    """
+
+    values: Int64Array
+    n_values: int
+    valid: BoolArray | None
+    ordered: bool
+
+
+class Kind(Enum):
+    """The family a column's values compare within. OTHER is everything that rules cannot compare."""
+
+    BOOL = "boolean"
+    INT = "integer"
+    FLOAT = "floating point"
+    DECIMAL = "decimal"
+    TEXT = "text"
+    DATE = "date"
+    TIME = "time of day"
+    TIMESTAMP = "timestamp without zone"
+    INSTANT = "timestamp with zone"
+    DURATION = "duration"
+    NULL = "null"
+    OTHER = "unsupported"
+
+    @property
+    def is_number(self) -> bool:
+        return self in (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether order comparisons are usual: text and booleans have an order only where a rule asks for it."""
+        return self not in (Kind.TEXT, Kind.BOOL, Kind.NULL, Kind.OTHER)
+
+    def compares_with(self, other: Kind) -> bool:
+        """Whether a comparison of the two has a meaning. A column of nulls alone compares with anything."""
+        if Kind.OTHER in (self, other):
+            return False
+        if Kind.NULL in (self, other) or self is other:
+            return True
+        return self.is_number and other.is_number
+
+
+def kind_of(type_: pa.DataType) -> Kind:
+    """The kind of a type; encodings (dictionary, run-end) have the kind of their values."""
+    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
+        return kind_of(type_.value_type)
+    if types.is_timestamp(type_):
+        return Kind.TIMESTAMP if type_.tz is None else Kind.INSTANT
+    for holds, kind in _KINDS:
+        if holds(type_):
+            return kind
+    return Kind.OTHER
+
+
+_KINDS = (
+    (types.is_integer, Kind.INT),
+    (types.is_floating, Kind.FLOAT),
+    (types.is_string, Kind.TEXT),
+    (types.is_large_string, Kind.TEXT),
+    (types.is_string_view, Kind.TEXT),
+    (types.is_boolean, Kind.BOOL),
+    (types.is_decimal, Kind.DECIMAL),
+    (types.is_date, Kind.DATE),
+    (types.is_time, Kind.TIME),
+    (types.is_duration, Kind.DURATION),
+    (types.is_null, Kind.NULL),
+)
+
 
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MS_PER_DAY = 86_400_000

@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.table.codes import Codes
-from naysay.table.column import Indexed, Text
-from naysay.table.numbers import encode_numbers
-from naysay.table.ranks import clear_nulls, rank_together
+from naysay.table.column import Codes, Indexed, Text
+from naysay.table.numbers import clear_nulls, encode_numbers, rank_together
 from naysay.table.text import Spread, encode_text
 
 

@@ -11,6 +11,37 @@ import pyarrow as pa
 
 from naysay.errors import TableError
 
+_FAILURES = (OverflowError, ValueError, pa.ArrowException)
+
+
+def plain_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """The values of a column, None for null."""
+    try:
+        return list(column.to_pylist())
+    except _FAILURES:
+        return [_plain(value) for value in column]
+
+
+def plain_records(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a table whose names differ, each by name."""
+    columns = [plain_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except _FAILURES:
+        pass
+    if isinstance(value, pa.StringScalar | pa.LargeStringScalar):
+        return value.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
+    try:
+        text: str = value.cast(pa.string()).as_py()
+    except _FAILURES:
+        return f"{value.value} {getattr(value.type, 'unit', '')} since 1970-01-01".replace("  ", " ")
+    return text
+
+
 # Readers can be read once.
 _SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 # What Arrow raises for a column that it has no type for; the last for whole numbers beyond 64 bits.

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from naysay.arrays import BoolArray
 from naysay.rule.model import Column, Nulls, Predicate, Rule
 from naysay.table import fit
-from naysay.table.codes import Codes
-from naysay.table.column import Indexed, read_column
+from naysay.table.column import Codes, Indexed, Kind, kind_of, read_column
 from naysay.table.encode import densify, encode
-from naysay.table.filter import compare_codes, compare_constant
+from naysay.table.fit import compare_codes, compare_constant
 from naysay.table.frame import decoded, to_arrow, without_views
-from naysay.table.kind import Kind, kind_of
 from naysay.table.text import Spread
 
 Made = TypeVar("Made")

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.table.codes import Codes
-from naysay.table.column import Text
-from naysay.table.ranks import clear_nulls
+from naysay.table.column import Codes, Text
+from naysay.table.numbers import clear_nulls
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 

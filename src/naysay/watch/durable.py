@@ -18,8 +18,7 @@ from naysay.live.journal.serial import (
     table_to_bytes,
 )
 from naysay.live.journal.store import Event, Parts
-from naysay.live.layout import Layout
-from naysay.live.naming import named
+from naysay.live.layout import Layout, named
 from naysay.rule.model import Rule
 from naysay.watch.state import Options, State, build_state
 

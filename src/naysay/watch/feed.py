@@ -11,12 +11,11 @@ from types import TracebackType
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import Aside, ChangeRows
-from naysay.live.feed.fold import fold
+from naysay.live.feed.changes import Aside, ChangeRows, fold
 from naysay.live.feed.output import Output
 from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.store import has_store
-from naysay.live.naming import RuleLike
+from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
 from naysay.table.fit import check_rule
 from naysay.watch.change import Change, standing_table

@@ -19,10 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import StateError
-from naysay.live.feed.changes import Aside, ChangeRows
-from naysay.live.feed.fold import fold
-from naysay.live.feed.manifest import Described, described, write_bytes, write_table
-from naysay.live.feed.output import events_table, stored_batch
+from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.output import Described, described, events_table, stored_batch, write_bytes, write_table
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
 from naysay.live.journal.store import StoreBusy
 from naysay.watch.change import Change, standing_table

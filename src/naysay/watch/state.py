@@ -11,17 +11,15 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.errors import UsageError
+from naysay.live.codes import TupleTable
 from naysay.live.columns import Codes, Columns, Source, filter_of, sources_of
-from naysay.live.intern import TupleTable
-from naysay.live.keys import Keys
 from naysay.live.layout import Layout
-from naysay.live.rows import Rows
+from naysay.live.rows import Keys, Rows
 from naysay.plan.join import Join, join_of
 from naysay.published import published
 from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
-from naysay.watch.batch import Batch, Delta, Index, Pairs, RowChange
-from naysay.watch.pairs import PairLog, net_change
+from naysay.watch.batch import Batch, Delta, Index, PairLog, Pairs, RowChange, net_change
 
 if TYPE_CHECKING:
     from naysay.watch.counting import CountingIndex

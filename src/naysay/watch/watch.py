@@ -14,14 +14,12 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.errors import StateError, UsageError
-from naysay.live.layout import Layout, layout_of
-from naysay.live.naming import RuleLike, find_rule, named
+from naysay.live.layout import Layout, RuleLike, find_rule, layout_of, named
 from naysay.rule.model import Nulls, Rule
 from naysay.table.fit import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import Delta
-from naysay.watch.change import Change, Standing
-from naysay.watch.explain import explained
+from naysay.watch.change import Change, Standing, explained
 from naysay.watch.state import Options, State, build_state
 
 if TYPE_CHECKING:

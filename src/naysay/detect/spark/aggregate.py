@@ -15,16 +15,44 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.spark.sums import N_LIMBS, from_limbs, product_limbs
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 from naysay.spark.expressions import Meaning, hash_of
+
+N_LIMBS = 3
+_BITS = 16
+_MASK = (1 << _BITS) - 1
+_WEIGHTS = (1 << 2 * _BITS, 1 << _BITS, 1)
+
+
+def product_limbs(left: Expression, right: Expression) -> list[Expression]:
+    """The limbs of left * right, for two counts of rows, such that sums of limbs stay in 64 bits.
+
+    Each count is cut at 16 bits. Over any number of groups of at most 2**47 rows in all, no sum of limbs overflows:
+    the high parts add up to at most 2**31 on each side, and a low part is less than 2**16. So with limbs of the same
+    rows added or taken off besides, 2**46 rows are safe.
+    """
+    left_high, left_low = _cut(left)
+    right_high, right_low = (left_high, left_low) if right is left else _cut(right)
+    return [left_high * right_high, left_high * right_low + right_high * left_low, left_low * right_low]
+
+
+def _cut(count: Expression) -> tuple[Expression, Expression]:
+    return F.shiftright(count, _BITS), count.bitwiseAND(_MASK)
+
+
+def from_limbs(limbs: Sequence[int | None]) -> int:
+    """The number that sums of limbs stand for; a sum over nothing is null and stands for 0."""
+    return sum(weight * (limb or 0) for weight, limb in zip(_WEIGHTS, limbs, strict=True))
+
 
 _LIMBS = [f"limb{number}" for number in range(N_LIMBS)]
 _SAME = [f"same{number}" for number in range(N_LIMBS)]
@@ -218,3 +246,66 @@ def _sums(row: dict[str, Any]) -> Sums:
         row["removed"] or 0,
         tuple(found for found in sample if found is not None),
     )
+
+
+# Beyond all codes of strips, for cells that have nothing to meet.
+NEVER = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    left: Int64Array
+    right: Int64Array
+
+    def count(self, ties: Sequence[BoolArray]) -> int:
+        """Pairs of rows whose cells stand in every order, by prefix sums. O(cells)."""
+        below = self.left
+        for axis, tie in enumerate(ties):
+            below = np.cumsum(below, axis=axis) - below * ~_along(tie, axis, below.ndim)
+        some = np.flatnonzero(self.right)
+        pairs = zip(below.ravel()[some].tolist(), self.right.ravel()[some].tolist(), strict=True)
+        return sum(n_left * n_right for n_left, n_right in pairs)
+
+    def left_reach(self, ties: Sequence[BoolArray]) -> Int64Array:
+        """For the cells of all orders but the last: a left row is in conflict if 2 * its last strip is less."""
+        codes = 2 * np.arange(ties[-1].size) + ties[-1]
+        reach = np.where(self.right > 0, codes, -1).max(axis=-1)
+        for axis, tie in enumerate(ties[:-1]):
+            beyond = np.maximum.accumulate(_shifted(np.flip(reach, axis), axis, -1), axis=axis)
+            reach = np.maximum(np.flip(beyond, axis), np.where(_along(tie, axis, reach.ndim), reach, -1))
+        return np.asarray(reach, np.int64)
+
+    def right_reach(self, ties: Sequence[BoolArray]) -> Int64Array:
+        """The same for right rows: in conflict if their last strip's code is greater than this."""
+        reach = np.where(self.left > 0, 2 * np.arange(ties[-1].size), NEVER).min(axis=-1)
+        for axis, tie in enumerate(ties[:-1]):
+            beyond = np.minimum.accumulate(_shifted(reach, axis, NEVER), axis=axis)
+            reach = np.minimum(beyond, np.where(_along(tie, axis, reach.ndim), reach, NEVER))
+        return np.asarray(reach, np.int64)
+
+    def some_pair(self, ties: Sequence[BoolArray]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """A left and a right cell that are decided in every order, if there are any."""
+        reach = self.left_reach(ties)
+        for cell in np.argwhere(self.left):
+            if 2 * cell[-1] < reach[tuple(cell[:-1])]:
+                for other in np.argwhere(self.right):
+                    codes = [2 * strip + ties[axis][strip] for axis, strip in enumerate(other)]
+                    if all(2 * strip < code for strip, code in zip(cell, codes, strict=True)):
+                        return tuple(cell.tolist()), tuple(other.tolist())
+        return None
+
+
+def _along(values: BoolArray, axis: int, n_axes: int) -> BoolArray:
+    """One-dimensional values laid along an axis."""
+    shape = [1] * n_axes
+    shape[axis] = values.size
+    return values.reshape(shape)
+
+
+def _shifted(values: Int64Array, axis: int, fill: int) -> Int64Array:
+    """Values moved one place up an axis, so that what is accumulated over them leaves out the place itself."""
+    moved = np.roll(values, 1, axis=axis)
+    first: list[slice | int] = [slice(None)] * values.ndim
+    first[axis] = 0
+    moved[tuple(first)] = fill
+    return moved

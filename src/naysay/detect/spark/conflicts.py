@@ -14,15 +14,13 @@ from pyspark.sql import types as T
 from naysay.detect.spark import strip_verbs as spark_strip_work
 from naysay.detect.spark import worker as tasks
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, groups_branch, sums_branch
-from naysay.detect.spark.giant_groups import Measured, measure, over_groups, over_small_groups
-from naysay.detect.spark.key_groups import KeySet, Sizes
+from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure, over_groups, over_small_groups
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.strips import Grid, grid_of, has_strips
 from naysay.detect.spark.worker import TaskRule
 from naysay.rule.model import Row
-from naysay.spark.arrow import map_in_arrow
 from naysay.spark.expressions import Meaning, every
-from naysay.spark.frame import Frame
+from naysay.spark.frame import Frame, map_in_arrow
 
 
 def marked(

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from naysay.detect.spark import key_groups as kernels
 from naysay.detect.spark.aggregate import collect_sums
-from naysay.detect.spark.giant_groups import Measured, all_measured, measure_branches
-from naysay.detect.spark.key_groups import KeySet, Sizes
+from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, all_measured, measure_branches
 from naysay.detect.spark.plan import Route, RulePlan, plan
 from naysay.detect.spark.strips import has_strips
 from naysay.rule.model import Nulls, Row, Rule

@@ -18,24 +18,31 @@ from pyspark.sql import functions as F
 from naysay.detect.identify import compared_columns
 from naysay.detect.result import Removal, Report, RuleResult, Verdict, within_tolerance
 from naysay.detect.spark import key_groups as kernels
-from naysay.detect.spark import listing as spark_list
+from naysay.detect.spark import pairs as listing
 from naysay.detect.spark import strip_verbs as spark_strip_work
 from naysay.detect.spark import strips as spark_strips
 from naysay.detect.spark.aggregate import collect_sums, filter_branch, groups_branch, products_branch
-from naysay.detect.spark.check import find_all, wanted
 from naysay.detect.spark.conflicts import marked
-from naysay.detect.spark.giant_groups import all_measured, measure_branches, only, over_giant_groups, over_small_groups
-from naysay.detect.spark.key_groups import Sizes, TaskSums
+from naysay.detect.spark.key_groups import (
+    Sizes,
+    TaskSums,
+    all_measured,
+    measure_branches,
+    only,
+    over_giant_groups,
+    over_small_groups,
+)
 from naysay.detect.spark.plan import MAX_GROUPED_DIFFERS, Route, RulePlan, plan
+from naysay.detect.spark.results import find_all, wanted
 from naysay.detect.spark.sample import first_violations, samples
 from naysay.detect.spark.single_task import OfRule, Whole, check_whole
 from naysay.errors import CountOverflow
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Nulls, Row, Rule
-from naysay.spark.errors import errors_of_tasks
 from naysay.spark.expressions import Meaning
 from naysay.spark.frame import Frame
 from naysay.spark.identity import Identity, identity_of
+from naysay.spark.session import errors_of_tasks
 
 _SIZES = Sizes()
 _FEW_RULES = 8
@@ -126,9 +133,9 @@ def violations(
     identity = identity_of(frame, key)
     left, right = (compared_columns(each.rule, row) for row in Row)
     if each.join.one_row:
-        pairs = spark_list.singles(meaning, each, identity)
+        pairs = listing.singles(meaning, each, identity)
     else:
-        pairs = spark_list.pairs(meaning, each, identity, limit, sizes)
+        pairs = listing.pairs(meaning, each, identity, limit, sizes)
     if limit is not None:
         sides = ("left_",) if each.join.one_row else ("left_", "right_")
         order = [F.col(side + name).asc_nulls_last() for side in sides for name in identity.positions]

@@ -6,7 +6,7 @@ enough for one task goes to one task with all its rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
@@ -18,13 +18,148 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker as tasks
-from naysay.detect.spark.aggregate import sums_branch
+from naysay.detect.spark.aggregate import Sums, collect_sums, sums_branch
 from naysay.detect.spark.plan import RulePlan, key_columns
 from naysay.detect.spark.worker import TaskRule
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.spark.arrow import map_in_arrow
 from naysay.spark.expressions import HASH_OF_NOTHING, Meaning, hash_of
+from naysay.spark.frame import map_in_arrow
+
+
+def of_giants(records: DataFrame, keys: KeySet, giants: Mapping[int, int]) -> DataFrame:
+    """The records of giant groups (and of the few whose hash is the same)."""
+    return records.filter(keys.key_hash().isin(list(giants)))
+
+
+def of_others(records: DataFrame, keys: KeySet, giants: Mapping[int, int]) -> DataFrame:
+    return records.filter(~keys.key_hash().isin(list(giants))) if giants else records
+
+
+def blocked(records: DataFrame, keys: KeySet, giants: Mapping[int, int], sizes: Sizes) -> DataFrame:
+    """Records of giant groups, each row once for each task in which it stands on the left or on the right.
+
+    `records` come from `keyed_records(..., met=True)`; the result is dealt out, with columns SIDE and TASK.
+    """
+    blocks_of, first_of, n_tasks = {}, {}, 0
+    for key, n_records in giants.items():
+        blocks_of[key], first_of[key] = max(2, -(-2 * n_records // sizes.giant)), n_tasks
+        n_tasks += blocks_of[key] ** 2
+    n_blocks, first = (_looked_up(keys.key_hash(), of_key) for of_key in (blocks_of, first_of))
+    block = F.pmod(hash_of([F.col(name) for name in keys.columns]), n_blocks).cast(T.IntegerType())
+    others = F.sequence(F.lit(0), n_blocks - 1)
+    left = F.transform(others, lambda other: _copy(tasks.LEFT, first + block * n_blocks + other, other == block))
+    right = F.transform(others, lambda other: _copy(tasks.RIGHT, first + other * n_blocks + block, other == block))
+    if keys.crossed:
+        copies = F.when(F.col(tasks.SIDE) == tasks.LEFT, left).otherwise(right)
+        records = records.withColumn("copy", F.explode(copies)).drop(tasks.SIDE)
+    else:
+        records = records.withColumn("copy", F.explode(F.concat(left, right)))
+    kept = [
+        (F.col(name) & F.col("copy.at_home")).alias(name) if name.startswith("itself") else F.col(name)
+        for name in records.columns
+        if name not in (*keys.key_names, "copy")
+    ]
+    parts = records.select(*kept, F.col("copy.side").alias(tasks.SIDE), F.col("copy.task").alias(tasks.TASK))
+    return parts.repartitionById(n_tasks, F.col(tasks.TASK))
+
+
+def _looked_up(key: Expression, values: Mapping[int, int]) -> Expression:
+    pairs = ((F.lit(each).cast(T.LongType()), F.lit(value)) for each, value in values.items())
+    return F.create_map(*(part for pair in pairs for part in pair))[key]
+
+
+def _copy(side: int, task: Expression, at_home: Expression) -> Expression:
+    """A record of a row in a task; it may meet itself only where its own block stands on both sides."""
+    return F.struct(F.lit(side).cast(T.ByteType()).alias("side"), task.alias("task"), at_home.alias("at_home"))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A key set whose groups have been measured. `giants` are those not left to one task: the hashes of their keys, and
+    how many records they have.
+
+    `repeats`: most records are like many others in all columns of the rules.
+    """
+
+    keys: KeySet
+    n_records: int
+    largest: int
+    giants: Mapping[int, int]
+    repeats: bool = False
+
+
+Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
+
+
+def measured(meaning: Meaning, keys: KeySet, sums: Sums, sizes: Sizes, n_points: int | None = None) -> Measured:
+    """What `measure_branch` found, and which groups are giant: a job of its own, only where there are any.
+
+    `n_points` is what `points_branch` found, where it was asked.
+    """
+    repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
+    n_giant = 4 * sizes.giant if repeats else sizes.giant
+    giants = giant_keys(meaning, keys, n_giant, sums.rows) if sums.removed > n_giant else {}
+    return Measured(keys, sums.rows, sums.removed, giants, repeats)
+
+
+def measure_branches(meaning: Meaning, key_sets: Sequence[KeySet]) -> list[DataFrame]:
+    """Branches that measure key sets, under numbers that no rule has."""
+    sizes = [measure_branch(meaning, keys, -1 - 2 * i) for i, keys in enumerate(key_sets)]
+    return sizes + [points_branch(meaning, keys, -2 - 2 * i) for i, keys in enumerate(key_sets)]
+
+
+def all_measured(meaning: Meaning, key_sets: Sequence[KeySet], sums: dict[int, Sums], sizes: Sizes) -> list[Measured]:
+    """The key sets with what `measure_branches` found."""
+    return [measured(meaning, keys, sums[-1 - 2 * i], sizes, sums[-2 - 2 * i].rows) for i, keys in enumerate(key_sets)]
+
+
+def only(found: Measured, plans: Sequence[RulePlan]) -> Measured:
+    """The same groups, for some of the rules."""
+    return replace(found, keys=KeySet(tuple(plans)))
+
+
+def measure(meaning: Meaning, keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
+    """Measure the groups of a key set: a job, unless all rows fit one task."""
+    if n_rows <= sizes.rows_a_task:
+        return Measured(keys, n_rows, n_rows, {})
+    return measured(meaning, keys, collect_sums([measure_branch(meaning, keys, 0)])[0], sizes)
+
+
+def over_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on all groups: those that fit a task there, the giant ones in blocks.
+
+    The answers of the blocks of one group add up, but a row may be found in several of them.
+    """
+    return [
+        *over_small_groups(meaning, found, sizes, work, extra),
+        *over_giant_groups(meaning, found, sizes, work, extra),
+    ]
+
+
+def over_small_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on the groups that fit a task."""
+    if found.giants and not found.keys.key_names:
+        return []
+    records = of_others(keyed_records(meaning, found.keys, extra), found.keys, found.giants)
+    if found.repeats and not extra:
+        records = as_points(records)
+    return [work(dealt(records, found.keys, found.n_records, sizes), task_rules(found.keys, meaning.nulls))]
+
+
+def over_giant_groups(
+    meaning: Meaning, found: Measured, sizes: Sizes, work: Work, extra: Sequence[Expression] = ()
+) -> list[DataFrame]:
+    """Do the work on giant groups in blocks."""
+    if not found.giants:
+        return []
+    giant = of_giants(keyed_records(meaning, found.keys, extra, met=True), found.keys, found.giants)
+    cut = blocked(giant, found.keys, found.giants, sizes)
+    return [work(cut, task_rules(found.keys, meaning.nulls, sided=True))]
 
 
 @dataclass(frozen=True, slots=True)

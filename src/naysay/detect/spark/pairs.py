@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from naysay.arrays import Int64Array
+from naysay.detect.identify import compared_columns
+from naysay.detect.spark.conflicts import in_conflict
+from naysay.detect.spark.key_groups import KeySet, Sizes, measure, over_groups
+from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers, read
+from naysay.rule.model import Row
+from naysay.spark.expressions import Meaning
+from naysay.spark.frame import map_in_arrow
+from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
 from naysay.table import Table
 
 # Pairs that are listed before they are handed over.
@@ -18,7 +29,7 @@ _PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class RowNames:
     """The columns that name a row, and those that tell rows apart; `copies`: equal names are copies, to be numbered."""
 
     names: tuple[str, ...]
@@ -29,7 +40,7 @@ class Naming:
 def pairs_of_partition(
     batches: Iterable[pa.RecordBatch],
     rule: TaskRule,
-    naming: Naming,
+    naming: RowNames,
     left_columns: Sequence[str],
     right_columns: Sequence[str],
     limit: int | None,
@@ -61,7 +72,7 @@ def pairs_of_partition(
             return
 
 
-def _sorted(table: Table, rule: TaskRule, naming: Naming) -> Table:
+def _sorted(table: Table, rule: TaskRule, naming: RowNames) -> Table:
     """The rows in the order of their identities, copies of a row numbered."""
     arrow = table.arrow.combine_chunks()
     if naming.copies is not None:
@@ -142,3 +153,49 @@ def _taken(table: Table, prefix: str, names: Sequence[str], rows: Int64Array) ->
     taken = table.select(names).take(rows)
     for name, column in zip(names, taken.columns, strict=True):
         yield prefix + name, column
+
+
+def singles(meaning: Meaning, plan: RulePlan, identity: Identity) -> DataFrame:
+    rows = meaning.frame.data.filter(meaning.side(plan.join, Row.LEFT)).select(*plan.columns, *identity.attached())
+    rows = number_copies(rows, identity)
+    return rows.toDF(*(f"left_{name}" for name in rows.columns))
+
+
+def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
+    """The pairs as left_i0 ..., right_i0 ..., and the compared columns of both."""
+    keys = KeySet((plan,))
+    n_rows = int(meaning.frame.data.count())
+    if plan.route is Route.GROUPS and plan.join.key and n_rows > sizes.rows_a_task:
+        meaning = replace(meaning, frame=in_conflict(meaning, plan))
+    found = measure(meaning, keys, sizes, n_rows)
+    left, right = (compared_columns(plan.rule, row) for row in Row)
+    frame = meaning.frame
+    named = list(zip(identity.positions, identity.types, strict=True))
+    fields = [
+        T.StructField(side + name, type_)
+        for side, names in (("left_", left), ("right_", right))
+        for name, type_ in (*named, *((name, frame.type_of(name)) for name in names))
+    ]
+
+    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+        list_pairs = partial(
+            pairs_of_partition,
+            rule=rules[0],
+            naming=_naming(identity, sided=rules[0].sided),
+            left_columns=left,
+            right_columns=right,
+            limit=limit,
+        )
+        return map_in_arrow(records, list_pairs, T.StructType(fields))
+
+    extra = identity.attached(sided=bool(found.giants) or keys.crossed)
+    return reduce(DataFrame.union, over_groups(meaning, found, sizes, work, extra))
+
+
+def _naming(identity: Identity, *, sided: bool) -> RowNames:
+    names = tuple(identity.positions)
+    if identity.naming is Naming.KEY and sided:
+        return RowNames(names, (CONTENT,), CONTENT)
+    if identity.naming is Naming.CONTENT:
+        return RowNames(names, names, names[0])
+    return RowNames(names, names, None)

@@ -18,12 +18,11 @@ from naysay.detect.spark.plan import RulePlan
 from naysay.detect.spark.sample import renamed
 from naysay.detect.spark.single_task_worker import ALL_RULES, PLACE, SCHEMA, WholeRule, check_partition, unpacked
 from naysay.rule.model import Rule
-from naysay.spark.arrow import map_in_arrow
 from naysay.spark.expressions import Meaning
-from naysay.spark.frame import arrow_type
+from naysay.spark.frame import arrow_type, map_in_arrow
 from naysay.spark.identity import Identity, Naming
 from naysay.table import Table
-from naysay.table.plain import plain_records
+from naysay.table.frame import plain_records
 
 
 @dataclass(frozen=True, slots=True)

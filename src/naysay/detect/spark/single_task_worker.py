@@ -15,8 +15,7 @@ from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
 from naysay.detect.spark.pairs import numbered, sorted_by
 from naysay.detect.spark.worker import TaskRule, read
-from naysay.plan.bind import bind, singles
-from naysay.plan.memo import Memo
+from naysay.plan.bind import Memo, bind, singles
 from naysay.rule.model import Rule
 from naysay.table import Table
 
@@ -71,7 +70,7 @@ def check_partition(
     identity and those of the rule. `shown` of ALL_RULES are the rows most often in conflict: their identity, with how
     many `conflicts`, and which `rules` they break.
     """
-    from naysay.detect.overview import Conflicts, Tally, busiest_rows, slices
+    from naysay.detect.result import Conflicts, Tally, busiest_rows, slices
 
     table = read(batches)
     if table is None:
@@ -112,8 +111,7 @@ def _in_order(table: Table, copies: str | None) -> Table:
 def _checked(table: Table, rule: TaskRule, n_sample: int, memo: Memo) -> _Answer:
     from naysay.detect.partners import partners, total_of
     from naysay.detect.removal import rows_to_remove
-    from naysay.detect.sample import CANDIDATES, varied
-    from naysay.detect.violations import conflict_counts, partners_of_right, violations
+    from naysay.detect.violations import CANDIDATES, conflict_counts, partners_of_right, varied, violations
 
     if rule.join.one_row:
         rows = singles(table, rule.join, rule.nulls)

@@ -20,7 +20,7 @@ from naysay.detect.spark.strips import Grid
 from naysay.detect.spark.worker import TaskRule
 from naysay.plan.join import Match, Order
 from naysay.rule.model import Row
-from naysay.spark.arrow import map_in_arrow
+from naysay.spark.frame import map_in_arrow
 
 
 def count(grid: Grid, sizes: Sizes) -> int:

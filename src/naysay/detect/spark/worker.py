@@ -85,7 +85,7 @@ class Bound:
         return self._partners(self.join.swapped())
 
     def count(self) -> int:
-        from naysay.detect.count import count
+        from naysay.detect.violations import count
 
         return count(self.join) - int(self._met_itself(self.join).sum())
 
@@ -251,7 +251,7 @@ def _summarise(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> _S
 
 def _shown(bound: Bound, places: Int64Array) -> Int64Array:
     """The records of some left rows and of partners of theirs: two for each, since one may be the row itself."""
-    from naysay.detect.verify import partners_of
+    from naysay.detect.violations import partners_of
 
     right = [bound.join.right.rows[partners_of(bound.join, int(place))[:2]] for place in places]
     return np.unique(np.concatenate((bound.join.left.rows[places], *right)))

@@ -20,10 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Evidence, merged
 from naysay.discovery.fields import Fields, chances_of, fields_of
-from naysay.discovery.limits import Limits
 from naysay.discovery.outcomes import Outcomes, mirrored
 from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
 from naysay.discovery.ranker import Ranker, scale_of
@@ -36,12 +35,11 @@ from naysay.discovery.spark.space import space_of
 from naysay.discovery.spark.spread import prove
 from naysay.discovery.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock, Progress, run_all
+from naysay.discovery.work import Clock, Limits, Progress, run_all
 from naysay.rule.model import Nulls
-from naysay.spark.arrow import map_in_arrow
-from naysay.spark.errors import errors_of_tasks
 from naysay.spark.expressions import hash_of
-from naysay.spark.frame import Frame, position
+from naysay.spark.frame import Frame, map_in_arrow, position
+from naysay.spark.session import errors_of_tasks
 from naysay.table import Table
 
 _SAMPLE_ROWS = 4096

@@ -15,7 +15,7 @@ from naysay.discovery.space import Scope, Shared, Space, averages_allow, columns
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark.frame import Frame, position
-from naysay.table.kind import Kind
+from naysay.table.column import Kind
 
 # For columns of one kind a type in which equal values are equal, whatever their own types.
 _COMMON = {Kind.INT: T.LongType(), Kind.FLOAT: T.DoubleType(), Kind.TEXT: T.StringType()}

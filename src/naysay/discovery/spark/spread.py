@@ -25,8 +25,8 @@ from naysay.discovery.spark.prover import HASH, PART, SCHEMA, Ask, Question, Tol
 from naysay.discovery.spark.worker import WEIGHT
 from naysay.discovery.vertices import missing_some, sorted_unique, to_int
 from naysay.discovery.work import Clock
-from naysay.spark.arrow import map_in_arrow
 from naysay.spark.expressions import hash_of
+from naysay.spark.frame import map_in_arrow
 
 # So many seconds of proving are worth a job.
 _SECONDS_A_JOB = 4.0

@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discovery.coding import Codes
 from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
-from naysay.discovery.fields import Fields
-from naysay.discovery.labels import NULL
+from naysay.discovery.fields import NULL, Codes, Fields
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.space import Space
 from naysay.table import Table

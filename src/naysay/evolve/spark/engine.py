@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.detect.spark.engine import check
-from naysay.discovery.approximate import allowed_pairs
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
 from naysay.discovery.result import Rules
@@ -27,7 +27,7 @@ from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
 from naysay.discovery.work import Clock
 from naysay.errors import StateError, UsageError
-from naysay.evolve.change import NO_REMOVALS, Change, no_rules
+from naysay.evolve.change import NO_REMOVALS, Change, change_between, no_rules
 from naysay.evolve.counted import (
     Arrays,
     Counted,
@@ -42,20 +42,17 @@ from naysay.evolve.counted import (
     whole_arrays,
 )
 from naysay.evolve.delta import NOBODY, Seen, evidence_of, together, turned
-from naysay.evolve.difference import change_between
 from naysay.evolve.durable import from_bytes, store_at, to_bytes
-from naysay.evolve.method import CountedStep
+from naysay.evolve.method import CountedStep, Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.evolve.relation import Batch, Relation
-from naysay.evolve.settings import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.evolve.spark.rows import ParquetRows
 from naysay.evolve.spark.worker import SERIAL, Delta, evidence_of_delta, schema_of, seen_in
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
 from naysay.live.journal.store import Store
 from naysay.live.layout import Layout, layout_of
 from naysay.rule.model import Nulls
-from naysay.spark.arrow import map_in_arrow
-from naysay.spark.errors import errors_of_tasks
-from naysay.spark.frame import Frame, position
+from naysay.spark.frame import Frame, map_in_arrow, position
+from naysay.spark.session import errors_of_tasks
 from naysay.table.frame import to_arrow
 
 _WHAT = "evolve on Spark"

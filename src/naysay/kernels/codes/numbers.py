@@ -94,3 +94,109 @@ def short_decimals(values: NDArray[np.float64], valid: NDArray[np.bool_], factor
             return i
         out[i] = np.int64(scaled)
     return len(values)
+
+
+_MASK = np.int64(0xFFFFFFFF)
+_EXACT_IN_FLOAT = np.int64(-(2**63))
+
+
+@kernel
+def multiply_power_of_ten(limbs: NDArray[np.int64], power: int) -> None:
+    """Multiply each row by 10**power in place; the caller provides enough limbs. O(rows * limbs * power / 9)."""
+    n_rows, n_limbs = limbs.shape
+    while power > 0:
+        step = min(power, 9)
+        power -= step
+        factor = np.int64(1)
+        for _ in range(step):
+            factor *= 10
+        for row in range(n_rows):
+            carry = np.int64(0)
+            for k in range(n_limbs):
+                product = (limbs[row, k] & _MASK) * factor + carry
+                limbs[row, k] = product & _MASK
+                carry = product >> 32
+            limbs[row, n_limbs - 1] = _signed(limbs[row, n_limbs - 1])
+
+
+@kernel
+def _signed(limb: int) -> int:
+    return limb - 0x100000000 if limb & 0x80000000 else limb
+
+
+@kernel
+def floor_of_floats(
+    mantissa: NDArray[np.int64],
+    exponent: NDArray[np.int64],
+    order: NDArray[np.int64],
+    power: int,
+    limbs: NDArray[np.int64],
+    beyond: NDArray[np.int64],
+) -> None:
+    """Write floor(mantissa * 2**exponent * 10**power) to `limbs`, and what the floor lost to `beyond`.
+
+    `beyond` is the least int64 where nothing was lost, else `order`, the rank-keeping key of the float: so rows
+    compare as (limbs, beyond). Floats too large for the limbs saturate. A row whose exponent is 99999 (infinity, NaN)
+    saturates upward or downward by the sign of its mantissa. There are at least
+    four limbs, and they hold more than 54 + 4 * power bits.
+    """
+    n_rows, n_limbs = limbs.shape
+    n_bits = 32 * n_limbs
+    for row in range(n_rows):
+        sign = np.int64(-1) if mantissa[row] < 0 else np.int64(0)
+        limbs[row, 0] = mantissa[row] & _MASK
+        limbs[row, 1] = (mantissa[row] >> 32) & _MASK
+        for k in range(2, n_limbs - 1):
+            limbs[row, k] = sign & _MASK
+        limbs[row, n_limbs - 1] = sign
+        beyond[row] = _EXACT_IN_FLOAT
+    multiply_power_of_ten(limbs, power)
+    for row in range(n_rows):
+        shift = exponent[row]
+        if mantissa[row] == 0:
+            continue
+        if shift > 0 and shift + 54 + 4 * power > n_bits - 2:
+            _saturate(limbs, row, mantissa[row] < 0)
+            beyond[row] = order[row]
+        elif shift > 0:
+            _shift_left(limbs, row, shift)
+        elif shift < 0 and _shift_right(limbs, row, -shift):
+            beyond[row] = order[row]
+
+
+@kernel
+def _saturate(limbs: NDArray[np.int64], row: int, negative: bool) -> None:
+    n_limbs = limbs.shape[1]
+    for k in range(n_limbs - 1):
+        limbs[row, k] = 0
+    limbs[row, n_limbs - 1] = -(1 << 40) if negative else 1 << 40
+
+
+@kernel
+def _shift_left(limbs: NDArray[np.int64], row: int, shift: int) -> None:
+    n_limbs = limbs.shape[1]
+    whole, part = shift // 32, shift % 32
+    for k in range(n_limbs - 1, -1, -1):
+        low = limbs[row, k - whole] & _MASK if k >= whole else np.int64(0)
+        lower = limbs[row, k - whole - 1] & _MASK if k >= whole + 1 else np.int64(0)
+        limbs[row, k] = ((low << part) | (lower >> (32 - part))) & _MASK
+    limbs[row, n_limbs - 1] = _signed(limbs[row, n_limbs - 1])
+
+
+@kernel
+def _shift_right(limbs: NDArray[np.int64], row: int, shift: int) -> bool:
+    """Shift one row right, rounding down; true where a bit was lost."""
+    n_limbs = limbs.shape[1]
+    fill = np.int64(-1) if limbs[row, n_limbs - 1] < 0 else np.int64(0)
+    whole, part = min(shift // 32, n_limbs), shift % 32
+    lost = False
+    for k in range(whole):
+        lost = lost or (limbs[row, k] & _MASK) != 0
+    if whole < n_limbs and part > 0:
+        lost = lost or (limbs[row, whole] & ((np.int64(1) << part) - 1)) != 0
+    for k in range(n_limbs):
+        low = limbs[row, k + whole] & _MASK if k + whole < n_limbs else fill & _MASK
+        upper = limbs[row, k + whole + 1] & _MASK if k + whole + 1 < n_limbs else fill & _MASK
+        limbs[row, k] = ((low >> part) | (upper << (32 - part))) & _MASK
+    limbs[row, n_limbs - 1] = _signed(limbs[row, n_limbs - 1])
+    return lost

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import _allowed, _count_groups, _doubled, _join, _keep_groups, _next_vertex
+from naysay.kernels.sort import lowest, popcount
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import (
     _allowed,
@@ -27,6 +26,7 @@ from naysay.kernels.covers.minimal import (
     _next_vertex,
     _transposed,
 )
+from naysay.kernels.sort import lowest
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

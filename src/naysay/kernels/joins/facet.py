@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.kernels.bits import lowest, popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.group import table_bits
+from naysay.kernels.sort import lowest, popcount, table_bits
 
 # What a scan keeps between calls: the next left row, how many right rows are marked, one above the greatest mark; the
 # pairs found, the words of the bitmap read, and how many of them may be read.

@@ -77,3 +77,137 @@ def find_repeated(keys: Int64Array, n_bits: int) -> int:
             slot = slot + 1 if slot < last else 0
         slots[slot] = key
     return -1
+
+
+@kernel
+def find_ordered_pair(
+    left_group: Int64Array,
+    left: Int64Array,
+    left_time: Int64Array,
+    right_group: Int64Array,
+    right: Int64Array,
+    right_time: Int64Array,
+    n_groups: int,
+    either_way: bool,
+) -> tuple[int, int]:
+    """Find places (i, j) of one group with left[i] < right[j], or (-1, -1); with `either_way`, left[i] != right[j].
+
+    Rows arrive in the order of the times, which ascend on each side; rows of equal time are one row and never meet.
+    Stops at the first arrival that completes a pair. O(n + n_groups). Rapidash 4.6, Algorithm 4.
+    """
+    least_left = np.full(n_groups, -1, np.int64)
+    greatest_left = np.full(n_groups, -1, np.int64)
+    least_right = np.full(n_groups, -1, np.int64)
+    greatest_right = np.full(n_groups, -1, np.int64)
+    i = np.int64(0)
+    j = np.int64(0)
+    while i < left.size or j < right.size:
+        has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
+        has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
+        if has_left:
+            group = left_group[i]
+            other = greatest_right[group]
+            if other >= 0 and left[i] < right[other]:
+                return i, other
+            other = least_right[group]
+            if either_way and other >= 0 and left[i] > right[other]:
+                return i, other
+        if has_right:
+            group = right_group[j]
+            other = least_left[group]
+            if other >= 0 and left[other] < right[j]:
+                return other, j
+            other = greatest_left[group]
+            if either_way and other >= 0 and left[other] > right[j]:
+                return other, j
+        if has_left:
+            _keep(left, i, left_group[i], least_left, greatest_left)
+            i += 1
+        if has_right:
+            _keep(right, j, right_group[j], least_right, greatest_right)
+            j += 1
+    return -1, -1
+
+
+@kernel
+def _keep(values: Int64Array, place: int, group: int, least: Int64Array, greatest: Int64Array) -> None:
+    if least[group] < 0 or values[place] < values[least[group]]:
+        least[group] = place
+    if greatest[group] < 0 or values[place] > values[greatest[group]]:
+        greatest[group] = place
+
+
+GAVE_UP = -2
+
+
+@kernel
+def find_three_orders(
+    points: Int64Array, starts: Int64Array, n_y: int, strict: Int64Array, budget: int
+) -> tuple[int, int]:
+    """A pair (t, s) of places of one group with other labels, t less than s in x, y and z; at most where not strict.
+
+    points is int64[4, n]: x, ascending within each group points[:, starts[g]:starts[g + 1]]; y in [0, n_y); z; label.
+    strict has one place for each of x, y, z. For each y the least z at or below it, and the least of another label,
+    are kept: a row that lowers them does so from its own y on, up to the first y that it does not lower. O(n) and the
+    steps of that; (GAVE_UP, GAVE_UP) where these exceed the budget. (-1, -1) where there is no such pair.
+    """
+    x, y, z, label = points[0], points[1], points[2], points[3]
+    best = np.full(n_y, -1, np.int64)
+    other = np.full(n_y, -1, np.int64)
+    for group in range(starts.size - 1):
+        start, stop = starts[group], starts[group + 1]
+        if stop - start < 2:
+            continue
+        k = start
+        lowest = n_y
+        while k < stop:
+            end = k
+            while end < stop and x[end] == x[k]:
+                end += 1
+            if strict[0] == 0:
+                budget -= _lower(k, end, y, z, label, best, other)
+            for row in range(k, end):
+                lowest = min(lowest, y[row])
+                below = y[row] - strict[1]
+                if below < 0:
+                    continue
+                rival = best[below]
+                if rival >= 0 and label[rival] == label[row]:
+                    rival = other[below]
+                if rival >= 0 and (z[rival] < z[row] or (strict[2] == 0 and z[rival] == z[row])):
+                    return rival, row
+            if strict[0]:
+                budget -= _lower(k, end, y, z, label, best, other)
+            if budget < 0:
+                return GAVE_UP, GAVE_UP
+            k = end
+        best[lowest:] = -1
+        other[lowest:] = -1
+        budget -= (n_y - lowest) >> 3
+    return -1, -1
+
+
+@kernel
+def _lower(
+    start: int, stop: int, y: Int64Array, z: Int64Array, label: Int64Array, best: Int64Array, other: Int64Array
+) -> int:
+    """Put rows into the staircase; the steps that took.
+
+    A row that changes nothing at one y changes nothing at a higher one: what stands there is at most what stands here.
+    """
+    n_steps = 0
+    for row in range(start, stop):
+        place = y[row]
+        while place < best.size:
+            first = best[place]
+            if first < 0 or z[row] < z[first]:
+                if first >= 0 and label[first] != label[row]:
+                    other[place] = first
+                best[place] = row
+            elif label[row] != label[first] and (other[place] < 0 or z[row] < z[other[place]]):
+                other[place] = row
+            else:
+                break
+            place += 1
+        n_steps += place - y[row]
+    return n_steps

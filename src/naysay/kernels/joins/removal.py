@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.trees.zones import LEAF_ROWS, holds, may_hold
+from naysay.kernels.trees.zone_search import LEAF_ROWS, holds, may_hold
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 
 from naysay.arrays import Int8Array, Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.trees.range_search import ABOVE, INSERT, Queries, fill_box
+from naysay.kernels.trees.range_tree import ABOVE, INSERT, Queries, fill_box
 
 LEAF = 8
 

@@ -19,8 +19,7 @@ from naysay.live.feed.change_files import format_of, read_changes
 from naysay.live.feed.changes import Aside, ChangeRows, merged, no_changes
 from naysay.live.feed.follow import apply_files, folder_at
 from naysay.live.feed.sink import Body, Step, read_or_aside
-from naysay.live.feed.take import MOMENT, LocalFiles, Taker
-from naysay.live.feed.taken import Stamp
+from naysay.live.feed.take import MOMENT, LocalFiles, Stamp, Taker
 from naysay.live.journal.serial import digest_of
 
 Admit = Callable[[ChangeRows], ChangeRows]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from naysay.errors import StateError, UsageError
-from naysay.live.feed.manifest import write_bytes
-from naysay.live.journal.sealed import read_sealed, sealed
+from naysay.live.feed.output import write_bytes
+from naysay.live.journal.seal import read_sealed, sealed
 
 VERSION = 2
 _RECORD = "stream.json"

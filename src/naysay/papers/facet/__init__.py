@@ -1,7 +1,7 @@
 """FACET's own method (Pena, de Almeida, Naumann: Fast Detection of Denial Constraint Violations, PVLDB 15(4), 2022)."""
 
 from naysay.papers.facet.pipeline import Facet
-from naysay.papers.facet.predicates import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
+from naysay.papers.facet.stage import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
 from naysay.papers.facet.tries import Organisation, check_many, list_many
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from naysay.arrays import Int64Array
 from naysay.detect.strategy import Pairs
 from naysay.errors import ResourceError
-from naysay.papers.facet.predicates import parts_of_bound
-from naysay.papers.facet.stage import MAX_WORDS, N_BINS, Work
+from naysay.papers.facet.stage import MAX_WORDS, N_BINS, Work, parts_of_bound
 from naysay.papers.facet.tries import check_many, list_many
 from naysay.plan.bind import BoundJoin
 

@@ -9,8 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.papers.facet.predicates import Comparison, Refinable
-from naysay.papers.facet.stage import Operator, Stage
+from naysay.papers.facet.stage import Comparison, Operator, Refinable, Stage
 
 # The thresholds of section 6.2: HSM below, BHSM from here on; IEJoin where both columns have at least so many values.
 BINNING_FROM = 10_000

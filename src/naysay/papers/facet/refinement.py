@@ -2,17 +2,310 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from naysay.arrays import BoolArray
-from naysay.papers.facet.inequalities import BHSM, HSM, IEJoin
-from naysay.papers.facet.matches import Equality, NonEquality
-from naysay.papers.facet.predicates import Refinable
-from naysay.papers.facet.rowsets import RowSet, SetPair, bitmap_of
-from naysay.papers.facet.stage import Operator, Stage, Work
+from naysay.arrays import BoolArray, Int64Array
+from naysay.kernels.joins.facet import MOST_WORDS, N_PAIRS, N_STATE, N_WORDS, NEXT, build, probe, scan
+from naysay.papers.facet.stage import Operator, Refinable, RowSet, SetPair, Stage, Work, array_of, bitmap_of
+
+
+def split(grouped: Int64Array, bounds: Int64Array) -> Iterator[Int64Array]:
+    """The row sets that `build` and `probe` give, one by one."""
+    return (grouped[begin:end] for begin, end in pairwise(bounds.tolist()))
+
+
+class HashTable:
+    """The row sets of the distinct values; `values` are in order, the sentinels of HSM's scans.
+
+    An entry is an array until it is first asked for, and a bitmap from then on.
+    """
+
+    def __init__(self, codes: Int64Array, rows: RowSet) -> None:
+        self._codes = codes
+        self._entries: dict[int, RowSet] = {}
+        self.values: list[int] = []
+        self.add(rows)
+
+    def add(self, rows: RowSet) -> None:
+        """Add rows that are not in it."""
+        values, grouped, bounds, _ = build(array_of(rows), self._codes)
+        for value, places in zip(values.tolist(), split(grouped, bounds), strict=True):
+            if value in self._entries:
+                entry = self[value]
+                entry |= bitmap_of(places)
+            else:
+                self._entries[value] = places
+                self.values.append(value)
+        # What was there is in order: sorting is a merge.
+        self.values.sort()
+
+    def get(self, value: int) -> BitMap:
+        """The rows that have the value, if there are any."""
+        return self[value] if value in self._entries else BitMap()
+
+    def __getitem__(self, value: int) -> BitMap:
+        entry = self._entries[value]
+        if not isinstance(entry, BitMap):
+            entry = self._entries[value] = bitmap_of(entry)
+        return entry
+
+    def union(self, values: Sequence[int]) -> BitMap:
+        """The rows that have one of the values, of which there is at least one."""
+        if len(values) == 1:
+            return self[values[0]]
+        return BitMap.union(*(self[value] for value in values))
+
+
+class GrowingTable:
+    """The hash table of right sets that come one after the other, each of which may contain the one before.
+
+    HSM and BHSM make such sets; only what is new is added then (section 5.3, optimizations).
+    """
+
+    def __init__(self, codes: Int64Array) -> None:
+        self._codes = codes
+        self._table = HashTable(codes, BitMap())
+        self._rows = BitMap()
+
+    def of(self, rows: BitMap) -> HashTable:
+        fresh = rows - self._rows
+        if len(self._rows) + len(fresh) != len(rows):
+            self._table = HashTable(self._codes, rows)
+            self._rows = rows.copy()
+        elif fresh:
+            self._table.add(fresh)
+            self._rows |= fresh
+        return self._table
+
+
+# Row numbers that IEJoin hands on at a time; few at first, as they may be all that is wanted.
+_FIRST_CHUNK = 1 << 10
+_LAST_CHUNK = 1 << 20
+
+
+class HSM:
+    """Hash-Sort-Merge: a hash table of distinct values for each side, and a merge of their sorted keys.
+
+    On a reflexive pair and a single column one table is both. Where right sets grow, theirs is kept and added to.
+    """
+
+    def __init__(self, left: Int64Array, right: Int64Array, *, grows: bool) -> None:
+        self._left = left
+        self._right = right
+        self._growing = GrowingTable(right) if grows else None
+
+    def refine(self, pair: SetPair) -> Iterator[SetPair]:
+        return merge(*self.tables(pair))
+
+    def tables(self, pair: SetPair) -> tuple[HashTable, HashTable]:
+        left = HashTable(self._left, pair.left)
+        if pair.reflexive and self._left is self._right:
+            return left, left
+        if self._growing is not None:
+            return left, self._growing.of(bitmap_of(pair.right))
+        return left, HashTable(self._right, pair.right)
+
+
+def merge(left: HashTable, right: HashTable) -> Iterator[SetPair]:
+    """Scan the values of both sides from the greatest down, the right one ahead.
+
+    A left value meets all right rows met before and those of the right values just passed: a union with the last
+    result. Left values between the same two right values meet the same rows, and share a pair.
+    """
+    lefts, rights = left.values, right.values
+    if not lefts or not rights:
+        return
+    # The greatest left values and the least right ones may satisfy nothing.
+    lefts, rights = lefts[: bisect_left(lefts, rights[-1])], rights[bisect_right(rights, lefts[0]) :]
+    met = BitMap()
+    i, j = len(lefts), len(rights)
+    while i > 0:
+        passed = j
+        while j > 0 and rights[j - 1] > lefts[i - 1]:
+            j -= 1
+        met |= right.union(rights[j:passed])
+        last = i
+        while i > 0 and (j == 0 or lefts[i - 1] >= rights[j - 1]):
+            i -= 1
+        yield SetPair(left.union(lefts[i:last]), met)
+
+
+class BHSM:
+    """Binning-Hash-Sort-Merge: HSM on ranges of values, then on the values of the rows that share a range.
+
+    The ranges are of equal width, over the values of both columns, so that a left range overlaps one right range. Sets
+    of fewer rows than there would be ranges are left to HSM (section 6.2).
+    """
+
+    def __init__(self, predicate: Refinable, n_bins: int, *, grows: bool) -> None:
+        self._n_bins = n_bins
+        self._values = HSM(predicate.left, predicate.right, grows=grows)
+        self._ranges = HSM(*_binned(predicate.left, predicate.right, n_bins), grows=grows)
+        self._candidates = HSM(predicate.left, predicate.right, grows=False)
+
+    def refine(self, pair: SetPair) -> Iterator[SetPair]:
+        if max(len(pair.left), len(pair.right)) <= self._n_bins:
+            yield from self._values.refine(pair)
+            return
+        left, right = self._ranges.tables(pair)
+        yield from merge(left, right)
+        for number in left.values:
+            if candidates := right.get(number):
+                yield from self._candidates.refine(SetPair(left[number], candidates))
+
+
+def _binned(left: Int64Array, right: Int64Array, n_bins: int) -> tuple[Int64Array, Int64Array]:
+    """The number of the range of each code."""
+    if not left.size or not right.size:
+        return left, right
+    least = min(int(left.min()), int(right.min()))
+    width = (max(int(left.max()), int(right.max())) - least) // n_bins + 1
+    bins = (left - least) // width
+    return bins, bins if left is right else (right - least) // width
+
+
+class IEJoin:
+    """Two inequalities at a time, after Khayyat et al., PVLDB 8(13): sorted rows, permutations, offsets, a bitmap.
+
+    Its sets are arrays: they are only stored and read.
+    """
+
+    def __init__(self, first: Refinable, second: Refinable, work: Work) -> None:
+        self._first = first
+        self._second = second
+        self._work = work
+
+    def refine(self, pair: SetPair) -> Iterator[SetPair]:
+        left, right, offsets, permutation = self._sort(pair)
+        bits, state = np.zeros((right.size >> 6) + 1, np.uint64), np.zeros(N_STATE, np.int64)
+        capacity = max(_FIRST_CHUNK, right.size)
+        while state[NEXT] < left.size:
+            found = self._scan(offsets, permutation, bits, state, capacity)
+            lefts, rights = left[found[0]], right[found[2]]
+            left_begin = right_begin = 0
+            for left_end, right_end in zip(found[1].tolist(), found[3].tolist(), strict=True):
+                yield SetPair(lefts[left_begin:left_end], rights[right_begin:right_end])
+                left_begin, right_begin = left_end, right_end
+            capacity = max(capacity, min(2 * capacity, _LAST_CHUNK))
+
+    def count(self, pair: SetPair) -> int:
+        """Count the pairs: marks are counted, and no set is made."""
+        _, right, offsets, permutation = self._sort(pair)
+        bits, state = np.zeros((right.size >> 6) + 1, np.uint64), np.zeros(N_STATE, np.int64)
+        self._scan(offsets, permutation, bits, state, 0)
+        return int(state[N_PAIRS])
+
+    def _sort(self, pair: SetPair) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """The left rows by falling second code, the right rows by first code, and what `scan` takes."""
+        first, second = self._first, self._second
+        right = array_of(pair.right)
+        right = right[np.argsort(first.right[right], kind="stable")]
+        codes = second.right[right]
+        rising = np.argsort(codes, kind="stable")
+        permutation = np.ascontiguousarray(rising[::-1])
+        if pair.reflexive and first.left is first.right and second.left is second.right:
+            left = right[permutation]
+        else:
+            left = array_of(pair.left)
+            left = left[np.argsort(second.left[left], kind="stable")[::-1]]
+        offsets = np.empty((2, left.size), np.int64)
+        offsets[0] = np.searchsorted(first.right[right], first.left[left], side="right")
+        offsets[1] = right.size - np.searchsorted(codes[rising], second.left[left], side="right")
+        return left, right, offsets, permutation
+
+    def _scan(
+        self, offsets: Int64Array, permutation: Int64Array, bits: NDArray[np.uint64], state: Int64Array, capacity: int
+    ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        state[N_WORDS], state[MOST_WORDS] = 0, self._work.left
+        found = scan(offsets, permutation, bits, state, capacity)
+        self._work.spend(int(state[N_WORDS]))
+        return found
+
+
+class Equality:
+    """Section 5.1: each value of the build side, with the rows of the probe side that have it; arrays of integers.
+
+    On a reflexive pair and a single column nothing is probed, and the sets are reflexive again; with `prune` those of
+    one row, which stand for no pair, are dropped.
+    """
+
+    def __init__(self, predicate: Refinable, *, build_right: bool, prune: bool) -> None:
+        self._predicate = predicate
+        self._build_right = build_right
+        self._prune = prune
+
+    def refine(self, pair: SetPair) -> Iterator[SetPair]:
+        _, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
+        if built is probed:
+            least = 2 if self._prune else 1
+            yield from (SetPair(rows, rows) for rows in split(built, built_bounds) if rows.size >= least)
+            return
+        for rows, others in zip(split(built, built_bounds), split(probed, probed_bounds), strict=True):
+            if others.size:
+                yield SetPair(others, rows) if self._build_right else SetPair(rows, others)
+
+    def count(self, pair: SetPair) -> int:
+        """Count the pairs without making any set: sizes are enough."""
+        _, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
+        sizes = np.diff(built_bounds)
+        return int(np.dot(sizes, sizes - 1 if built is probed else np.diff(probed_bounds)))
+
+
+class NonEquality:
+    """Section 5.2: each value of the build side, with the set difference of the probe side and the rows that have it.
+
+    The differences are bitmaps; the sets of the values are only read from here on, and stay arrays. Where right sets
+    grow, their table is kept from pair to pair, and looked up instead of probed (section 5.3, optimizations).
+    """
+
+    def __init__(self, predicate: Refinable, *, build_right: bool, grows: bool) -> None:
+        self._predicate = predicate
+        self._build_right = build_right and not grows
+        self._right = GrowingTable(predicate.right) if grows else None
+
+    def refine(self, pair: SetPair) -> Iterator[SetPair]:
+        entries = self._probe(pair) if self._right is None else self._look_up(pair, self._right)
+        if entries is None:
+            return
+        everyone = bitmap_of(pair.left if self._build_right else pair.right)
+        for rows, equal in entries:
+            others = everyone - bitmap_of(equal) if len(equal) else everyone
+            if others:
+                yield SetPair(others, rows) if self._build_right else SetPair(rows, others)
+
+    def _probe(self, pair: SetPair) -> Iterator[tuple[RowSet, RowSet]] | None:
+        """The rows of each value on the build side, and those on the probe side; None where all are equal."""
+        values, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
+        if built is probed and values.size == 1:
+            return None
+        return zip(split(built, built_bounds), split(probed, probed_bounds), strict=True)
+
+    def _look_up(self, pair: SetPair, right: GrowingTable) -> Iterator[tuple[RowSet, RowSet]]:
+        values, grouped, bounds, _ = build(array_of(pair.left), self._predicate.left)
+        table = right.of(bitmap_of(pair.right))
+        return zip(split(grouped, bounds), map(table.get, values.tolist()), strict=True)
+
+
+def _build_and_probe(
+    predicate: Refinable, pair: SetPair, build_right: bool
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
+    """The distinct values of the build side, and for both sides the rows value by value with their bounds.
+
+    Where both sides are the same, so are the arrays.
+    """
+    sides = (pair.left, predicate.left), (pair.right, predicate.right)
+    (build_rows, build_codes), (probe_rows, probe_codes) = reversed(sides) if build_right else sides
+    values, built, built_bounds, slots = build(array_of(build_rows), build_codes)
+    if pair.reflexive and predicate.left is predicate.right:
+        return values, built, built_bounds, built, built_bounds
+    probed, probed_bounds = probe(array_of(probe_rows), probe_codes, values, slots)
+    return values, built, built_bounds, probed, probed_bounds
 
 
 class Refinement:

@@ -2,11 +2,263 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
-from naysay.errors import ResourceError
-from naysay.papers.facet.predicates import Refinable
+import numpy as np
+from pyroaring import BitMap
+
+from naysay.arrays import BoolArray, Int64Array
+from naysay.errors import ResourceError, UsageError
+from naysay.plan.bind import BoundJoin, Side, bind
+from naysay.plan.join import Join, Match, Order
+from naysay.rule.model import Nulls, Predicate
+from naysay.table import Table
+
+# The paper's tids, as places of a side. Equalities and IEJoin only store and read them, and make arrays of integers;
+# non-equalities, HSM and BHSM compute unions and differences, and make compressed bitmaps. Each refinement reads both
+# and turns what it gets into what it computes with (section 4, "hybrid").
+RowSet: TypeAlias = Int64Array | BitMap
+
+# A compressed bitmap holds 32-bit numbers.
+_MOST_PLACES = 1 << 32
+
+
+def bitmap_of(rows: RowSet) -> BitMap:
+    if isinstance(rows, BitMap):
+        return rows
+    return BitMap(array("I", rows.astype(np.uint32).tobytes()))
+
+
+def array_of(rows: RowSet) -> Int64Array:
+    if isinstance(rows, BitMap):
+        return np.asarray(rows.to_array()).astype(np.int64)
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetPair:
+    """All pairs of a place of the left set with one of the right set; the paper's (tids, tids').
+
+    Where `left is right` it is reflexive, and a place does not meet itself. It holds until the next one is asked of
+    the refinement that made it, which may go on building on these sets.
+    """
+
+    left: RowSet
+    right: RowSet
+
+    @property
+    def reflexive(self) -> bool:
+        return self.left is self.right
+
+    @property
+    def empty(self) -> bool:
+        return len(self.left) == 0 or len(self.right) == 0
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.left) * (len(self.right) - self.reflexive)
+
+    @property
+    def n_words(self) -> int:
+        """About how much memory the sets take, in words of 64 bits."""
+        return _n_words(self.left) + (0 if self.reflexive else _n_words(self.right))
+
+
+def _n_words(rows: RowSet) -> int:
+    size = len(rows)
+    if isinstance(rows, BitMap) and size > 1:
+        size = min(size, (rows.max() - rows.min()) // 64 + 1)
+    return size
+
+
+def all_pairs(n_left: int, n_right: int, *, mirror: bool) -> SetPair:
+    """The pair of sets that stands for every pair, where a pipeline begins."""
+    if max(n_left, n_right) > _MOST_PLACES:
+        raise ResourceError(f"FACET's bitmaps number at most {_MOST_PLACES:,} rows a side: use strategy 'auto'")
+    left = np.arange(n_left, dtype=np.int64)
+    return SetPair(left, left if mirror else np.arange(n_right, dtype=np.int64))
+
+
+class Comparison(Enum):
+    """How left and right codes must compare; KEEP asks of each row alone that it passes a filter."""
+
+    KEEP = 0
+    EQUAL = 1
+    LESS = 2
+    DIFFERS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refinable:
+    """One predicate over the places of a left and a right side. Two with the same identity are the same predicate.
+
+    Codes of EQUAL and DIFFERS are not negative. Where `left_valid` (`right_valid`) is False the predicate holds for
+    no pair with that place on the left (on the right).
+    """
+
+    comparison: Comparison
+    left: Int64Array
+    right: Int64Array
+    identity: Hashable
+    left_valid: BoolArray | None = None
+    right_valid: BoolArray | None = None
+
+    @property
+    def single_column(self) -> bool:
+        """Both sides are the same column, so that a reflexive cluster needs to be read once."""
+        return self.left is self.right and self.left_valid is self.right_valid
+
+    @property
+    def keeps_reflexive(self) -> bool:
+        """Refining reflexive clusters gives reflexive clusters."""
+        return self.comparison is Comparison.EQUAL and self.single_column
+
+    @property
+    def can_fail_alone(self) -> bool:
+        """Some place satisfies it with no other."""
+        return self.left_valid is not None or self.right_valid is not None
+
+    def holds(self, left: Int64Array, right: Int64Array) -> BoolArray:
+        """Whether it holds for each pair of a left and a right place."""
+        held = np.ones(left.size, np.bool_)
+        if self.comparison is Comparison.EQUAL:
+            held = self.left[left] == self.right[right]
+        elif self.comparison is Comparison.LESS:
+            held = self.left[left] < self.right[right]
+        elif self.comparison is Comparison.DIFFERS:
+            held = self.left[left] != self.right[right]
+        if self.left_valid is not None:
+            held = held & self.left_valid[left]
+        if self.right_valid is not None:
+            held = held & self.right_valid[right]
+        return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleParts:
+    """A rule as FACET sees it: its predicates, and the row number of each place on both sides.
+
+    `reflexive`: a row may satisfy all predicates with itself. `mirror`: both sides have the same rows.
+    """
+
+    predicates: tuple[Refinable, ...]
+    left_rows: Int64Array
+    right_rows: Int64Array
+    reflexive: bool
+    mirror: bool
+
+    @property
+    def ends_reflexive(self) -> bool:
+        """All its clusters are reflexive to the end: the rule is a key."""
+        return self.mirror and all(predicate.keeps_reflexive for predicate in self.predicates)
+
+    @property
+    def prunes(self) -> bool:
+        """Clusters of a single row may be dropped on the way: the rule does not subtract it at the end."""
+        return self.ends_reflexive or not self.reflexive
+
+    @property
+    def n_diagonal(self) -> int:
+        """How many rows satisfy all predicates with themselves."""
+        if not self.reflexive:
+            return 0
+        if self.mirror:
+            left = right = np.arange(self.left_rows.size)
+        else:
+            _, left, right = np.intersect1d(self.left_rows, self.right_rows, assume_unique=True, return_indices=True)
+        held = np.ones(left.size, np.bool_)
+        for predicate in self.predicates:
+            held &= predicate.holds(left, right)
+        return int(np.count_nonzero(held))
+
+
+def parts_of_bound(bound: BoundJoin) -> RuleParts:
+    """Take a bound join apart: its key as one equality, each order, each difference."""
+    left, right = bound.left, bound.right
+    codes = [(Comparison.EQUAL, left.key, right.key)] if bound.n_keys > 1 else []
+    codes += [(Comparison.LESS, *both) for both in zip(left.order, right.order, strict=True)]
+    codes += [(Comparison.DIFFERS, *both) for both in zip(left.differs, right.differs, strict=True)]
+    predicates = [_refinable(*part, identity, bound.mirror) for identity, part in enumerate(codes)]
+    return RuleParts(tuple(predicates), left.rows, right.rows, bound.reflexive, bound.mirror)
+
+
+def parts_of_joins(table: Table, joins: Sequence[Join], nulls: Nulls) -> list[RuleParts]:
+    """Prepare two-row rules over one table for `check_many`; a predicate that several rules use is encoded once."""
+    known: dict[Hashable, Refinable] = {}
+    rows = np.arange(table.n_rows, dtype=np.int64)
+    rules = []
+    for join in joins:
+        if join.one_row:
+            raise UsageError("a one-row rule has no pairs to refine: its filters alone find the rows that break it")
+        predicates = []
+        for single in _singles(join):
+            if single not in known:
+                known[single] = _bind_single(table, single, nulls)
+            predicates.append(known[single])
+        rules.append(RuleParts(tuple(predicates), rows, rows, not join.irreflexive, True))
+    return rules
+
+
+def _singles(join: Join) -> list[Join]:
+    """The join cut into joins of one part each; they name the parts, too. All filters are one part."""
+    parts = [_join(key=(match,)) for match in join.key]
+    parts += [_join(order=(order,)) for order in join.order]
+    parts += [_join(differs=(match,)) for match in join.differs]
+    if join.left_filter or join.right_filter:
+        parts.append(_join(left_filter=join.left_filter, right_filter=join.right_filter))
+    return parts
+
+
+def _join(
+    key: tuple[Match, ...] = (),
+    order: tuple[Order, ...] = (),
+    differs: tuple[Match, ...] = (),
+    left_filter: tuple[Predicate, ...] = (),
+    right_filter: tuple[Predicate, ...] = (),
+) -> Join:
+    return Join(key, order, differs, left_filter, right_filter, one_row=False)
+
+
+def _bind_single(table: Table, single: Join, nulls: Nulls) -> Refinable:
+    """Bind a join of one part, and spread its codes over all rows of the table."""
+    bound = bind(table, single, nulls)
+    if single.key:
+        comparison, left, right = Comparison.EQUAL, bound.left.key, bound.right.key
+    elif single.order:
+        comparison, left, right = Comparison.LESS, bound.left.order[0], bound.right.order[0]
+    elif single.differs:
+        comparison, left, right = Comparison.DIFFERS, bound.left.differs[0], bound.right.differs[0]
+    else:
+        comparison, left, right = Comparison.KEEP, bound.left.key, bound.right.key
+    left_codes, left_valid = _spread(bound.left, left, table.n_rows)
+    if bound.mirror and left is right:
+        return Refinable(comparison, left_codes, left_codes, single, left_valid, left_valid)
+    right_codes, right_valid = _spread(bound.right, right, table.n_rows)
+    return Refinable(comparison, left_codes, right_codes, single, left_valid, right_valid)
+
+
+def _spread(side: Side, codes: Int64Array, n_rows: int) -> tuple[Int64Array, BoolArray | None]:
+    if side.n_rows == n_rows:
+        return codes, None
+    spread = np.zeros(n_rows, np.int64)
+    spread[side.rows] = codes
+    valid = np.zeros(n_rows, np.bool_)
+    valid[side.rows] = True
+    return spread, valid
+
+
+def _refinable(
+    comparison: Comparison, left: Int64Array, right: Int64Array, identity: Hashable, mirror: bool
+) -> Refinable:
+    """Equal arrays on both sides become one, so that the predicate counts as one on a single column."""
+    if mirror and left is not right and np.array_equal(left, right):
+        right = left
+    return Refinable(comparison, left, right, identity)
+
 
 MAX_WORDS = 1 << 34
 # BHSM is stable between 100 and 1,000 bins (section 6.2).

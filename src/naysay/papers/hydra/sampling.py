@@ -102,7 +102,7 @@ class Sampler:
 
     def see(self, lefts: Int64Array, rights: Int64Array) -> None:
         """Add pairs and their mirrors."""
-        from naysay.kernels.evidence.pair_codes import pair_codes
+        from naysay.kernels.evidence.all_pairs import pair_codes
 
         outcomes, layout = self.outcomes, self.outcomes.layout
         for start in range(0, lefts.size, _CHUNK_PAIRS):

@@ -13,13 +13,14 @@ from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.kd_tree import LEAF, KdForest, build_kd_forest, run_kd_forest
-from naysay.kernels.trees.range_search import Queries, rank_queries
 from naysay.kernels.trees.range_tree import (
     BYTES_OF_ENTRY,
+    Queries,
     RangeForest,
     build_range_forest,
     entries,
     layout,
+    rank_queries,
     run_range_forest,
 )
 

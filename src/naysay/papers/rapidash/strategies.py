@@ -17,10 +17,9 @@ import numpy as np
 from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.strategy import Pairs
 from naysay.errors import CountOverflow, ResourceError
-from naysay.kernels.group import dense_groups
-from naysay.kernels.joins.running_extremes import find_ordered_pair
-from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.range_search import ABOVE, BELOW, INSERT, Queries, interleave
+from naysay.kernels.joins.find import find_ordered_pair
+from naysay.kernels.sort import dense_groups, sorted_places
+from naysay.kernels.trees.range_tree import ABOVE, BELOW, INSERT, Queries, interleave
 from naysay.papers.rapidash.forest import Forest, Ranked, Tree, all_pairs, count_pairs, first_pair, grow
 from naysay.plan.bind import BoundJoin, Side
 

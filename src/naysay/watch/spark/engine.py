@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from naysay.errors import UsageError
 from naysay.live.feed.sink import Step
-from naysay.live.naming import named
+from naysay.live.layout import named
 from naysay.live.spark.folder import FolderSource
 from naysay.live.spark.stream import FrameSource, Source, Stream, StreamOptions
 from naysay.rule.model import Rule

@@ -21,22 +21,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import Aside, ChangeOp, ChangeRows, no_changes
-from naysay.live.feed.fold import NO_ROW, conform
-from naysay.live.feed.manifest import Described, Manifest, write_bytes
-from naysay.live.feed.output import drop_older_standing, make_folders, write_aside
+from naysay.live.feed.changes import NO_ROW, Aside, ChangeOp, ChangeRows, conform, no_changes
+from naysay.live.feed.output import Described, Manifest, drop_older_standing, make_folders, write_aside, write_bytes
 from naysay.live.feed.sink import Step, Unfit, unfit
 from naysay.live.journal.crash import passing
-from naysay.live.journal.sealed import read_sealed, sealed
+from naysay.live.journal.seal import read_sealed, sealed
 from naysay.live.journal.serial import digest_of, rules_from_json, rules_to_json, schema_from_bytes, schema_to_bytes
-from naysay.live.layout import Layout, layout_of
-from naysay.live.naming import named
+from naysay.live.layout import Layout, layout_of, named
 from naysay.live.spark.stream import StreamOptions
 from naysay.rule.model import Nulls, Rule
-from naysay.spark.arrow import map_in_arrow
-from naysay.spark.errors import errors_of_tasks
-from naysay.spark.frame import from_arrow
-from naysay.spark.session import plain_errors
+from naysay.spark.frame import from_arrow, map_in_arrow
+from naysay.spark.session import errors_of_tasks, plain_errors
 from naysay.table.fit import check_rule
 from naysay.watch.feed import FeedOptions
 from naysay.watch.part import Answer, PartPlan, Task, aside_of

@@ -23,10 +23,9 @@ import yaml
 
 from naysay.errors import RuleError
 from naysay.rule.model import Rule, Severity
-from naysay.rule.nearest import nearest_name
 from naysay.rule.parse import read_rule
 from naysay.rule.render import render
-from naysay.rule.scan import Scanner, shortened
+from naysay.rule.scan import Scanner, nearest_name, shortened
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8

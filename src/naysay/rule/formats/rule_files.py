@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from naysay.errors import RuleError, UsageError
-from naysay.rule import foreign
+from naysay.rule.formats import foreign
 from naysay.rule.literal import write_quoted
 from naysay.rule.model import Rule, Severity
 from naysay.rule.parse import BARE_NAME, read_rule
@@ -96,7 +96,7 @@ def read_rules(
     format = format or detect_format(text)
     if format is Format.YAML:
         # Most files are lines, and they need not pay for the import of yaml.
-        from naysay.rule.yamlfile import read_yaml
+        from naysay.rule.formats.yaml_files import read_yaml
 
         found = read_yaml(text, source=source, columns=columns)
     elif format is Format.COLUMNS:
@@ -123,7 +123,7 @@ def render_file(rules: Sequence[Rule], *, short: bool = False) -> str:
     zip: ZipCode -> City
     """
     if any(_says_more(rule) for rule in rules):
-        from naysay.rule.yamlfile import write_yaml
+        from naysay.rule.formats.yaml_files import write_yaml
 
         return write_yaml(rules, short=short)
     return "".join(_render_line(rule, short) + "\n" for rule in rules)

@@ -17,12 +17,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from naysay.rule import complain
+from naysay.rule import messages
 from naysay.rule.draft import OPS, Draft, Operand
 from naysay.rule.literal import read_constant
 from naysay.rule.model import Column, Op, Predicate, Row
-from naysay.rule.nearest import nearest_name
-from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, shortened
+from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, nearest_name, shortened
 
 Reader = Callable[[Scanner], tuple[Predicate, ...]]
 
@@ -65,7 +64,7 @@ def read_holoclean(scanner: Scanner) -> tuple[Predicate, ...]:
         if not scanner.take("&"):
             scanner.fail(scanner.position, "predicates should follow the row names", "Such as t1&t2&EQ(t1.A,t2.A).")
         if len(declared) > 2:
-            complain.third_row(scanner, row.start(), row.group(1), declared)
+            messages.third_row(scanner, row.start(), row.group(1), declared)
     draft = Draft(scanner, declared)
     while True:
         position = scanner.skip()
@@ -163,7 +162,7 @@ def _raw_operand(scanner: Scanner, draft: Draft, start: int, end: int) -> Operan
     inner = Scanner(scanner.text, source=scanner.source, line=scanner.line, start=position, end=position + len(raw))
     constant = read_constant(inner)
     if constant is None or not inner.at_end():
-        complain.no_raw_operand(scanner, position, raw)
+        messages.no_raw_operand(scanner, position, raw)
     return constant
 
 
