@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from naysay.errors import NaysayError
-from naysay.report.json_ import installed_version
+from naysay.report.version import installed_version
 
 
 class Exit(IntEnum):

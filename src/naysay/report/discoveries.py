@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from naysay.discovery.result import Discovery, Finding, by_kind
-from naysay.report.json_ import installed_version
 from naysay.report.terminal import print_trimmed
+from naysay.report.version import installed_version
 from naysay.report.words import counted, duration, meaning, printable, rule_text
 from naysay.rule import RuleKind, render
 from naysay.rule.model import Rule

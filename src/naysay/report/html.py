@@ -16,7 +16,7 @@ from markupsafe import Markup
 from naysay.detect.result import Report, RuleResult, SamplePair
 from naysay.plan.join import join_of
 from naysay.plan.shape import Plan, plan_of
-from naysay.report.json_ import installed_version
+from naysay.report.version import installed_version
 from naysay.report.view import (
     Line,
     Outcome,

@@ -6,22 +6,12 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
 from naysay.errors import RuleError, UsageError
+from naysay.report.version import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
-
-
-@cache
-def installed_version() -> str:
-    try:
-        return version("naysay")
-    except PackageNotFoundError:
-        return "unknown"
-
 
 SCHEMA_VERSION = 1
 
