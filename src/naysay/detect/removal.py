@@ -112,7 +112,7 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
     return Removal(n_matched, min(most, 2 * n_matched) if maximal else most)
 
 
-def clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:
+def list_clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:
     """Rows that look alike to the rule form a class; list for each left class all the right rows it conflicts with.
 
     At most `limit` clusters. Every left row of a cluster breaks the rule with every right row of it but itself.

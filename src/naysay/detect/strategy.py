@@ -12,7 +12,7 @@ from naysay.published import published
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PairBlock:
     """Violations as row numbers of the left and the right row; `complete` unless a limit cut the list."""
 
     left: Int64Array
@@ -29,7 +29,7 @@ class Strategy(Protocol):
     def count(self, bound: BoundJoin) -> int:
         """Count the ordered pairs of distinct rows that break the rule."""
 
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List violations, at most `limit` of them."""
 
 
@@ -51,7 +51,7 @@ class ByShape:
 
         return count(bound)
 
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         from naysay.detect.violations import violations
 
         return violations(bound, limit)

@@ -16,7 +16,7 @@ from naysay.detect.partners import (
     small_keys,
     total_of,
 )
-from naysay.detect.strategy import Pairs
+from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zone_search import build_zones, list_partners
@@ -96,7 +96,7 @@ def _first(counts: Int64Array) -> int | None:
     return int(places[0]) if places.size else None
 
 
-def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> Pairs:
+def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> PairBlock:
     """List violations, ascending by left row; with a limit, those of the first left rows.
 
     `counts` are the left rows' partners, where they are known already.
@@ -105,13 +105,13 @@ def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = 
     total = total_of(counts)
     n_wanted = total if limit is None else min(limit, total)
     if n_wanted == 0:
-        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
+        return PairBlock(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
     # The first left rows whose partners reach the limit are all that need be looked at.
     places = np.flatnonzero(counts)
     n_left = int(np.searchsorted(np.cumsum(counts[places]), n_wanted)) + 1
     left, right = list_pairs(bound, places[:n_left], n_wanted)
     order = np.lexsort((right, left))
-    return Pairs(left[order], right[order], n_wanted == total)
+    return PairBlock(left[order], right[order], n_wanted == total)
 
 
 def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
@@ -136,11 +136,11 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
 
 
 def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
-    """The partners of the right rows, where `counts` are those of the left rows."""
-    return counts if _both_ways(bound) else partners(bound.swapped())
+    """The partners of the right rows, given the `counts` of the left rows."""
+    return counts if both_ways(bound) else partners(bound.swapped())
 
 
-def _both_ways(bound: BoundJoin) -> bool:
+def both_ways(bound: BoundJoin) -> bool:
     """Every violation is there both ways round: the rule is symmetric, and the same rows stand on both sides."""
     return bound.symmetric and (bound.mirror or np.array_equal(bound.left.rows, bound.right.rows))
 
@@ -158,7 +158,7 @@ def conflict_counts(
     n_rows = 1 + max(left.rows.max(initial=-1), right.rows.max(initial=-1))
     sums = np.zeros(n_rows, np.int64)
     sums[left.rows] = counts
-    if not _both_ways(bound):
+    if not both_ways(bound):
         sums[right.rows] += partners(bound.swapped()) if right_counts is None else right_counts
     rows = np.flatnonzero(sums)
     return rows, sums[rows]
@@ -175,7 +175,16 @@ def features_of(side: Side) -> Int64Array:
 
 
 # To choose from: enough that a row with many partners does not crowd out all others.
-CANDIDATES = 2_000
+_CANDIDATES = 2_000
+
+
+def varied_pairs(
+    bound: BoundJoin, counts: Int64Array, n_wanted: int, strategy: Strategy | None = None
+) -> tuple[Int64Array, Int64Array]:
+    """Choose violations to show, of as many different rows as possible; `counts` are the left rows' partners."""
+    limit = max(_CANDIDATES, 2 * n_wanted) if n_wanted else 0
+    found = violations(bound, limit, counts) if strategy is None else strategy.violations(bound, limit)
+    return varied(found.left, found.right, n_wanted, symmetric=bound.symmetric)
 
 
 def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: bool) -> tuple[Int64Array, Int64Array]:

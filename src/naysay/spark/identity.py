@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import Int64Array
 from naysay.errors import UsageError
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
@@ -101,6 +105,42 @@ def number_copies(rows: DataFrame, identity: Identity) -> DataFrame:
     numbered = rows.withColumn("copy", copy)
     named = F.when(F.col("copy") == 1, F.col("i0")).otherwise(F.concat_ws("#", "i0", "copy"))
     return numbered.select(*names, named.alias("i0"))
+
+
+def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows in ascending order of some columns, nulls last."""
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
+
+
+def number_repeats(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
+    """Names with #2, #3, ... after those that repeat.
+
+    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with the key
+    and the values compared: names are hashes, so rows that differ may share one and must not be taken for each other.
+    """
+    codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
+    if alike is None or sides is None:
+        copy = _places_within(codes)
+    else:
+        nth = _places_within(2 * alike + sides)
+        rows = alike * (int(nth.max(initial=0)) + 1) + nth
+        _, first, row_of = np.unique(rows, return_index=True, return_inverse=True)
+        copy = _places_within(codes[first])[row_of]
+    suffix = pa.array((copy + 1).astype(str), pa.string()).cast(names.type)
+    suffixed = pc.binary_join_element_wise(names, suffix, pa.scalar("#", names.type))
+    return pc.if_else(pa.array(copy == 0), names, suffixed)
+
+
+def _places_within(keys: Int64Array) -> Int64Array:
+    """For each element its place, from 0, among those of the same key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(order.size, np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size) - starts
+    return places
 
 
 def _key_place(frame: Frame, name: str) -> int:

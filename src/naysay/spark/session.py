@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from naysay import errors
-from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
+from naysay.errors import INSTALL_SPARK, NaysayError, ResourceError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -268,6 +270,40 @@ def errors_of_tasks() -> Iterator[None]:
 
 # Seconds between two looks at Spark's stages.
 _PAUSE = 0.25
+
+
+@contextmanager
+def limited_seconds(session: Any, seconds: float | None) -> Iterator[None]:
+    """Cancel the jobs that this thread starts inside once the time is up, and raise ResourceError. None: no limit."""
+    if seconds is None or math.isinf(seconds):
+        yield
+        return
+    tag = f"naysay-{uuid.uuid4().hex}"
+    over, expired = threading.Event(), threading.Event()
+
+    def interrupt() -> None:
+        pause = seconds
+        while not over.wait(pause):
+            expired.set()
+            # Again and again: work that is between two jobs starts another one.
+            session.interruptTag(tag)
+            pause = _PAUSE
+
+    session.addTag(tag)
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        yield
+    except PySparkException as error:
+        if expired.is_set():
+            raise ResourceError(
+                f"stopped after the {seconds:,g} seconds allowed; allow more (--max-seconds N, max_seconds=N), or "
+                "check fewer rules at a time"
+            ) from error
+        raise
+    finally:
+        over.set()
+        session.removeTag(tag)
+
 
 Tell = Callable[[int, int], None]
 

@@ -22,7 +22,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.detect.result import Removal
 from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 from naysay.spark.expressions import Meaning, hash_of
@@ -74,12 +76,14 @@ class Sums:
     removed: int
     sample: tuple[int, ...]
 
-    def violations(self, plan: RulePlan) -> int:
+    def summary(self, plan: RulePlan) -> RuleSummary[int]:
+        """What the branch of a rule says about it; the sample is the hashes."""
+        n_pairs = self.pairs
         if plan.route is Route.FILTER:
-            return self.rows
-        if plan.route is Route.GROUPS and isinstance(plan.part, Order):
-            return self.pairs // 2 - self.itself
-        return self.pairs - self.itself
+            n_pairs = self.rows
+        elif plan.route is Route.GROUPS and isinstance(plan.part, Order):
+            n_pairs = n_pairs // 2
+        return RuleSummary(n_pairs - self.itself, self.rows, Removal(self.removed, self.removed), self.sample)
 
 
 def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:

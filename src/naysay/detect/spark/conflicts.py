@@ -23,7 +23,17 @@ from naysay.spark.expressions import Meaning, every
 from naysay.spark.frame import Frame, map_in_arrow
 
 
-def marked(
+def mark_conflicts(meaning: Meaning, plans: Sequence[RulePlan], sizes: Sizes) -> tuple[DataFrame, list[Expression]]:
+    """All rows, with what it takes to tell for each rule which of them are in conflict, and the truth of it."""
+    rows, marks = meaning.frame.data, []
+    n_rows = int(rows.count())
+    for plan in plans:
+        rows, mark = _marked(meaning, plan, rows, sizes, n_rows)
+        marks.append(mark)
+    return rows, marks
+
+
+def _marked(
     meaning: Meaning, plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int
 ) -> tuple[DataFrame, Expression]:
     """The rows with what it takes to see which of them are in conflict with a rule, and the truth of it.

@@ -21,6 +21,7 @@ from naysay.detect.spark import worker as tasks
 from naysay.detect.spark.aggregate import Sums, collect_sums, sums_branch
 from naysay.detect.spark.plan import RulePlan, key_columns
 from naysay.detect.spark.worker import TaskRule
+from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.spark.expressions import HASH_OF_NOTHING, Meaning, hash_of
@@ -87,6 +88,11 @@ class Measured:
     largest: int
     giants: Mapping[int, int]
     repeats: bool = False
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a row may be in several tasks, so that rows in conflict do not add up."""
+        return self.keys.crossed or bool(self.giants)
 
 
 Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
@@ -209,25 +215,6 @@ class KeySet:
         return [meaning.comparable(*pair).alias(name) for name, pair in zip(self.key_names, pairs, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSums:
-    """What the tasks found about one rule, added up. `sample` holds values of rows in conflict."""
-
-    violations: int = 0
-    rows: int = 0
-    least: int = 0
-    most: int = 0
-    sample: tuple[pa.Table, ...] = ()
-
-    def plus(self, violations: int, rows: int, sample: Sequence[pa.Table]) -> TaskSums:
-        return replace(
-            self,
-            violations=self.violations + violations,
-            rows=self.rows + rows,
-            sample=(*self.sample, *(table for table in sample if table.num_rows)),
-        )
-
-
 def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
     """Rules that can share a shuffle, together."""
     found: dict[frozenset[object], list[RulePlan]] = {}
@@ -334,21 +321,12 @@ def summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *,
     return map_in_arrow(records, work, tasks.SUMMARY)
 
 
-def collect_task_sums(summaries: Sequence[DataFrame]) -> dict[int, TaskSums]:
-    """Run the tasks of all summaries as one job and add up what they found. A rule without violations may be absent."""
-    found: dict[int, TaskSums] = {}
-    if not summaries:
-        return found
-    for row in reduce(DataFrame.union, summaries).toArrow().to_pylist():
-        before = found.get(row["rule"], TaskSums())
-        sample = (pa.ipc.open_stream(row["sample"]).read_all(),) if row["sample"] else ()
-        found[row["rule"]] = TaskSums(
-            before.violations + row["violations"],
-            before.rows + row["rows"],
-            before.least + row["least"],
-            before.most + row["most"],
-            before.sample + sample,
-        )
+def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[pa.Table]]:
+    """Run the tasks of all summaries as one job and merge what they found. A rule without violations may be absent."""
+    found: dict[int, RuleSummary[pa.Table]] = {}
+    if summaries:
+        for row in reduce(DataFrame.union, summaries).toArrow().to_pylist():
+            found[row["rule"]] = found.get(row["rule"], RuleSummary()).merge(tasks.read_summary(row))
     return found
 
 

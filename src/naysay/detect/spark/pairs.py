@@ -8,7 +8,6 @@ from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
@@ -21,7 +20,7 @@ from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers
 from naysay.rule.model import Row
 from naysay.spark.expressions import Meaning
 from naysay.spark.frame import map_in_arrow
-from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
+from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_repeats, sorted_by
 from naysay.table import Table
 
 # Pairs that are listed before they are handed over.
@@ -80,47 +79,11 @@ def _sorted(table: Table, rule: TaskRule, naming: RowNames) -> Table:
         names = arrow.column(place).combine_chunks()
         if rule.sided:
             alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
-            names = numbered(names, alike, numbers(table, SIDE))
+            names = number_repeats(names, alike, numbers(table, SIDE))
         else:
-            names = numbered(names)
+            names = number_repeats(names)
         arrow = arrow.set_column(place, naming.copies, names)
     return Table(sorted_by(arrow, naming.names))
-
-
-def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Rows in ascending order of some columns, nulls last."""
-    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
-
-
-def numbered(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
-    """Names with #2, #3, ... after those that repeat.
-
-    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with the key
-    and the values compared: names are hashes, so rows that differ may share one and must not be taken for each other.
-    """
-    codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
-    if alike is None or sides is None:
-        copy = _places_within(codes)
-    else:
-        nth = _places_within(2 * alike + sides)
-        rows = alike * (int(nth.max(initial=0)) + 1) + nth
-        _, first, row_of = np.unique(rows, return_index=True, return_inverse=True)
-        copy = _places_within(codes[first])[row_of]
-    suffix = pa.array((copy + 1).astype(str), pa.string()).cast(names.type)
-    suffixed = pc.binary_join_element_wise(names, suffix, pa.scalar("#", names.type))
-    return pc.if_else(pa.array(copy == 0), names, suffixed)
-
-
-def _places_within(keys: Int64Array) -> Int64Array:
-    """For each element its place, from 0, among those of the same key."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    is_first = np.ones(order.size, np.bool_)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))
-    places = np.empty(order.size, np.int64)
-    places[order] = np.arange(order.size) - starts
-    return places
 
 
 def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:

@@ -24,9 +24,10 @@ class Route(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """One rule by position, its join, and how it runs. `number` is its place in the list of rules."""
+    """One rule as the user wrote it and by position, its join, and how it runs; `number` is its place in the list."""
 
     number: int
+    named: Rule
     rule: Rule
     join: Join
     route: Route
@@ -54,7 +55,7 @@ def plan(frame: Frame, rules: Sequence[Rule]) -> list[RulePlan]:
         frame.require(rule)
         by_position = frame.by_position(rule)
         join = join_of(by_position)
-        plans.append(RulePlan(number, by_position, join, route_of(join)))
+        plans.append(RulePlan(number, rule, by_position, join, route_of(join)))
     return plans
 
 

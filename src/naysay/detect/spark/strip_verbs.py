@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker as tasks
-from naysay.detect.spark.key_groups import Sizes, task_rules
+from naysay.detect.spark.key_groups import Sizes, collect_summaries, task_rules
 from naysay.detect.spark.strips import Grid
 from naysay.detect.spark.worker import TaskRule
+from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Match, Order
 from naysay.rule.model import Row
 from naysay.spark.frame import map_in_arrow
@@ -25,22 +26,25 @@ from naysay.spark.frame import map_in_arrow
 
 def count(grid: Grid, sizes: Sizes) -> int:
     """Count the violations in the giant groups."""
-    summary = _over_strips(grid, sizes, partial(tasks.count_strips, dims=_dims(grid)), tasks.SUMMARY)
-    within: list[int] = summary.select("violations").toArrow().column(0).to_pylist() if grid.cells else []
-    return grid.decided() + sum(within) - grid.n_itself
+    work = partial(tasks.count_strips, dims=_dims(grid))
+    within = _within_strips(grid, sizes, work)
+    return grid.decided() + within.violations - grid.n_itself
 
 
-def summarise(grid: Grid, sizes: Sizes, n_sample: int) -> tuple[int, list[pa.Table]]:
-    """Count the violations in the giant groups, and values of rows that are in some of them."""
-    if not grid.cells:
-        return 0, []
-    work = partial(tasks.summarise_strips, dims=_dims(grid), n_sample=n_sample)
-    within = _over_strips(grid, sizes, work, tasks.SUMMARY).toArrow().to_pylist()
-    shown = [pa.ipc.open_stream(row["sample"]).read_all() for row in within if row["sample"]]
+def summarise(grid: Grid, sizes: Sizes, n_sample: int) -> RuleSummary[pa.Table]:
+    """Violations in the giant groups, and values of rows that are in some of them; rows in conflict are not counted."""
+    within = _within_strips(grid, sizes, partial(tasks.summarise_strips, dims=_dims(grid), n_sample=n_sample))
     decided = grid.decided()
     if decided and n_sample and not grid.more_cells:
-        shown = [_rows_of_cells(grid, n_sample), *shown]
-    return decided + sum(row["violations"] for row in within), shown
+        return RuleSummary(decided, sample=(_rows_of_cells(grid, n_sample),)).merge(within)
+    return RuleSummary(decided).merge(within)
+
+
+def _within_strips(grid: Grid, sizes: Sizes, work: Callable[..., Any]) -> RuleSummary[pa.Table]:
+    if not grid.cells:
+        return RuleSummary()
+    summaries = collect_summaries([_over_strips(grid, sizes, work, tasks.SUMMARY)])
+    return summaries.get(grid.plan.number, RuleSummary())
 
 
 def conflicts(grid: Grid, sizes: Sizes) -> DataFrame:

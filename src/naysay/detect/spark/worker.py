@@ -1,14 +1,14 @@
 """What runs inside Spark's Python tasks: the rows of a partition become a table, a bound join, and an answer.
 
-A partition holds whole groups of equal keys, or the whole of a small table. Meaning exists once: codes come from
-`naysay.table`, joins from `naysay.plan`, answers from `naysay.verbs`. Functions here take and give Arrow batches and
-know nothing of Spark.
+A partition holds whole groups of equal keys, or the whole of a small table. Codes come from `naysay.table`, joins from
+`naysay.plan`, answers from `naysay.detect`. Functions here take and return Arrow batches and know nothing of Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,22 @@ import pyarrow.compute as pc
 
 from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
-from naysay.plan.bind import BoundJoin, bind, singles
+from naysay.detect.summary import (
+    Conflicts,
+    RuleSummary,
+    Tally,
+    busiest_rows,
+    check_rule,
+    find_conflicts,
+    single_conflicts,
+)
+from naysay.plan.bind import BoundJoin, Memo, bind, singles
 from naysay.plan.join import Join
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
+from naysay.spark.identity import number_repeats, sorted_by
 from naysay.table import Table
 
-# The column that says on which side a record stands, where a row is sent as one record a side.
+# The column that holds the side of a record, if a row is sent as one record per side.
 SIDE = "side"
 LEFT, RIGHT = 0, 1
 # The column that names the part of the work to which a record belongs, where a group is cut into parts; and the
@@ -33,6 +43,11 @@ KNOWN = "known"
 # The column that says for how many records alike one stands.
 WEIGHT = "weight"
 
+# The column that keeps the order in which Spark read the rows.
+PLACE = "place"
+# Takes the place of a rule's number for what is said of all rules together.
+ALL_RULES = -1
+
 SUMMARY = pa.schema(
     [
         ("rule", pa.int32()),
@@ -41,9 +56,9 @@ SUMMARY = pa.schema(
         ("least", pa.int64()),
         ("most", pa.int64()),
         ("sample", pa.binary()),
+        ("where", pa.list_(pa.int64())),
     ]
 )
-_Summary = tuple[int, int, int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +102,29 @@ class Bound:
     def count(self) -> int:
         from naysay.detect.violations import count
 
-        return count(self.join) - int(self._met_itself(self.join).sum())
+        return count(self.join) - (0 if self.itself is None else int(self.met_itself(self.join).sum()))
+
+    def conflicts(self, n_sample: int, *, removal: bool) -> Conflicts:
+        met = None if self.itself is None else self.met_itself
+        return find_conflicts(self.join, lambda counts: (self.shown(counts, n_sample), None), met=met, removal=removal)
+
+    def shown(self, counts: Int64Array, n_sample: int) -> Int64Array:
+        """A few left records with partners, and two partners of each, since one may be the record's own row."""
+        from naysay.detect.violations import partners_of
+
+        places = np.flatnonzero(counts)[:n_sample]
+        right = [self.join.right.rows[partners_of(self.join, int(place))[:2]] for place in places]
+        return np.unique(np.concatenate((self.join.left.rows[places], *right)))
+
+    def met_itself(self, join: BoundJoin) -> Int64Array:
+        """For each left record whether its row meets itself in this task."""
+        assert self.itself is not None
+        return numbers(self.table, self.itself)[join.left.rows]
 
     def _partners(self, join: BoundJoin) -> Int64Array:
         from naysay.detect.partners import partners
 
-        return partners(join) - self._met_itself(join)
-
-    def _met_itself(self, join: BoundJoin) -> Int64Array:
-        rows = join.left.rows
-        return np.zeros(rows.size, np.int64) if self.itself is None else numbers(self.table, self.itself)[rows]
+        return partners(join) if self.itself is None else partners(join) - self.met_itself(join)
 
 
 def bind_rule(table: Table, rule: TaskRule) -> Bound:
@@ -118,13 +146,13 @@ def count_partition(batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ..
     """Count the violations of each rule among the rows of one partition."""
     table = read(batches)
     if table is not None:
-        yield _summary(rules, [(_count(table, rule), 0, 0, 0, b"") for rule in rules])
+        yield _summaries((rule.number, RuleSummary(_count(table, rule))) for rule in rules)
 
 
 def count_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
     """Count the violations within strips: a record belongs to a strip of the order DIM, for which there is a rule."""
     for _, rule, table in _by_dim(batches, dims):
-        yield _summary((rule,), [(bind_rule(table, rule).count(), 0, 0, 0, b"")])
+        yield _summaries([(rule.number, RuleSummary(bind_rule(table, rule).count()))])
 
 
 def summarise_partition(
@@ -133,7 +161,7 @@ def summarise_partition(
     """Violations, rows in conflict, rows to remove and a sample, for each rule, of one partition."""
     table = read(batches)
     if table is not None:
-        yield _summary(rules, [_summarise(table, rule, n_sample, removal) for rule in rules])
+        yield _summaries((rule.number, _summarise(table, rule, n_sample, removal)) for rule in rules)
 
 
 def conflicts_of_partition(batches: Iterable[pa.RecordBatch], rule: TaskRule) -> Iterator[pa.RecordBatch]:
@@ -160,8 +188,50 @@ def summarise_strips(
     for _, rule, table in _by_dim(batches, dims):
         bound = bind_rule(table, rule)
         counts = bound.partners()
-        shown = _shown(bound, np.flatnonzero(counts)[:n_sample])
-        yield _summary((rule,), [(int(counts.sum()), 0, 0, 0, _packed(table, rule, shown) if shown.size else b"")])
+        sample = _packed(table, rule.columns, bound.shown(counts, n_sample))
+        yield _summaries([(rule.number, RuleSummary(int(counts.sum()), sample=sample))])
+
+
+def check_partition(
+    batches: Iterable[pa.RecordBatch],
+    rules: tuple[TaskRule, ...],
+    names: tuple[str, ...],
+    n_sample: int,
+    number_copies: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Everything a report says about a whole table: a record for each rule, and one for ALL_RULES.
+
+    The sample of a rule is first all left rows and then all right rows, with the columns `names` of their identity and
+    those of the rule. That of ALL_RULES is the rows most often in conflict: their identity, how many `conflicts` they
+    have, and which `rules` they break.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    table = _in_order(table, names[0] if number_copies else None)
+    tally = Tally(table.n_rows)
+    memo = Memo()
+    found: list[tuple[int, RuleSummary[bytes]]] = []
+    for rule in rules:
+        conflicts = check_rule(table, rule.join, rule.nulls, n_sample, memo=memo)
+        tally.add(rule, conflicts)
+        right = () if conflicts.right is None else (conflicts.right,)
+        sample = _packed(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
+        found.append((rule.number, RuleSummary.of(conflicts, sample, table.n_rows)))
+    n_rows, busiest = busiest_rows(table, (), rules, tally)
+    named = table.select(names).take(np.array([row.identity["row"] for row in busiest], np.int64))
+    named = named.append_column("conflicts", pa.array([row.conflicts for row in busiest], pa.int64()))
+    numbers = [[rules[place].number for place in row.rules] for row in busiest]
+    named = named.append_column("rules", pa.array(numbers, pa.list_(pa.int32())))
+    yield _summaries([*found, (ALL_RULES, RuleSummary(rows_in_conflict=n_rows, sample=(_stream(named),)))])
+
+
+def _in_order(table: Table, copies: str | None) -> Table:
+    arrow = sorted_by(table.arrow, [PLACE]).drop_columns([PLACE]).combine_chunks()
+    if copies is not None:
+        names = number_repeats(arrow.column(copies).combine_chunks())
+        arrow = arrow.set_column(arrow.schema.get_field_index(copies), copies, names)
+    return Table(arrow)
 
 
 def read(batches: Iterable[pa.RecordBatch]) -> Table | None:
@@ -229,47 +299,46 @@ def _count(table: Table, rule: TaskRule) -> int:
     return bind_rule(table, rule).count()
 
 
-def _summarise(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> _Summary:
-    from naysay.detect.removal import rows_to_remove
-
+def _summarise(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> RuleSummary[bytes]:
     if rule.join.one_row:
-        rows = singles(table, rule.join, rule.nulls)
-        return rows.size, rows.size, rows.size, rows.size, _packed(table, rule, rows[:n_sample])
-    bound = bind_rule(table, rule)
-    counts = bound.partners()
-    n_pairs = int(counts.sum())
-    if n_pairs == 0:
-        return 0, 0, 0, 0, b""
-    places = np.flatnonzero(counts)
-    rows = bound.join.left.rows[places]
-    if not bound.is_symmetric:
-        rows = np.union1d(rows, bound.join.right.rows[bound.partners_of_right() > 0])
-    removed = rows_to_remove(bound.join) if removal else Removal(0, 0)
-    sample = _packed(bound.table, rule, _shown(bound, places[:n_sample])) if n_sample else b""
-    return n_pairs, rows.size, removed.least, removed.most, sample
+        found = single_conflicts(singles(table, rule.join, rule.nulls), n_sample)
+    else:
+        found = bind_rule(table, rule).conflicts(n_sample, removal=removal)
+    sample = _packed(table, rule.columns, found.left)
+    return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
 
 
-def _shown(bound: Bound, places: Int64Array) -> Int64Array:
-    """The records of some left rows and of partners of theirs: two for each, since one may be the row itself."""
-    from naysay.detect.violations import partners_of
+def _summaries(found: Iterable[tuple[int, RuleSummary[bytes]]]) -> pa.RecordBatch:
+    records = [
+        {
+            "rule": number,
+            "violations": summary.violations,
+            "rows": summary.rows_in_conflict,
+            "least": summary.removal.least,
+            "most": summary.removal.most,
+            "sample": b"".join(summary.sample),
+            "where": summary.where,
+        }
+        for number, summary in found
+    ]
+    return pa.RecordBatch.from_pylist(records, SUMMARY)
 
-    right = [bound.join.right.rows[partners_of(bound.join, int(place))[:2]] for place in places]
-    return np.unique(np.concatenate((bound.join.left.rows[places], *right)))
+
+def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
+    """A record of SUMMARY; its sample is a table of rows."""
+    sample = (pa.ipc.open_stream(record["sample"]).read_all(),) if record["sample"] else ()
+    removal = Removal(record["least"], record["most"])
+    return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
 
 
-def _summary(rules: tuple[TaskRule, ...], found: list[_Summary]) -> pa.RecordBatch:
-    rows = [(rule.number, *numbers) for rule, numbers in zip(rules, found, strict=True)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, SUMMARY, strict=True)], schema=SUMMARY
-    )
+def _packed(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
+    """The values of some columns in some rows, as an Arrow stream; nothing for no rows."""
+    return (_stream(table.select(names).take(rows)),) if rows.size else ()
 
 
-def _packed(table: Table, rule: TaskRule, rows: Int64Array) -> bytes:
-    """The values of the rule's columns in some rows, as an Arrow stream."""
-    taken = table.select(rule.columns).take(rows)
+def _stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, taken.schema) as stream:
-        stream.write_table(taken)
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.detect.spark.engine import check
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
@@ -239,7 +240,8 @@ class SparkEvolver:
 
         def find(covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
             rules = [counted.vertices.rule(to_int(cover)) for cover in covers]
-            report = check(rows.named(), rules, key=(SERIAL,), nulls=self._settings.nulls, quick=True)
+            options = CheckOptions(self._settings.nulls, key=(SERIAL,), quick=True)
+            report = SparkEngine(rows.named()).check(rules, options)
             samples = [next(iter(result.sample), None) for result in report]
             left = [NOBODY if pair is None else int(pair.left[SERIAL]) for pair in samples]
             right = [NOBODY if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]

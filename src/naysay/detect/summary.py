@@ -1,0 +1,204 @@
+"""Everything a report says about one rule: computed by one function, merged by one method, on every engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay.arrays import Int64Array
+from naysay.detect.result import NOTHING_TO_REMOVE, Removal, RowConflicts, RuleResult, SamplePair, within_tolerance
+from naysay.detect.strategy import Strategy
+from naysay.plan.bind import BoundJoin, Memo, bind, singles
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls, Rule
+from naysay.table import Table
+from naysay.table.frame import plain_records
+
+Shown = TypeVar("Shown")
+Other = TypeVar("Other")
+Rows = tuple[Int64Array, "Int64Array | None"]
+
+_N_SLICES = 60
+_N_BUSIEST = 20
+
+
+def _no_rows() -> Int64Array:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """What one rule finds in one table, by row numbers.
+
+    `rows` are in conflict, ascending, each with `counts` others (1 for a one-row rule). `left` and `right` are the rows
+    of violations to show; `right` is None for a one-row rule.
+    """
+
+    violations: int = 0
+    removal: Removal = NOTHING_TO_REMOVE
+    rows: Int64Array = field(default_factory=_no_rows)
+    counts: Int64Array = field(default_factory=_no_rows)
+    left: Int64Array = field(default_factory=_no_rows)
+    right: Int64Array | None = field(default_factory=_no_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary(Generic[Shown]):
+    """What a report says about one rule, for a whole table or for a part of it.
+
+    `sample` holds violations to show, or what leads to them: rows of a task, or hashes. `where` counts the rows in
+    conflict in equal slices of the table, first rows first.
+    """
+
+    violations: int = 0
+    rows_in_conflict: int = 0
+    removal: Removal = NOTHING_TO_REMOVE
+    sample: tuple[Shown, ...] = ()
+    where: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, found: Conflicts, sample: tuple[Shown, ...], n_rows: int) -> RuleSummary[Shown]:
+        """The summary of what was found in a table of so many rows."""
+        return cls(found.violations, int(found.rows.size), found.removal, sample, _slices(found.rows, n_rows))
+
+    def with_sample(self, sample: tuple[Other, ...]) -> RuleSummary[Other]:
+        """The same with another sample."""
+        return RuleSummary(self.violations, self.rows_in_conflict, self.removal, sample, self.where)
+
+    def merge(self, other: RuleSummary[Shown]) -> RuleSummary[Shown]:
+        """The summary of both parts, if no row and no violation is in both."""
+        removal = Removal(self.removal.least + other.removal.least, self.removal.most + other.removal.most)
+        n_rows = self.rows_in_conflict + other.rows_in_conflict
+        return RuleSummary(self.violations + other.violations, n_rows, removal, self.sample + other.sample)
+
+
+def rule_result(
+    rule: Rule, summary: RuleSummary[SamplePair], n_rows: int, strategy: str, seconds: float, *, quick: bool
+) -> RuleResult:
+    """The summary of a whole table as a result. A quick check knows the numbers only of a rule with a tolerance."""
+    holds = summary.violations == 0
+    if quick and not holds and not rule.has_tolerance:
+        return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
+    return RuleResult(
+        rule,
+        holds,
+        within_tolerance(rule, summary.violations, n_rows),
+        summary.violations,
+        summary.rows_in_conflict,
+        summary.removal,
+        summary.sample,
+        strategy,
+        seconds,
+        summary.where,
+    )
+
+
+def check_rule(
+    table: Table, join: Join, nulls: Nulls, n_sample: int, *, memo: Memo | None = None, strategy: str = "auto"
+) -> Conflicts:
+    """Check one rule on a whole table."""
+    from naysay.detect.strategy import strategy_named
+    from naysay.detect.violations import varied_pairs
+
+    if join.one_row:
+        return single_conflicts(singles(table, join, nulls), n_sample)
+    chosen = None if strategy == "auto" else strategy_named(strategy)
+    bound = bind(table, join, nulls, memo)
+    return find_conflicts(bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen)
+
+
+def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:
+    """The conflicts of a one-row rule that these rows break."""
+    return Conflicts(rows.size, Removal(rows.size, rows.size), rows, np.ones_like(rows), rows[:n_sample], None)
+
+
+def find_conflicts(
+    bound: BoundJoin,
+    choose: Callable[[Int64Array], Rows],
+    *,
+    strategy: Strategy | None = None,
+    met: Callable[[BoundJoin], Int64Array] | None = None,
+    removal: bool = True,
+) -> Conflicts:
+    """Everything there is to know about a bound join.
+
+    `choose` picks rows to show, given the number of partners of each left row. `strategy` counts, if it is not the
+    default. `met` says for each left row how many of its partners are the row itself, sent twice.
+    """
+    from naysay.detect.partners import is_hard, partners, total_of
+    from naysay.detect.removal import rows_to_remove
+    from naysay.detect.violations import both_ways, conflict_counts, count
+
+    n_violations = None
+    if strategy is not None:
+        n_violations = strategy.count(bound)
+    elif met is None and not bound.left.order and not is_hard(bound):
+        # Cheaper than the partners of each row, which most rules that hold never need.
+        n_violations = count(bound)
+    if n_violations == 0:
+        return Conflicts()
+
+    def partners_in(join: BoundJoin) -> Int64Array:
+        return partners(join) if met is None else partners(join) - met(join)
+
+    counts = partners_in(bound)
+    n_violations = total_of(counts) if n_violations is None else n_violations
+    if n_violations == 0:
+        return Conflicts()
+    right_counts = counts if both_ways(bound) else partners_in(bound.swapped())
+    to_remove = rows_to_remove(bound, counts, right_counts) if removal else NOTHING_TO_REMOVE
+    return Conflicts(n_violations, to_remove, *conflict_counts(bound, counts, right_counts), *choose(counts))
+
+
+def _slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
+    """How many of the rows lie in each of 60 equal slices of the table (fewer if it has fewer rows)."""
+    if not rows.size:
+        return ()
+    n_slices = min(_N_SLICES, n_rows)
+    return tuple(np.bincount(rows * n_slices // n_rows, minlength=n_slices).tolist())
+
+
+class Tally:
+    """The conflicts of all rows over the rules of a check, a bit a row and rule. Threads may add rules at once."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.totals = np.zeros(n_rows, np.int64)
+        self._bits: dict[int, NDArray[np.uint8]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, rule: object, conflicts: Conflicts) -> None:
+        broken = np.zeros(self.totals.size, np.bool_)
+        broken[conflicts.rows] = True
+        with self._lock:
+            self.totals[conflicts.rows] += conflicts.counts
+            self._bits[id(rule)] = np.packbits(broken)
+
+    def breaks(self, row: int, rule: object) -> bool:
+        """Whether a row is in conflict with a rule that was added."""
+        return bool(self._bits[id(rule)][row >> 3] >> (7 - (row & 7)) & 1)
+
+
+def busiest_rows(
+    table: Table, key: Sequence[str], rules: Sequence[object], tally: Tally
+) -> tuple[int, tuple[RowConflicts, ...]]:
+    """How many rows are in conflict, and the twenty that are so most often over all rules."""
+    in_conflict = np.flatnonzero(tally.totals)
+    if not in_conflict.size:
+        return 0, ()
+    # Of rows in as many conflicts the first: a stable sort of the negated numbers.
+    order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
+    busiest = in_conflict[order]
+    names = plain_records(table.select(key).take(busiest)) if key else [{"row": int(row)} for row in busiest]
+    return int(in_conflict.size), tuple(
+        RowConflicts(
+            name,
+            int(tally.totals[row]),
+            tuple(place for place, rule in enumerate(rules) if tally.breaks(int(row), rule)),
+        )
+        for name, row in zip(names, busiest, strict=True)
+    )
