@@ -60,7 +60,7 @@ def test_what_does_not_fit_ends_with_its_code_and_changes_nothing(state: Path, t
         "already": ("--insert", "id,zip,city\n1,9,Bonn\n"),
         "no row with the key 7": ("--delete", "id\n7\n"),
         "no row with the key 8": ("--update", "id,zip,city\n8,9,Bonn\n"),
-        "leading zeros, and is no int64": ("--insert", "id,zip,city\n007,9,Bonn\n"),
+        "cannot convert a value with leading zeros to int64": ("--insert", "id,zip,city\n007,9,Bonn\n"),
         "column 'zip' has type int64": ("--insert", '{"id": 4, "zip": 9, "city": "Bonn"}\n'),
         "column 'id' has type string": ("--insert", '{"id": "4", "zip": "9", "city": "Bonn"}\n'),
     }

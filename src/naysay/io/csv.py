@@ -1,10 +1,9 @@
-"""Comma-separated files to Arrow: every fault found has a line, and no value changes its meaning on the way.
+"""Read comma-separated files into Arrow: every error names a line, and no value changes its meaning.
 
-Types are inferred over the whole file, a column at a time: integer, boolean, date, time, timestamp, float, else text.
-A column stays text where any of its values has leading zeros (00123 is not 123), and becomes decimal where whole
-numbers are too long for 64 bits, or for a float beside fractions; text again where all are whole and one is beyond 38
-digits. A number that none of these can hold, such as 1e400, is refused. An empty cell is null, a quoted empty cell is
-an empty text.
+Types are inferred over the whole file, column by column: integer, boolean, date, time, timestamp, float, else text. A
+column stays text if any value has leading zeros (00123 is not 123). It becomes decimal if whole numbers are too long for
+64 bits, or too long for a float next to fractions; text again if all are whole and one is beyond 38 digits. A number
+that none of these can hold, such as 1e400, is refused. An empty cell is null; a quoted empty cell is empty text.
 """
 
 from __future__ import annotations
@@ -13,19 +12,17 @@ import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
 from pyarrow import types
 
 from naysay.errors import TableError
 from naysay.io.numbers import LONG, is_long, loss, suspects
 
-_DELIMITERS = ",;\t|"
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MOST_DIGITS = 38
@@ -38,7 +35,7 @@ _NO_BYTES = np.frombuffer(b"", dtype=np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A file as UTF-8, the names of its columns, and the byte where its rows begin."""
+    """A file as UTF-8, the names of its columns, and the byte at which its rows begin."""
 
     path: str
     names: tuple[str, ...]
@@ -48,82 +45,133 @@ class CsvFile:
 
 
 def open_csv(path: str, data: bytes, *, encoding: str | None = None, delimiter: str | None = None) -> CsvFile:
-    """Find the header. The delimiter is the most frequent of comma, semicolon, tab and bar in it, unless given."""
+    """Read the header. The default delimiter is the most frequent of comma, semicolon, tab and bar in it."""
     data = as_utf8(path, data, encoding)
     if not data.strip():
         raise TableError(f"{path}: the file is empty; a CSV file begins with a line of column names")
     if delimiter is None:
-        headers = [_first_row(data, character) for character in _DELIMITERS]
-        header = max(headers, key=lambda header: (header.n_fields, header.is_whole))
+        headers = [(_scan_rows(data, 0, character), character) for character in _NAMES]
+        header, delimiter = max(headers, key=lambda found: (found[0].n_fields, found[0].is_ragged))
     elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
-        raise TableError(f"{delimiter!r} cannot divide the values of a CSV file; a delimiter is one ASCII character")
+        raise TableError(f"{delimiter!r} cannot be a delimiter; it must be one ASCII character other than a quote")
     else:
-        header = _first_row(data, delimiter)
-    if not header.is_whole:
-        raise _fault(path, data, header.fault, "in the header ")
+        header = _scan_rows(data, 0, delimiter)
+    # Asked for its first row, the kernel calls a good one ragged.
+    if not header.is_ragged:
+        raise header.error(path, data, "in the header ")
     try:
-        text = data[header.start : header.end].decode("utf-8").strip("\r\n")
+        text = data[header.position : header.end].decode("utf-8").strip("\r\n")
     except UnicodeDecodeError:
         raise _not_utf8(path, data) from None
     if not text.strip():
-        raise TableError(f"{path}:{header.fault[2]}: the line of column names is blank; a CSV file begins with them")
+        raise TableError(f"{path}:{header.line}: the line of column names is blank; a CSV file begins with them")
     try:
-        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=header.delimiter))
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
-        raise TableError(f"{path}: the line of column names cannot be read: {error}") from None
-    return CsvFile(path, tuple(names), header.delimiter, data, header.end)
+        raise TableError(f"{path}: cannot read the line of column names: {error}") from None
+    return CsvFile(path, tuple(names), delimiter, data, header.end)
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
-    """The first row of a file if this is the delimiter; not whole if it cannot be."""
+class _Scan:
+    """What the kernel found in rows of text: what each column looks like, the whole rows, and the first fault.
 
-    delimiter: str
-    fault: list[int]
+    `line` counts from the `start` of the scan; the `position` of the fault and the `end` of a ragged row do not.
+    """
+
+    start: int
+    has_leading_zero: list[bool]
+    has_long_integer: list[bool]
+    n_rows: int
+    fault: int
+    position: int
+    line: int
+    n_fields: int
+    end: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_ragged(self) -> bool:
         from naysay.kernels.codes.csv import RAGGED
 
-        return self.fault[0] == RAGGED
+        return self.fault == RAGGED
 
-    @property
-    def n_fields(self) -> int:
-        return self.fault[3]
+    def line_in(self, data: bytes) -> int:
+        return _n_lines(data[: self.start]) + self.line
 
-    @property
-    def start(self) -> int:
-        return self.fault[1]
+    def error(self, path: str, data: bytes, where: str = "") -> TableError:
+        """The error for a misplaced quote or a NUL byte; `where` describes the place."""
+        from naysay.kernels.codes import csv as kernel
 
-    @property
-    def end(self) -> int:
-        return self.fault[4]
+        place, text = f"{path}:{self.line_in(data)}", _line_at(data, self.position)
+        if self.fault == kernel.UNCLOSED:
+            return TableError(f"{place}: a quote {where}is never closed: {text}; close it, or double it inside a value")
+        if self.fault == kernel.AFTER_QUOTE:
+            return TableError(
+                f"{place}: text follows the closing quote of a value{where and ' '}{where.strip()}: {text}; double the "
+                "quotes inside a value"
+            )
+        return TableError(
+            f"{place}: byte {self.position + 1:,} is NUL; the file is damaged, or not text, or in another encoding: "
+            "for UTF-16 give --encoding utf-16"
+        )
 
 
-def _first_row(data: bytes, delimiter: str) -> _Header:
-    from naysay.kernels.codes.csv import FIRST_ROW
+def _scan_rows(data: bytes, start: int, delimiter: str, n_columns: int | None = None) -> _Scan:
+    """Scan the rows from a byte on; only the first row if the number of columns is not known."""
+    from naysay.kernels.codes import csv as kernel
 
-    return _Header(delimiter, _scanned(data, 0, delimiter, FIRST_ROW)[2])
+    looks = np.zeros(n_columns or 0, dtype=np.int64)
+    fault = np.zeros(kernel.FAULT_SIZE, dtype=np.int64)
+    rows = np.frombuffer(data, dtype=np.uint8, offset=start) if start < len(data) else _NO_BYTES
+    wanted = kernel.FIRST_ROW if n_columns is None else n_columns
+    n_rows = int(kernel.scan_csv(rows, ord(delimiter), wanted, looks, fault))
+    what, position, line, n_fields, end = fault.tolist()
+    return _Scan(
+        start=start,
+        has_leading_zero=[bool(look & kernel.LEADING_ZERO) for look in looks.tolist()],
+        has_long_integer=[bool(look & kernel.LONG_INTEGER) for look in looks.tolist()],
+        n_rows=n_rows,
+        fault=what,
+        position=start + position,
+        line=line,
+        n_fields=n_fields,
+        end=start + end,
+    )
+
+
+def _scan_file(file: CsvFile) -> _Scan:
+    """Scan all rows, and refuse the first whose structure is wrong."""
+    scan = _scan_rows(file.data, file.start, file.delimiter, len(file.names))
+    if scan.is_ragged:
+        fields = "1 field" if scan.n_fields == 1 else f"{scan.n_fields} fields"
+        by = "" if file.delimiter == "," else f", separated by {_NAMES.get(file.delimiter, repr(file.delimiter))}"
+        raise TableError(
+            f"{file.path}:{scan.line_in(file.data)}: the row has {fields}, but the header has {len(file.names)}{by}: "
+            f"{_line_at(file.data, scan.position)}; complete the row, or quote a value that contains the delimiter"
+        )
+    if scan.fault:
+        raise scan.error(file.path, file.data)
+    return scan
 
 
 def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> pa.Table:
-    """Read the rows; the types of the columns named in `given` are not inferred. TableError names line and value."""
-    from naysay.kernels.codes.csv import LEADING_ZERO, LONG_INTEGER
-
-    looks, n_rows = _scan(file)
-    for name, look in zip(file.names, looks, strict=True):
-        if given and name in given and look & LEADING_ZERO and _is_number(given[name]):
-            raise TableError(f"{file.path}: a value in column {name!r} has leading zeros, and is no {given[name]}")
-    if n_rows == 0:
-        fields = [pa.field(name, (given or {}).get(name, pa.null())) for name in file.names]
-        return pa.schema(fields).empty_table()
-    wanted = {f"{i}": given[name] for i, name in enumerate(file.names) if given and name in given}
+    """Read the rows. The types of columns in `given` are not inferred. TableError names the line and the value."""
+    given = given or {}
+    scan = _scan_file(file)
+    for name, has_leading_zero in zip(file.names, scan.has_leading_zero, strict=True):
+        if name in given and has_leading_zero and _is_number(given[name]):
+            raise TableError(
+                f"{file.path}: column {name!r}: cannot convert a value with leading zeros to {given[name]}"
+            )
+    if scan.n_rows == 0:
+        return pa.schema([pa.field(name, given.get(name, pa.null())) for name in file.names]).empty_table()
+    wanted = {f"{i}": given[name] for i, name in enumerate(file.names) if name in given}
     table = _convert(file, wanted)
     for i, type_ in enumerate(table.schema.types):
         name, exact = f"{i}", None
-        if name not in wanted and _is_number(type_) and looks[i] & LEADING_ZERO:
+        if name not in wanted and _is_number(type_) and scan.has_leading_zero[i]:
             exact = pa.string()
-        elif name not in wanted and types.is_floating(type_) and looks[i] & LONG_INTEGER:
+        elif name not in wanted and types.is_floating(type_) and scan.has_long_integer[i]:
             exact = exact_type([file], i)
         if exact is not None:
             table = table.set_column(i, name, _convert(file, {name: exact}, only=name).column(0))
@@ -133,8 +181,10 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
 
 
 def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
-    """The type that keeps all digits of a column of numbers, in one file or over several: a decimal, or text for whole
-    numbers beyond that. TableError if there is none, for the first number with too many digits for a float."""
+    """The type that keeps all digits of a column of numbers over all files: a decimal, or text for longer whole numbers.
+
+    TableError for the first number with too many digits for a float if no type does.
+    """
     texts = [_text(file, place) for file in files]
     text = pa.chunked_array([chunk for column in texts for chunk in column.chunks], pa.string())
     parts = pc.extract_regex(text, _PLAIN)
@@ -148,20 +198,20 @@ def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
         for row, value in enumerate(column.to_pylist()):
             if value is not None and is_long(value):
                 raise _value_error(file, place, row, value, LONG)
-    raise AssertionError("called for a column without long numbers")
+    raise AssertionError("the column has no long numbers")
 
 
 def holds_long_numbers(file: CsvFile, place: int) -> bool:
-    """Whether a column has numbers with more digits before the point than a float keeps, and nothing but numbers."""
-    from naysay.kernels.codes.csv import LONG_INTEGER
-
-    looks = _scan(file)[0][place]
-    # Only whole numbers beyond decimals are text and numbers still.
-    return looks == LONG_INTEGER and bool(pc.all(pc.match_substring_regex(_text(file, place), _NUMBER)).as_py())
+    """Whether a column has only numbers, some with more digits before the point than a float keeps."""
+    scan = _scan_file(file)
+    # Such a column may still be text: whole numbers too long for decimals.
+    if scan.has_leading_zero[place] or not scan.has_long_integer[place]:
+        return False
+    return bool(pc.all(pc.match_substring_regex(_text(file, place), _NUMBER)).as_py())
 
 
 def _require_kept(file: CsvFile, place: int, column: pa.ChunkedArray) -> None:
-    """Refuse a column of floats in which a number of the text became another."""
+    """Refuse a column of floats in which a number changed."""
     suspect = suspects(column, file.data)
     if suspect is None:
         return
@@ -183,13 +233,11 @@ def _value_error(file: CsvFile, place: int, row: int, value: str, what: str) -> 
 
 
 def _line_of_row(file: CsvFile, row: int) -> int:
-    """The line in which a row begins; rows are numbered from 0."""
-    from naysay.kernels.codes.csv import FIRST_ROW
-
-    position = file.start
+    """The line on which a row begins; rows count from 0."""
+    scan = _scan_rows(file.data, file.start, file.delimiter)
     for _ in range(row):
-        position += _scanned(file.data, position, file.delimiter, FIRST_ROW)[2][4]
-    return _n_lines(file.data[:position]) + _scanned(file.data, position, file.delimiter, FIRST_ROW)[2][2]
+        scan = _scan_rows(file.data, scan.end, file.delimiter)
+    return scan.line_in(file.data)
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -198,7 +246,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RaggedRow:
-    """A row with more or fewer fields than the header: its number among all rows, from 1, its fields and its text."""
+    """A row with more or fewer fields than the header: its number from 1, how many fields it has, and its text."""
 
     row: int
     n_fields: int
@@ -206,45 +254,39 @@ class RaggedRow:
 
 
 def without_ragged(file: CsvFile) -> tuple[CsvFile, list[RaggedRow]]:
-    """The file without its ragged rows, and these. TableError where its structure is wrong in another way."""
-    from naysay.kernels.codes.csv import RAGGED
-
+    """The file without its ragged rows, and those rows. Other faults of its structure are left to `read_csv`."""
     ragged: list[RaggedRow] = []
     kept = [file.data[: file.start]]
-    start, n_before = file.start, 0
-    while True:
-        _, n_rows, (what, position, _, n_fields, end) = _scanned(file.data, start, file.delimiter, len(file.names))
-        if what != RAGGED:
-            break
-        n_before += n_rows + 1
-        text = file.data[start + position : start + end].decode("utf-8", "replace").rstrip("\r\n")
-        ragged.append(RaggedRow(n_before, n_fields, text))
-        kept.append(file.data[start : start + position])
-        start += end
+    n_before = 0
+    scan = _scan_rows(file.data, file.start, file.delimiter, len(file.names))
+    while scan.is_ragged:
+        n_before += scan.n_rows + 1
+        text = file.data[scan.position : scan.end].decode("utf-8", "replace").rstrip("\r\n")
+        ragged.append(RaggedRow(n_before, scan.n_fields, text))
+        kept.append(file.data[scan.start : scan.position])
+        scan = _scan_rows(file.data, scan.end, file.delimiter, len(file.names))
     if not ragged:
         return file, []
-    return CsvFile(file.path, file.names, file.delimiter, b"".join([*kept, file.data[start:]]), file.start), ragged
+    return replace(file, data=b"".join([*kept, file.data[scan.start :]])), ragged
 
 
 def has_leading_zero(file: CsvFile, names: Sequence[str]) -> bool:
-    """Whether a value in one of these columns has zeros before its digits."""
-    from naysay.kernels.codes.csv import LEADING_ZERO
-
-    looks, _ = _scan(file)
-    return any(look & LEADING_ZERO for name, look in zip(file.names, looks, strict=True) if name in names)
+    """Whether a value in one of these columns has leading zeros."""
+    found = zip(file.names, _scan_file(file).has_leading_zero, strict=True)
+    return any(has_zero for name, has_zero in found if name in names)
 
 
 def as_utf8(path: str, data: bytes, encoding: str | None) -> bytes:
-    """The same text in UTF-8, without a byte order mark."""
+    """Convert text to UTF-8 without a byte order mark."""
     if encoding is not None and codecs_name(encoding) not in ("utf-8", "utf-8-sig"):
         try:
             return data.decode(encoding).removeprefix("\ufeff").encode("utf-8")
         except UnicodeDecodeError as error:
             place = f"byte {error.start + 1:,} (line {1 + _n_lines(data[: error.start]):,})"
-            raise TableError(f"{path}: {place} is not {encoding}: {error.reason}; give another --encoding") from None
+            raise TableError(f"{path}: {place} is not {encoding}: {error.reason}; try another --encoding") from None
     for mark, name in _BOMS:
         if data.startswith(mark):
-            raise TableError(f"{path}: the file is {name.upper()}, as its first bytes say; give --encoding {name}")
+            raise TableError(f"{path}: the file is {name.upper()}, judging by its first bytes; give --encoding {name}")
     return data.removeprefix(codecs.BOM_UTF8)
 
 
@@ -252,63 +294,11 @@ def codecs_name(encoding: str) -> str:
     try:
         return codecs.lookup(encoding).name
     except LookupError:
-        raise TableError(f"there is no encoding {encoding!r}; usual ones are utf-8, utf-16, latin-1, cp1252") from None
-
-
-def _scan(file: CsvFile) -> tuple[list[int], int]:
-    """Check the structure of the rows; what the fields of each column look like, and how many rows there are."""
-    from naysay.kernels.codes.csv import FINE, RAGGED
-
-    looks, n_rows, fault = _scanned(file.data, file.start, file.delimiter, len(file.names))
-    if fault[0] == FINE:
-        return looks, n_rows
-    if fault[0] != RAGGED:
-        raise _fault(file.path, file.data, fault, start=file.start)
-    divided = "" if file.delimiter == "," else f", divided by {_NAMES.get(file.delimiter, repr(file.delimiter))}"
-    raise TableError(
-        f"{file.path}:{_n_lines(file.data[: file.start]) + fault[2]}: {fault[3]} fields where the header has "
-        f"{len(file.names)}{divided}: {_line_at(file.data, file.start + fault[1])}; "
-        "complete the row, or quote a value that holds the delimiter"
-    )
-
-
-def _scanned(data: bytes, start: int, delimiter: str, n_columns: int) -> tuple[list[int], int, list[int]]:
-    """What the kernel says of the rows from a byte on: looks of the columns, number of rows, fault (from that byte)."""
-    from naysay.kernels.codes import csv as kernel
-
-    looks = np.zeros(max(n_columns, 0), dtype=np.int64)
-    fault = np.zeros(kernel.FAULT_SIZE, dtype=np.int64)
-    n_rows = int(kernel.scan_csv(_as_array(data, start), ord(delimiter), n_columns, looks, fault))
-    return looks.tolist(), n_rows, fault.tolist()
-
-
-def _fault(path: str, data: bytes, fault: list[int], where: str = "", start: int = 0) -> TableError:
-    """The error for a quote or a byte that cannot be; `where` says more about the place than its line."""
-    from naysay.kernels.codes import csv as kernel
-
-    what, position, line = fault[0], start + fault[1], _n_lines(data[:start]) + fault[2]
-    place, text = f"{path}:{line}", _line_at(data, position)
-    if what == kernel.UNCLOSED:
-        return TableError(
-            f"{place}: a quote {where}is opened and never closed: {text}; close it, or double it inside a value"
-        )
-    if what == kernel.AFTER_QUOTE:
-        return TableError(
-            f"{place}: text follows the closing quote of a value{where and ' '}{where.strip()}: {text}; double the "
-            "quotes inside a value"
-        )
-    return TableError(
-        f"{place}: byte {position + 1:,} is NUL; the file is damaged, or no text, or in another encoding such as "
-        "UTF-16: then give --encoding utf-16"
-    )
-
-
-def _as_array(data: bytes, start: int = 0) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8, offset=start) if start < len(data) else _NO_BYTES
+        raise TableError(f"there is no encoding {encoding!r}; common ones are utf-8, utf-16, latin-1, cp1252") from None
 
 
 def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None = None) -> pa.Table:
-    """Let Arrow parse and convert rows whose structure is known to be right. Columns are named by position."""
+    """Let Arrow parse rows whose structure was checked. Columns are named by position."""
     n_bytes = len(file.data) - file.start
     block = max(1 << 22, n_bytes // 64)
     while True:
@@ -352,7 +342,7 @@ def _not_utf8(path: str, data: bytes) -> TableError:
             f"{path}:{line}: byte {column} of the line is 0x{data[error.start]:02x}, which is not UTF-8: "
             f"{_line_at(data, error.start)}; give the file's --encoding, such as latin-1 or cp1252"
         )
-    return TableError(f"{path}: a column holds bytes that are no text")
+    return TableError(f"{path}: a column contains bytes that are not text")
 
 
 def _n_lines(data: bytes) -> int:
@@ -360,7 +350,7 @@ def _n_lines(data: bytes) -> int:
 
 
 def _line_at(data: bytes, position: int, length: int = 60) -> str:
-    """The line around a place, shortened, as a person may be shown it."""
+    """The line around a position, shortened, in quotes."""
     start = 1 + max(data.rfind(b"\n", 0, position), data.rfind(b"\r", 0, position))
     start = max(start, position - length)
     line = data[start : position + length].splitlines() or [b""]

@@ -1,4 +1,4 @@
-"""JSON lines to Arrow: one object a line, types as JSON has them."""
+"""Read JSON lines into Arrow: one object per line, with the types that JSON has."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from naysay.io.csv import LONGEST_DECIMAL, as_utf8
 from naysay.io.numbers import EXACT, LONG, LONG_IN_JSON, TOO_LARGE, TOO_SMALL, loss, suspects
 
 _PIECE = 1 << 20
+_SHAPE = "one object per line"
 # JSON has no infinity.
 _IN_JSON = {LONG: LONG_IN_JSON, TOO_SMALL: TOO_SMALL, TOO_LARGE: "is too large for a 64-bit float"}
 _TYPE_NAMES = {bool: "boolean", int: "number", float: "number", str: "text", dict: "object", list: "list"}
 
 
-def read_json_lines(path: str, data: bytes) -> pa.Table:
-    """Read objects, one per line. Text stays text, dates too; whole numbers beyond 64 bits become decimals.
+def read_json_lines(path: str, data: bytes, encoding: str | None = None) -> pa.Table:
+    """Read objects, one per line. Text stays text, even dates; whole numbers beyond 64 bits become decimals.
 
-    TableError for a number that becomes another one, such as 2^53 + 1 in a column with fractions.
+    A number that would change, such as 2^53 + 1 in a column with fractions, raises TableError.
     """
-    data = as_utf8(path, data, None)
+    data = as_utf8(path, data, encoding)
     if not data.strip():
-        raise TableError(f"{path}: the file is empty; JSON lines hold one object a line")
+        raise TableError(f"{path}: the file is empty; JSON lines have {_SHAPE}")
     if not _is_utf8(data):
-        # Arrow takes names and values for text without looking.
+        # Arrow would take the bytes for text unchecked.
         raise _located(path, data) or TableError(f"{path}: the file is not UTF-8; JSON is UTF-8")
     table = _parse(path, data, {})
     exact: dict[str, pa.DataType] = {}
@@ -49,7 +50,7 @@ def read_json_lines(path: str, data: bytes) -> pa.Table:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether all of it is, looked at in pieces: text takes up to four times the memory of its bytes."""
+    """Decode piece by piece: text takes up to four times the memory of its bytes."""
     if data.isascii():
         return True
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -62,7 +63,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _only_whole(column: pa.ChunkedArray) -> bool:
-    """Whether all numbers are whole, and some beyond what a float holds exactly."""
+    """All numbers are whole, and some are beyond what a float holds exactly."""
     beyond = pc.any(pc.greater_equal(pc.abs(column), float(EXACT))).as_py()
     return bool(beyond) and bool(pc.all(pc.equal(pc.floor(column), column)).as_py())
 
@@ -72,16 +73,16 @@ def _within_decimals(column: pa.ChunkedArray) -> bool:
 
 
 def _refuse_long_integers(path: str, data: bytes, name: str) -> None:
-    """Numbers beyond decimals are floats where they are written so, with an exponent; others would lose digits."""
+    """Numbers too long for decimals are floats if written with an exponent; others would lose digits."""
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             value = json.loads(line).get(name) if line.strip() else None
         except ValueError as error:
-            raise TableError(f"{path}:{number}: {error}; JSON lines hold one object a line") from error
+            raise TableError(f"{path}:{number}: {error}; JSON lines have {_SHAPE}") from error
         if isinstance(value, int) and abs(value) > EXACT:
             raise TableError(
-                f"{path}:{number}: {name!r} is a whole number of {len(str(abs(value)))} digits, in a column with "
-                "numbers of more than 38, which are not read exactly; write them as text"
+                f"{path}:{number}: {name!r} is a whole number of {len(str(abs(value)))} digits in a column with "
+                "numbers of more than 38 digits, which cannot be read exactly; write them as text"
             )
 
 
@@ -90,7 +91,7 @@ class _Number(str):
 
 
 def _require_kept(path: str, data: bytes, name: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column of floats in which a number of the text became another one."""
+    """Refuse a column of floats in which a number changed."""
     if suspects(column, data) is None:
         return
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -100,7 +101,7 @@ def _require_kept(path: str, data: bytes, name: str, column: pa.ChunkedArray) ->
 
 
 def lost_number(line: bytes | str, names: Sequence[str]) -> str:
-    """The first of these members of an object that is another number as a float, and why; empty if there is none."""
+    """The first of these fields of an object that changes as a float, and why; empty if none does."""
     record = json.loads(line, parse_int=_Number, parse_float=_Number)
     for name in names if isinstance(record, dict) else ():
         value = record.get(name)
@@ -123,7 +124,7 @@ def _parse(path: str, data: bytes, exact: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _located(path: str, data: bytes) -> TableError | None:
-    """The first line that is no object, or whose values change type."""
+    """The error for the first line that is not an object, or that has a value of another type than before."""
     kinds: dict[str, str] = {}
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
@@ -133,11 +134,11 @@ def _located(path: str, data: bytes) -> TableError | None:
         except UnicodeDecodeError as error:
             return TableError(f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; JSON is UTF-8")
         except json.JSONDecodeError as error:
-            return TableError(f"{path}:{number}: column {error.colno}: {error.msg}; JSON lines hold one object a line")
+            return TableError(f"{path}:{number}: column {error.colno}: {error.msg}; JSON lines have {_SHAPE}")
         if not isinstance(record, dict):
             return TableError(
-                f"{path}:{number}: a {_TYPE_NAMES.get(type(record), 'null')} where an object should be; "
-                "JSON lines hold one object a line, without brackets around them"
+                f"{path}:{number}: expected an object, found a {_TYPE_NAMES.get(type(record), 'null')}; "
+                f"JSON lines have {_SHAPE}, without brackets around them"
             )
         for name, value in record.items():
             if isinstance(value, float) and math.isinf(value):
@@ -145,7 +146,7 @@ def _located(path: str, data: bytes) -> TableError | None:
             kind = _TYPE_NAMES.get(type(value), "")
             if kind and kinds.setdefault(name, kind) != kind:
                 return TableError(
-                    f"{path}:{number}: {name!r} is a {kind} ({json.dumps(value)[:40]}) where earlier lines have a "
-                    f"{kinds[name]}; write it in one type"
+                    f"{path}:{number}: {name!r} is a {kind} ({json.dumps(value)[:40]}) but a {kinds[name]} in "
+                    "earlier lines; use one type"
                 )
     return None

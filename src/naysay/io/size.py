@@ -121,7 +121,7 @@ def _read_sample(path: str, text: bytes, format: str, encoding: str | None, deli
     if format == "json":
         from naysay.io.json import read_json_lines
 
-        return read_json_lines(path, text)
+        return read_json_lines(path, text, encoding)
     return read_csv(open_csv(path, text, encoding=encoding, delimiter=csv_delimiter(path, delimiter)))
 
 

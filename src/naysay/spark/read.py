@@ -17,9 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
-from naysay.io.files import read_table
+from naysay.io.files import read_table, refuse_address, unknown_format
 from naysay.io.json import lost_number
-from naysay.io.numbers import refuse_address, unknown_format
 from naysay.spark.csv import partitions_of, read_csv, typed_partitions, with_text
 from naysay.spark.frame import FILE_ROW, from_arrow, map_in_arrow, spark_type
 from naysay.spark.identity import with_file_rows
