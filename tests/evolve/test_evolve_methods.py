@@ -185,9 +185,9 @@ def test_discovery_is_ranked_as_from_scratch() -> None:
     evolver = Evolver(frame.slice(0, 350), key="id")
     evolver.apply(inserts=frame.slice(350))
     again = Evolver(frame, key="id", space=evolver.space)
-    assert [finding.rule for finding in evolver.discovery.findings] == again.discovery.rules
+    assert [finding.rule for finding in evolver.discovery.findings] == again.discovery.best
     assert evolver.discovery.n_rows == 400
-    assert len(evolver.discovery.all) == len(evolver.rules)
+    assert len(evolver.discovery.rules) == len(evolver.rules)
 
 
 def test_an_error_that_shrinks_names_a_pair_of_old_rows() -> None:

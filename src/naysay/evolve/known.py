@@ -20,8 +20,8 @@ from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored, outcomes_of
 from naysay.discovery.problem import Problem
-from naysay.discovery.result import Discovery
-from naysay.discovery.run import rank
+from naysay.discovery.ranker import ranker_of
+from naysay.discovery.result import N_BEST, Discovery
 from naysay.discovery.vertices import Vertices, edges_of, sorted_unique
 from naysay.discovery.vertices import _less as is_less
 from naysay.discovery.work import Clock
@@ -208,7 +208,7 @@ def ranked(relation: Relation, method: Method, settings: Settings, n_threads: in
         clock=clock,
     )
     with clock.phase("ranking"):
-        findings = rank(method.answer(), problem, method.rules)
+        findings = ranker_of(method.answer(), problem).best(method.rules, N_BEST)
     return Discovery(
         findings,
         method.rules,
