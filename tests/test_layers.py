@@ -33,7 +33,7 @@ LAYERS = (
     ("plan",),
     ("table",),
     ("rule", "kernels"),
-    ("budget", "published"),
+    ("budget", "present", "published"),
     ("arrays", "errors"),
 )
 HEIGHTS = {name: height for height, names in enumerate(LAYERS) for name in names}

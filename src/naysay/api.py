@@ -1,4 +1,4 @@
-"""The verbs that a person calls: in-process on a frame in memory, on Spark on a Spark DataFrame."""
+"""The public functions. Each works on a frame in memory in this process, and on a Spark DataFrame on Spark."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, Verdict, Violations
 from naysay.errors import ResourceError, UsageError
-from naysay.report.markdown import install
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.detect.request import CheckOptions
     from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
@@ -25,11 +24,38 @@ if TYPE_CHECKING:
     from naysay.live.feed.sink import Step
     from naysay.live.spark.stream import Stream
     from naysay.table import Table
-    from naysay.watch.feed import FeedOptions
 
 RuleLike = str | Rule
 
-install()
+
+class Engine(Protocol):
+    """Detection on one frame. `LocalEngine` works on frames in memory, `SparkEngine` on Spark DataFrames."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def check(
+        self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
+    ) -> Report: ...
+    def verify(self, rule: Rule, options: CheckOptions) -> Verdict: ...
+    def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
+    def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
+    def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
+
+
+def engine_for(frame: Any) -> Engine:
+    """Choose the engine for a kind of frame."""
+    if _is_spark(frame):
+        from naysay.detect.spark.engine import SparkEngine
+
+        return SparkEngine(frame)
+    from naysay.detect.engine import LocalEngine
+
+    return LocalEngine(frame)
+
+
+def _is_spark(frame: Any) -> bool:
+    return any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
 
 
 def check(
@@ -46,9 +72,30 @@ def check(
     threads: int = 0,
     progress: Callable[[Rule], None] | None = None,
 ) -> Report:
-    """Check many rules at once: for each its verdict, violations, rows in conflict, rows to remove, and a sample.
+    """Check rules: which hold, how many pairs break the others, which rows are in conflict, with sample violations.
 
-    `key` names the columns by which you know a row; `quick` stops each rule at its first violation.
+    Args:
+        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame.
+        rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
+        key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
+        nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
+        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`, `"facet"`.
+            Frames in memory only.
+        quick: Stop each rule at its first violation: verdicts without counts.
+        sample: Number of violations to show per rule.
+        memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
+        max_seconds: In memory, refuse a rule whose estimated time is longer (default 600 seconds); on Spark, cancel the
+            jobs after this time (default: no limit). `math.inf` for no limit.
+        threads: Number of threads; 0 for all cores. Frames in memory only.
+        progress: Called with each rule when it is done.
+
+    Returns:
+        A `Report`: a sequence of `RuleResult`, one per rule in the order given.
+
+    Raises:
+        RuleError: A rule cannot be parsed or names a column that does not exist.
+        UsageError: An option has a bad value or does not apply to this kind of frame, or there are no rules.
+        ResourceError: The work would exceed `memory` or `max_seconds`.
 
     >>> import pyarrow as pa
     >>> people = pa.table({"zip": [1, 1, 2], "city": ["Ulm", "Bonn", "Kiel"]})
@@ -57,8 +104,13 @@ def check(
     [2, 0]
     """
     engine = engine_for(frame)
-    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), quick=quick, sample=sample)
-    return engine.check(_rules(rules, engine.columns), options, progress=progress)
+    parsed = _rules(rules, engine.columns)
+    if not parsed:
+        raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
+    if sample < 0:
+        raise UsageError(f"sample must be 0 or more, not {sample}")
+    options = _options(key, nulls, strategy, memory, threads, max_seconds)
+    return engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
 
 
 def verify(
@@ -72,7 +124,23 @@ def verify(
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> Verdict:
-    """Does the rule hold? The verdict is true or false, and holds a witness pair where it is false.
+    """Find out whether a rule holds, stopping at the first violation.
+
+    Args:
+        frame: The table, as in `check`.
+        rule: The rule, as text or as a `Rule`.
+        key: Columns that identify a row in the witness.
+        nulls: What a comparison with null means, as in `check`.
+        strategy: How to search, as in `check`.
+        memory: Memory limit, as in `check`.
+        max_seconds: Time limit, as in `check`.
+        threads: Number of threads, as in `check`.
+
+    Returns:
+        A `Verdict`, true if the rule holds; if not, its `witness` is one violation.
+
+    Raises:
+        NaysayError: As in `check`.
 
     >>> import pyarrow as pa
     >>> verdict = verify(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -116,7 +184,23 @@ def count(
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> int | list[int]:
-    """Count the ordered pairs of rows that break a rule, exactly; a list of numbers for a list of rules.
+    """Count the violations of rules exactly: ordered pairs of rows, or rows for a rule about single rows.
+
+    Args:
+        frame: The table, as in `check`.
+        rules: One rule or several.
+        nulls: What a comparison with null means, as in `check`.
+        strategy: How to count, as in `check`.
+        memory: Memory limit, as in `check`.
+        max_seconds: Time limit, as in `check`.
+        threads: Number of threads, as in `check`.
+
+    Returns:
+        A number for one rule, a list of numbers for a sequence of rules.
+
+    Raises:
+        NaysayError: As in `check`.
+        CountOverflow: There are more violations than a 64-bit integer can represent.
 
     >>> import pyarrow as pa
     >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
@@ -139,20 +223,34 @@ def violations(
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> Violations | Any:
-    """List the pairs that break a rule, with both rows' identity and compared values; `limit=None` for all.
+    """List the pairs of rows that break a rule, with the identity and the compared values of both rows.
 
-    On a Spark DataFrame the answer is a Spark DataFrame.
+    Args:
+        frame: The table, as in `check`.
+        rule: The rule, as text or as a `Rule`.
+        limit: The largest number of violations to list; None for all.
+        key: Columns that identify a row, as in `check`.
+        nulls: What a comparison with null means, as in `check`.
+        strategy: How to search, as in `check`.
+        memory: Memory limit, as in `check`.
+        max_seconds: Time limit, as in `check`. On Spark, where the answer is computed when it is used, it is refused.
+        threads: Number of threads, as in `check`.
+
+    Returns:
+        `Violations`, whose `table` has the columns rule, left, right, left_COLUMN... and right_COLUMN...; on Spark, a
+        DataFrame with these columns.
+
+    Raises:
+        NaysayError: As in `check`.
 
     >>> import pyarrow as pa
     >>> found = violations(pa.table({"id": [7, 8, 9], "a": [1, 1, 2]}), "key(a)", key="id")
     >>> found.table.select(["left", "right"]).to_pylist()
     [{'left': 7, 'right': 8}, {'left': 8, 'right': 7}]
     """
-    if limit is not None and limit < 0:
-        raise UsageError(f"a limit is 0 or more, not {limit}")
     engine = engine_for(frame)
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.violations(_rule(rule, engine.columns), options, limit=limit)
+    return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
 
 
 def clusters(
@@ -164,19 +262,30 @@ def clusters(
     memory: int | str | None = None,
     max_seconds: float | None = None,
 ) -> pa.Table:
-    """List violations in short, for floods: each row of the answer is a set of left and a set of right row numbers.
+    """List violations compactly, as sets of rows that break a rule with each other; for rules with many violations.
 
-    Every left row breaks the rule with every right row but itself. The rows that break a one-row rule are one set.
+    Args:
+        frame: The table, in memory.
+        rule: The rule, as text or as a `Rule`.
+        limit: The largest number of clusters to list; None for all.
+        nulls: What a comparison with null means, as in `check`.
+        memory: Memory limit, as in `check`.
+        max_seconds: Time limit, as in `check`.
+
+    Returns:
+        An Arrow table with two columns of row numbers, left and right: in each cluster, every left row breaks the rule
+        with every right row except itself. For a rule about single rows, left is the set of rows that break it.
+
+    Raises:
+        NaysayError: As in `check`.
 
     >>> import pyarrow as pa
     >>> clusters(pa.table({"a": [1, 1, 1]}), "key(a)").to_pylist()
     [{'left': [0, 1, 2], 'right': [0, 1, 2]}]
     """
-    if limit is not None and limit < 0:
-        raise UsageError(f"a limit is 0 or more, not {limit}")
     engine = engine_for(frame)
     options = _options((), nulls, "auto", memory, 0, max_seconds)
-    return engine.clusters(_rule(rule, engine.columns), options, limit=limit)
+    return engine.clusters(_rule(rule, engine.columns), options, limit=_limit(limit))
 
 
 def split(
@@ -188,7 +297,21 @@ def split(
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> tuple[Any, Any]:
-    """Part a frame into the rows in no conflict and the rows in conflict, each a frame of the same kind.
+    """Split a frame into the rows in no conflict and the rows in conflict with any rule.
+
+    Args:
+        frame: The table, as in `check`.
+        rules: One rule or several.
+        nulls: What a comparison with null means, as in `check`.
+        memory: Memory limit, as in `check`.
+        max_seconds: Time limit, as in `check`. On Spark, where the answer is computed when it is used, it is refused.
+        threads: Number of threads, as in `check`.
+
+    Returns:
+        The good rows and the bad rows, each a frame of the same kind as `frame`.
+
+    Raises:
+        NaysayError: As in `check`.
 
     >>> import pyarrow as pa
     >>> good, bad = split(pa.table({"a": [1, 1, 2]}), "key(a)")
@@ -216,11 +339,32 @@ def discover(
     threads: int = 0,
     progress: Callable[[Progress], None] | None = None,
 ) -> Discovery:
-    """Find every minimal rule that a table obeys: exactly, or broken by at most `error` of all ordered pairs.
+    """Find every minimal rule that a table obeys, exactly or up to an error.
 
-    `.rules` are all of them, `.best` the 20 to look at first, and `.findings` say how well the data tested each of the
-    best. `columns` and `cross` (comparisons between different columns) narrow what rules may compare. If a limit or
-    Ctrl-C leaves rules out, the answer is `.partial`; the rules in it hold all the same.
+    Args:
+        frame: The table, as in `check`.
+        error: The fraction of all ordered pairs that may break a rule, at least 0 and less than 1.
+        columns: The columns that rules may mention; None for all.
+        cross: Whether rules may compare different columns with each other.
+        max_predicates: The largest number of predicates per rule.
+        max_rules: Stop after this many rules, the shortest first.
+        max_seconds: Stop after this time.
+        nulls: What a comparison with null means, as in `check`.
+        method: `"auto"`, `"all-pairs"`, `"selective"` or `"hydra"`.
+        device: Where all pairs are compared: `"auto"`, `"cpu"` or `"cuda"`.
+        space: The predicates that rules may use: `"naysay"`, or those of a paper, `"incdc"` or `"hydra"`.
+        memory: Memory limit, as in `check`.
+        threads: Number of threads, as in `check`.
+        progress: Called repeatedly with the phase and the number of rules found so far.
+
+    Returns:
+        A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
+        tested each of the best. If a limit or Ctrl-C stopped the search it is `partial`: its rules hold, and there may
+        be more.
+
+    Raises:
+        UsageError: An option has a bad value or does not apply to this kind of frame.
+        ResourceError: The search would exceed `memory`.
 
     >>> import pyarrow as pa
     >>> people = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
@@ -247,27 +391,24 @@ def discover(
         progress=progress,
     )
     if _is_spark(frame):
-        from naysay.discovery.spark import engine as spark_discover
+        from naysay.discovery.spark import engine as on_spark
 
-        return spark_discover.discover(frame, request)
-    from naysay.discovery import engine as local_discover
+        return on_spark.discover(frame, request)
+    from naysay.discovery import engine
     from naysay.table import from_frame
 
     table = from_frame(frame)
-    return local_discover.discover(table, request, _measure(table, request.nulls, threads))
+    return engine.discover(table, request, _measure(table, request.nulls, threads))
 
 
 def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
-    """What a check says about a discovered rule: rows in conflict and rows to remove, if there is time for it."""
-    from naysay.detect.engine import LocalEngine
-    from naysay.detect.request import CheckOptions
-
-    engine = LocalEngine(table)
+    """Let discovery ask how many rows are in conflict with a rule and how many to remove, if there is time for it."""
+    engine = engine_for(table)
 
     def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
         options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0)
         try:
-            result = engine.check([rule], options)[0]
+            (result,) = engine.check([rule], options)
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
@@ -290,38 +431,50 @@ def watch_stream(
     counting: bool = False,
     on_step: Callable[[Step], None] | None = None,
 ) -> Stream:
-    """Watch a streaming Spark DataFrame of changes: the columns of the table, and a column op (insert, update, delete).
+    """Watch a streaming Spark DataFrame of changes, and keep the violations of rules up to date.
 
-    `state` is a folder of this machine that keeps everything: the next start goes on from it, and its folder output has
-    the events, the standing violations and what was set aside. `once` stops when what is there has been applied.
-    `order` names columns that put the changes of a batch in order. `partitions` spreads the state over so many parts,
-    for tables beyond one process. `on_step` is called after each batch. Answers the running stream: `wait`, `stop`.
+    Args:
+        frame: A streaming DataFrame with the columns of the table and a column `op`: insert, update or delete.
+        rules: One rule or several; None to continue with the rules of an existing state.
+        key: Columns that identify a row.
+        state: A local folder that holds the state; a restart resumes from it. Its subfolder `output` has the events,
+            the current violations and the rejected changes.
+        once: Apply the changes that are available, then stop.
+        order: Columns that put the changes within a batch in order.
+        partitions: Spread the state over this many parts, for tables larger than one process; 0 keeps it in the driver.
+        nulls: What a comparison with null means, as in `check`; None for `"sql"`, or what the state says.
+        counting: Count violations without keeping the pairs, for rules with very many violations.
+        on_step: Called after each batch.
+
+    Returns:
+        The running stream: call `wait()` to wait until it ends, and `stop()` to end it.
+
+    Raises:
+        StateError: The state is damaged.
+        UsageError: An option has a bad value or contradicts the state.
     """
+    from naysay.watch.feed import FeedOptions
     from naysay.watch.spark.engine import watch_frame
 
-    made = None if rules is None else _rules(rules)
     return watch_frame(
         frame,
-        made,
+        None if rules is None else _rules(rules),
         _key(key),
         state=Path(state),
         once=once,
         order=_key(order),
         partitions=partitions,
-        options=_feed_options(nulls, counting),
+        options=FeedOptions(None if nulls is None else _nulls(nulls).value, counting, n_sentences=5),
         show=on_step,
     )
 
 
-def _feed_options(nulls: str | None, counting: bool) -> FeedOptions:
-    from naysay.watch.feed import FeedOptions
-
-    return FeedOptions(None if nulls is None else _nulls(nulls).value, counting, n_sentences=5)
-
-
 def _rule(rule: RuleLike, columns: Sequence[str] | None = None) -> Rule:
-    """A rule from its text. With the columns of the table, a name that is none is shown where it was written."""
-    return parse(rule, columns=columns) if isinstance(rule, str) else rule
+    if isinstance(rule, Rule):
+        return rule
+    if not isinstance(rule, str):
+        raise UsageError(f"a rule must be text or a Rule, not {type(rule).__name__}")
+    return parse(rule, columns=columns)
 
 
 def _rules(rules: RuleLike | Sequence[RuleLike], columns: Sequence[str] | None = None) -> list[Rule]:
@@ -336,7 +489,13 @@ def _nulls(nulls: str | Nulls) -> Nulls:
     try:
         return Nulls(nulls)
     except ValueError:
-        raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None
+        raise UsageError(f"nulls must be 'sql' or 'equal', not {nulls!r}") from None
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit must be 0 or more, not {limit}")
+    return limit
 
 
 def _options(
@@ -347,10 +506,10 @@ def _options(
     threads: int,
     max_seconds: float | None,
 ) -> CheckOptions:
-    from naysay.detect.request import CheckOptions
-
     if threads < 0:
-        raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
+        raise UsageError(f"threads must be 0 (all cores) or more, not {threads}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
     return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
 
 
@@ -360,41 +519,16 @@ def memory_bytes(memory: int | str | None) -> int | None:
     >>> memory_bytes("512M")
     536870912
     """
-    if memory is None or isinstance(memory, int):
-        return memory
-    text = memory.strip().upper().removesuffix("B").removesuffix("I")
+    if memory is None:
+        return None
+    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
     power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
     try:
-        return int(float(text[:-1] if power else text) * (1 << power))
+        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
     except (ValueError, OverflowError):
-        raise UsageError(f"an amount of memory is a number with K, M or G, such as 512M; not {memory!r}") from None
-
-
-class Engine(Protocol):
-    """The verbs on one frame, as both engines offer them."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    def check(
-        self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
-    ) -> Report: ...
-    def verify(self, rule: Rule, options: CheckOptions) -> Verdict: ...
-    def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
-    def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
-    def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
-
-
-def engine_for(frame: Any) -> Engine:
-    """The engine that works on this kind of frame."""
-    if _is_spark(frame):
-        from naysay.detect.spark.engine import SparkEngine
-
-        return SparkEngine(frame)
-    from naysay.detect.engine import LocalEngine
-
-    return LocalEngine(frame)
-
-
-def _is_spark(frame: Any) -> bool:
-    return any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
+        n_bytes = 0
+    if n_bytes <= 0:
+        raise UsageError(
+            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
+        )
+    return n_bytes

@@ -188,8 +188,8 @@ def test_names_of_rules_cannot_leave_the_folder(work: Path, naysay: Run, payload
 
 def test_a_limit_is_told(work: Path, naysay: Run) -> None:
     done = naysay(*CHECK, "--out", "results", "--limit", "2")
-    assert "results holds 2 violations of: zip (4)" in done.stderr
-    assert "--limit N writes more" in naysay(*CHECK, "--out", "results", "--limit", "2", "--quiet").stderr
+    assert "results has only 2 violations of: zip (4)" in done.stderr
+    assert "use --limit N to write more" in naysay(*CHECK, "--out", "results", "--limit", "2", "--quiet").stderr
     assert len(_read(work / "results" / "violations" / "01-zip.parquet")) == 2
 
 
@@ -217,10 +217,12 @@ def test_other_files(work: Path, naysay: Run) -> None:
 
 
 def test_explain(work: Path, naysay: Run) -> None:
-    done = naysay("explain", "--rules", "people.rules")
+    done = naysay("explain", "--rules", "people.rules", "--engine", "local")
     assert done.exit_code == 0
     golden("explain.txt", done.stdout)
-    entry = json.loads(naysay("explain", "people.csv", "--rules", "people.rules", "--format", "json").stdout)
+    entry = json.loads(
+        naysay("explain", "people.csv", "--rules", "people.rules", "--engine", "local", "--format", "json").stdout
+    )
     assert entry["rows"] == 6
     assert [rule["plan"] for rule in entry["rules"]] == ["dependency", "key", "two orders", "dependency"]
     assert all(rule["seconds"] > 0 and rule["bytes"] > 0 for rule in entry["rules"])
@@ -228,12 +230,12 @@ def test_explain(work: Path, naysay: Run) -> None:
 
 def test_explain_for_spark(work: Path, naysay: Run) -> None:
     pytest.importorskip("pyspark")
-    done = naysay("explain", "--rules", "people.rules", "--engine", "spark")
+    done = naysay("explain", "--rules", "people.rules")
     assert done.exit_code == 0
-    assert "by kernels in tasks, the rest by Spark alone" in done.stdout
+    assert "by kernels in tasks, the rest by Spark itself" in done.stdout
     entry = json.loads(naysay("explain", "--rules", "people.rules", "--engine", "spark", "--format", "json").stdout)
     assert [rule["spark"] for rule in entry["rules"]] == ["group by", "group by", "kernels", "group by"]
-    done = naysay("explain", "--rules", "people.rules", "--master", "local[1]")
+    done = naysay("explain", "--rules", "people.rules", "--engine", "local", "--master", "local[1]")
     assert done.exit_code == 2
     assert "--engine spark" in done.stderr
 

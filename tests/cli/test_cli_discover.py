@@ -40,7 +40,7 @@ def test_says_rules_in_words_with_figures(work: Path, naysay: Run) -> None:
     # Six rows prove nothing.
     assert "These may hold by chance" in lines
     assert "tested by" in done.stdout
-    assert "--all prints every one" in lines[-1] + lines[-2]
+    assert "--all shows every rule" in lines[-1] + lines[-2]
     assert done.stderr == ""
 
 
@@ -103,7 +103,7 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
             sent.append(True)
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("naysay.cli.discover._told", lambda waiting: interrupt)
+    monkeypatch.setattr("naysay.cli.discover._show_progress", lambda waiting: interrupt)
     # As in a process of the command's own; a Spark session in this one leaves a handler behind.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -35,9 +35,9 @@ def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.split() == []
-    for name, entry in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert f"\n  {name} " in done.stdout
-        assert entry.help.split(".")[0].split(",")[0][:20] in done.stdout
+        assert summary.split(".")[0].split(",")[0][:20] in done.stdout
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -9,7 +9,7 @@ from test_report_html import tags
 
 import naysay
 from naysay.detect.result import Report
-from naysay.report.markdown import report_cell
+from naysay.report.html import report_cell
 
 
 @pytest.mark.parametrize(

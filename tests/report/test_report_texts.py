@@ -12,8 +12,7 @@ from rich.console import Console
 
 import naysay
 from naysay.detect.result import Report
-from naysay.report.junit import to_junit
-from naysay.report.markdown import to_markdown
+from naysay.report.ci import to_junit, to_markdown
 from naysay.report.terminal import Detail, print_report
 from naysay.report.view import named
 

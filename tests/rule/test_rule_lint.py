@@ -155,4 +155,4 @@ def test_command_reads_its_input_and_column_files() -> None:
     assert run(Path("-"), "--format", "columns", input=text).stdout == "not(t.Salary > s.Bonus)\n"
     assert run(Path("-"), input=text).exit_code == 2
     empty = run(Path("-"), input=b"")
-    assert (empty.exit_code, empty.stderr) == (0, "-: there are no rules in it\n")
+    assert (empty.exit_code, empty.stderr) == (0, "-: no rules found\n")

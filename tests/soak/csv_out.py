@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import naysay
 from naysay.detect.request import CheckOptions
-from naysay.report.results import Wanted, write_results
+from naysay.report.results import ResultsFolder, write_results
 from naysay.rule import parse
 from naysay.table import from_frame
 from soak.row import FINE, Outcome
@@ -35,7 +35,9 @@ def trial(seed: int) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         for neutral in (True, False):
             out = Path(folder) / f"{neutral}"
-            write_results(table, naysay.check(table, [rule]), options, Wanted(out, "csv", 100, neutral=neutral))
+            write_results(
+                table, naysay.check(table, [rule]), options, ResultsFolder(str(out), "csv", 100, neutral=neutral)
+            )
             fault = _fault(out, neutral, values)
             if fault:
                 return Outcome(failure=f"{beginning!r}, {type_}: {fault}")

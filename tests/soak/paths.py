@@ -23,7 +23,7 @@ import naysay
 from naysay.detect.request import CheckOptions
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.io.files import read_table
-from naysay.report.results import Wanted, write_results
+from naysay.report.results import ResultsFolder, write_results
 from naysay.rule import parse
 from naysay.rule.model import Rule
 from naysay.table import from_frame
@@ -213,7 +213,7 @@ CASES = _cases()
 
 def _check(out: Path, rule: Rule) -> None:
     table = from_frame(_ROWS)
-    write_results(table, naysay.check(table, [rule]), CheckOptions(), Wanted(out, "csv"))
+    write_results(table, naysay.check(table, [rule]), CheckOptions(), ResultsFolder(str(out), "csv"))
 
 
 def _pickle(folder: Path, protocol: int) -> bytes:

@@ -19,7 +19,6 @@ from payloads import payloads
 import naysay
 from browser import chromium
 from naysay.detect.result import Report
-from naysay.report.html import write_page
 from naysay.rule import parse
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
 from soak.row import FINE, Outcome
@@ -42,7 +41,7 @@ def trial(seed: int) -> Outcome:
     report = report_with(payload, place)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / (f"{_as_file_name(payload)}.html" if place == "file name" else "report.html")
-        write_page(report, path)
+        report.to_html(path)
         happened = _browser().happened_in(path)
     if happened:
         return Outcome(failure=f"{payload!r} as {place}: {happened}")

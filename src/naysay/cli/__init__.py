@@ -1,4 +1,4 @@
-"""The command line: one file a command, each loaded when it is called."""
+"""The command line: one file per command, loaded when it is called."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with one of the codes of `naysay.cli.failure.Exit`."""
+    """Run the command line, and exit with one of the codes of `naysay.cli.failure.Exit`."""
     for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal cannot show is no reason to fail.
+        # Escape characters that the terminal cannot show instead of failing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from naysay.cli.group import naysay
 
@@ -24,11 +24,10 @@ def main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without taking the interpreter apart.
+    """End the process without shutting the interpreter down.
 
-    Threads may still be inside kernels and libraries. One of Arrow's that gives back memory of Python's while the
-    interpreter is being taken apart aborts the process, and the exit code with it. After an interrupt nobody waits for
-    what others want done at exit either.
+    Threads may still be running kernels and libraries. An Arrow thread that frees memory of Python during the shutdown
+    would abort the process and lose the exit code. After an interrupt, exit handlers are skipped too.
     """
     from naysay.cli.failure import Exit
 

@@ -1,121 +1,207 @@
-"""`naysay check`: read a table, check the rules, print what was found."""
+"""`naysay check`: read a table, check rules, print and write the results."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from naysay import api
 from naysay.cli import options
-from naysay.cli.failure import Session
-from naysay.cli.options import load
-from naysay.cli.request import Request
-from naysay.cli.screen import Waiting, console
+from naysay.cli.failure import say
+from naysay.cli.options import FileFormat, Place, RuleSource, open_table
+from naysay.cli.screen import Waiting, console, library_warnings
+from naysay.detect.result import Report
 from naysay.errors import UsageError
-
-if TYPE_CHECKING:
-    from naysay.detect.result import Report
+from naysay.report.words import counted, title
 
 _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
+_PAIRS_IN_A_TEXT = 5
+_PAIRS_IN_A_PAGE = 50
+_RULES_IN_A_MESSAGE = 10
 
 
-@click.command(short_help="Check a table against rules.")
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """The options of `naysay check` that are not shared with other commands."""
+
+    key: tuple[str, ...]
+    nulls: str
+    strategy: str
+    max_seconds: float | None
+    quick: bool
+    sample: int | None
+    limit: int
+    out: str | None
+    out_format: str
+    raw_csv: bool
+    report: Path | None
+
+    @property
+    def n_sample(self) -> int:
+        """The number of pairs per rule to find: a page and a results folder have room for more than a terminal."""
+        n_shown = _PAIRS_IN_A_TEXT if self.sample is None else self.sample
+        return n_shown if self.report is None and self.out is None else max(n_shown, _PAIRS_IN_A_PAGE)
+
+
+@click.command()
 @click.argument("input", metavar="INPUT")
 @options.rules
-@options.rule
-@click.option(
-    "--engine",
-    type=click.Choice(["spark", "local"]),
-    default="spark",
-    show_default=True,
-    help="Where the work runs: on Spark, or in this process.",
+@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.packed(
+    "request",
+    CheckRequest,
+    options.key("[default: row number; on Spark, position in the file, or a hash]"),
+    options.nulls,
+    click.option("--quick", is_flag=True, help="Stop each rule at its first violation: verdicts without counts."),
+    click.option(
+        "--sample",
+        type=click.IntRange(0, 10_000),
+        metavar="N",
+        help="Number of violations to show per rule.  [default: 1 to 3 in text, 5 in other formats]",
+    ),
+    click.option(
+        "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report to this folder."
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(0),
+        default=10_000,
+        show_default=True,
+        metavar="N",
+        help="Maximum number of violations per rule to write to --out.",
+    ),
+    click.option(
+        "--out-format",
+        type=click.Choice(["parquet", "csv", "json"]),
+        default="parquet",
+        show_default=True,
+        help="Format of the tables in --out.",
+    ),
+    click.option("--raw-csv", is_flag=True, help="Do not escape cells that a spreadsheet would read as formulas."),
+    options.page,
+    click.option(
+        "--strategy",
+        type=click.Choice(_STRATEGIES),
+        default="auto",
+        show_default=True,
+        help="How to find violations with --engine local: auto, or the method of a paper.",
+    ),
+    options.max_seconds(
+        "With --engine local, refuse a rule whose estimated time is longer; on Spark, stop after SECONDS.  "
+        "[default: 600 with --engine local, no limit on Spark]"
+    ),
 )
-@click.option("--master", metavar="URL", help="The Spark cluster.  [default: local[*]]")
-@options.key
-@options.nulls
-@click.option("--quick", is_flag=True, help="Stop each rule at its first violation: verdicts, no counts.")
-@click.option("--sample", type=click.IntRange(0, 10_000), metavar="N", help="Show so many violations a rule.")
-@click.option(
-    "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report into this folder."
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Write at most so many violations a rule to --out.",
-)
-@click.option("--out-format", type=click.Choice(["parquet", "csv", "json"]), default="parquet", show_default=True)
-@click.option("--raw-csv", is_flag=True, help="Leave cells that a spreadsheet takes for formulas as they are.")
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page of HTML.")
-@click.option("--strategy", type=click.Choice(_STRATEGIES), default="auto", show_default=True, help="How to count.")
-@click.option("--memory", metavar="SIZE", help="Refuse work that needs more, such as 512M or 4G.")
-@options.max_seconds
-@click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
-@options.input_format
-@options.encoding
-@options.delimiter
+@options.files
 @options.output_format("text", "json", "junit", "md")
 @options.color
-@options.quiet
+@options.quiet("progress and pairs of rows")
 @options.debug
-@click.pass_context
-def check(context: click.Context, /, **given: Any) -> int:
-    """Check the table INPUT against rules: which hold, how often the others are broken, by which rows.
+def check(
+    input: str,
+    rules: RuleSource,
+    place: Place,
+    request: CheckRequest,
+    files: FileFormat,
+    format: str,
+    color: str,
+    quiet: bool,
+) -> int:
+    """Check the table INPUT against rules: which hold, how often the others are broken, and by which rows.
 
-    INPUT is a file (CSV, Parquet, JSON lines, Arrow), or with Spark whatever path or table it reads.
+    INPUT is a file or folder (CSV, Parquet, JSON lines, ORC, Arrow); on Spark, any path or table that Spark can read.
 
     \b
     naysay check people.csv --rule 'ZipCode -> City' --rule 'key(AreaCode, Phone)'
     naysay check people.parquet --rules people.rules --key id --report people.html
     """
-    request = Request(**given)
     if request.quick and request.out is not None:
-        raise UsageError("--quick stops at the first violation and lists none for --out; leave out one of them")
-    load(request.rules_files, request.rule_texts)
-    debug = context.ensure_object(Session).debug
-    with Waiting(watched=not request.quiet) as waiting, warnings.catch_warnings():
-        if not debug:
-            # What libraries announce for their next versions is not for the people who run this one.
-            warnings.simplefilter("ignore")
-        if request.engine == "spark":
-            from naysay.cli.check_spark import check_on_spark
-
-            report = check_on_spark(request, waiting, debug=debug)
-        else:
-            from naysay.cli.check_local import check_locally
-
-            report = check_locally(request, waiting)
+        raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
+    if request.strategy != "auto" and place.engine == "spark":
+        raise UsageError("--strategy applies to --engine local; on Spark each shape of rule has one method")
+    # Bad rules are reported before Spark starts or a large file is read.
+    rules.load()
+    with Waiting(watched=not quiet) as waiting, library_warnings():
+        if place.engine == "local":
+            _require_memory(input, rules, place, files, writes=request.out is not None)
+        with open_table(input, files, place, waiting, numbered=True) as frame:
+            report = _check(input, frame, rules, place, request, waiting)
         if request.report is not None:
-            from naysay.report.html import write_page
-
             waiting.stage(f"writing {request.report}")
-            write_page(report, request.report)
-    _print(request, report)
+            report.to_html(request.report)
+    print_report_as(format, report, color, request.sample, quiet=quiet)
     return report.exit_code
 
 
-def _print(request: Request, report: Report) -> None:
-    if request.format == "text":
+def _require_memory(source: str, rules: RuleSource, place: Place, files: FileFormat, *, writes: bool) -> None:
+    from naysay.io.size import require_room
+    from naysay.plan.join import join_of
+
+    joins = [join_of(rule) for rule in rules.load()]
+    require_room(source, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
+
+
+def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: CheckRequest, waiting: Waiting) -> Report:
+    is_local = place.engine == "local"
+    loaded = rules.load(api.engine_for(frame).columns)
+    waiting.stage(f"checking {counted(len(loaded), 'rule')}", len(loaded) if is_local else None)
+    # On Spark, memory and threads are those of the session, whose own progress is shown.
+    limits: dict[str, Any] = {}
+    if is_local:
+        limits = {"memory": place.memory, "threads": place.threads, "progress": lambda rule: waiting.advance()}
+    report = api.check(
+        frame,
+        loaded,
+        key=request.key,
+        nulls=request.nulls,
+        strategy=request.strategy,
+        quick=request.quick,
+        sample=request.n_sample,
+        max_seconds=request.max_seconds,
+        **limits,
+    )
+    report = replace(report, source=source)
+    if request.out is not None:
+        waiting.stage(f"writing {request.out}")
+        _write(frame, report, place, request, request.out)
+    return report
+
+
+def _write(frame: Any, report: Report, place: Place, request: CheckRequest, out: str) -> None:
+    from naysay.detect.request import CheckOptions
+    from naysay.report.results import ResultsFolder, write_results
+    from naysay.rule import Nulls
+
+    options = CheckOptions(Nulls(request.nulls), request.key)
+    if place.engine == "local":
+        memory = api.memory_bytes(place.memory)
+        options = replace(options, strategy=request.strategy, threads=place.threads, memory=memory, has_fitted=True)
+        options = replace(options, max_seconds=request.max_seconds)
+    folder = ResultsFolder(out, request.out_format, request.limit, neutral=not request.raw_csv)
+    cut = write_results(frame, report, options, folder)
+    if cut:
+        # Also if quiet, because part of what was asked for is missing.
+        names = [f"{title(result.rule)} ({result.violations:,})" for result in cut[:_RULES_IN_A_MESSAGE]]
+        if len(cut) > _RULES_IN_A_MESSAGE:
+            names.append(f"{len(cut) - _RULES_IN_A_MESSAGE:,} more rules")
+        say(f"{out} has only {request.limit:,} violations of: {', '.join(names)}; use --limit N to write more")
+
+
+def print_report_as(
+    format: str, report: Report, color: str, n_pairs: int | None = None, *, quiet: bool = False
+) -> None:
+    """Print a report as text, JSON, JUnit XML or Markdown, with at most `n_pairs` pairs per rule."""
+    if format == "text":
         from naysay.report.terminal import Detail, print_report
 
-        print_report(report, console(request.color), Detail(request.sample, request.quiet))
+        print_report(report, console(color), Detail(n_pairs, quiet))
         return
-    shown = (replace(result, sample=result.sample[: request.n_shown]) for result in report.results)
-    report = replace(report, results=tuple(shown))
-    if request.format == "json":
-        from naysay.report.json_ import dumps
+    from naysay.report.ci import to_junit, to_markdown
 
-        click.echo(dumps(report))
-    elif request.format == "junit":
-        from naysay.report.junit import to_junit
-
-        click.echo(to_junit(report))
-    else:
-        from naysay.report.markdown import to_markdown
-
-        click.echo(to_markdown(report))
+    n_shown = _PAIRS_IN_A_TEXT if n_pairs is None else n_pairs
+    report = replace(report, results=tuple(replace(result, sample=result.sample[:n_shown]) for result in report))
+    forms: dict[str, Callable[[Report], str]] = {"json": Report.to_json, "junit": to_junit, "md": to_markdown}
+    click.echo(forms[format](report))

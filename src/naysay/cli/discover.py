@@ -1,8 +1,7 @@
-"""`naysay discover`: find the rules of a table, say the best in words, write them for `naysay check`."""
+"""`naysay discover`: find the rules of a table, show the best, write them for `naysay check`."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,285 +10,234 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from naysay import api
-from naysay.budget import interruptibly
 from naysay.cli import options
-from naysay.cli.failure import Exit, Session, say
-from naysay.cli.screen import Waiting, console
+from naysay.cli.failure import Exit, say
+from naysay.cli.options import FileFormat, Place, open_table
+from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.result import Discovery
-from naysay.discovery.work import Progress
 from naysay.errors import UsageError
-from naysay.io.files import read_table
 
 if TYPE_CHECKING:
-    from naysay.discovery.result import Discovery, Finding
+    from naysay.discovery.work import Progress
     from naysay.rule.model import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """The options of `naysay discover`, as given."""
+class SearchOptions:
+    """The options of `naysay discover` that decide which rules it searches for, and how."""
 
-    input: str
     error: float
     columns: str | None
     cross: bool
     space: str
     nulls: str
+    max_predicates: int | None
+    max_rules: int | None
+    max_seconds: float | None
+    method: str
+    device: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As the arguments of `naysay.discover`."""
+        columns = None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+        return {name: getattr(self, name) for name in self.__slots__} | {"columns": columns}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRules:
+    """The options of `naysay discover` that decide which rules it shows and writes."""
+
     about: tuple[str, ...]
     like: str | None
     top: int
     everything: bool
     out: Path | None
     report: Path | None
-    state: Path | None
-    key: tuple[str, ...]
-    max_predicates: int | None
-    max_rules: int | None
-    max_seconds: float | None
-    method: str
-    device: str
-    engine: str | None
-    master: str | None
-    memory: str | None
-    threads: int
-    input_format: str | None
-    encoding: str | None
-    delimiter: str | None
-    format: str
-    color: str
-    quiet: bool
-
-    @property
-    def on_spark(self) -> bool:
-        return self.state is None and self.engine != "local"
-
-    @property
-    def column_names(self) -> list[str] | None:
-        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
-
-    def require_sense(self) -> None:
-        """Raise UsageError where options contradict each other."""
-        if self.state is not None and self.engine == "spark":
-            raise UsageError("--state keeps a table of this process; leave out --engine spark")
-        if self.state is not None and (self.max_rules is not None or self.max_seconds is not None):
-            raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
-        if self.state is None and self.method == "incdc":
-            raise UsageError("the method incdc keeps indexes for rows that come and go: it needs --state DIR")
-        if self.state is not None and self.method == "hydra":
-            raise UsageError("the method hydra keeps nothing for --state; leave out one of them")
-        if self.state is None and self.key:
-            raise UsageError("--key names the rows for naysay evolve: it needs --state DIR")
-        if self.master is not None and not self.on_spark:
-            raise UsageError("--master names a Spark cluster; leave out --engine local and --state to use it")
 
 
-def run(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
-    if request.on_spark:
-        return _on_spark(request, waiting, debug=debug)
-    waiting.will_compile()
-    waiting.stage(f"reading {request.input}")
-    table = interruptibly(
-        lambda: read_table(
-            request.input, format=request.input_format, encoding=request.encoding, delimiter=request.delimiter
-        )
-    )
-    waiting.stage("discovering")
-    if request.state is not None:
-        return _with_state(request, table)
-    return api.discover(
-        table, memory=request.memory, threads=request.threads, device=request.device, **_wanted(request, waiting)
-    )
-
-
-def _wanted(request: Request, waiting: Waiting) -> dict[str, Any]:
-    return {
-        "error": request.error,
-        "columns": request.column_names,
-        "cross": request.cross,
-        "max_predicates": request.max_predicates,
-        "max_rules": request.max_rules,
-        "max_seconds": request.max_seconds,
-        "nulls": request.nulls,
-        "method": request.method,
-        "space": request.space,
-        "progress": _told(waiting),
-    }
-
-
-def _told(waiting: Waiting) -> Callable[[Progress], None]:
-    def tell(progress: Progress) -> None:
-        known = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
-        waiting.update(f"{progress.phase}{known} (Ctrl-C: stop with what is known)", progress.done)
-
-    return tell
-
-
-def _with_state(request: Request, table: Any) -> Discovery:
-    """Discover by an evolver, whose state `naysay evolve` goes on from."""
-    from naysay.discovery.space import scope_of
-    from naysay.evolve.evolver import Evolver
-
-    with Evolver(
-        table,
-        request.key,
-        error=request.error,
-        nulls=request.nulls,
-        columns=request.column_names,
-        space=scope_of(request.space, request.cross),
-        max_predicates=request.max_predicates,
-        method=request.method,
-        state=request.state,
-        threads=request.threads,
-    ) as evolver:
-        return evolver.discovery
-
-
-def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
-    from naysay.spark.session import session_for
-
-    master = request.master or (f"local[{request.threads}]" if request.threads else "local[*]")
-    waiting.stage(f"starting Spark on {master}")
-    with session_for(master, memory=request.memory, debug=debug) as session:
-        from naysay.cli.check_spark import located
-        from naysay.spark.read import read
-        from naysay.spark.session import plain_errors
-
-        waiting.stage(f"reading {request.input} on Spark")
-        data = read(
-            session,
-            located(request.input),
-            format=request.input_format,
-            encoding=request.encoding,
-            delimiter=request.delimiter,
-        )
-        with plain_errors(request.input):
-            waiting.stage("discovering on Spark")
-            found = api.discover(data, device=request.device, **_wanted(request, waiting))
-    return replace(found, engine="spark")
-
-
-@click.command(short_help="Find the rules that a table obeys, the best first.")
+@click.command()
 @click.argument("input", metavar="INPUT")
-@click.option(
-    "--error",
-    type=click.FloatRange(0.0, 1.0, max_open=True),
-    default=0.0,
-    show_default=True,
-    metavar="E",
-    help="Also rules that at most this fraction of all ordered pairs break.",
+@options.packed(
+    "search",
+    SearchOptions,
+    options.error("Also find rules that at most this fraction of all ordered pairs break."),
+    click.option("--columns", metavar="A,B,...", help="Columns that rules may mention.  [default: all]"),
+    click.option(
+        "--cross/--no-cross",
+        default=True,
+        help="Whether rules may compare different columns of the same kind.  [default: cross]",
+    ),
+    click.option(
+        "--space",
+        type=click.Choice(["naysay", "incdc", "hydra"]),
+        default="naysay",
+        show_default=True,
+        help="Predicates that rules may use: naysay's own, or those of a paper.",
+    ),
+    options.nulls,
+    click.option(
+        "--max-predicates", type=click.IntRange(1), metavar="N", help="Maximum number of predicates per rule."
+    ),
+    click.option("--max-rules", type=click.IntRange(1), metavar="N", help="Stop after N rules, the shortest first."),
+    options.max_seconds("Stop after SECONDS and return partial results."),
+    click.option(
+        "--method",
+        type=click.Choice(["auto", "all-pairs", "selective", "hydra", "incdc"]),
+        default="auto",
+        show_default=True,
+        help="How to search; auto chooses by estimated cost, incdc needs --state.",
+    ),
+    options.device,
 )
-@click.option("--columns", metavar="A,B,...", help="Only rules about these columns.  [default: all]")
-@click.option("--cross/--no-cross", default=True, help="Compare different columns of the same kind.  [default: cross]")
-@click.option(
-    "--space",
-    type=click.Choice(["naysay", "incdc", "hydra"]),
-    default="naysay",
-    show_default=True,
-    help="Which comparisons rules may use: ours, or those of a paper.",
-)
-@options.nulls
-@click.option("--about", multiple=True, metavar="COLUMN", help="Show rules that mention this column. Repeatable.")
-@click.option("--like", metavar="RULE", help="Show rules that RULE follows from, or that follow from RULE.")
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Show so many rules.")
-@click.option("--all", "everything", is_flag=True, help="Show and write every minimal rule, short ones first.")
-@click.option(
-    "--out",
-    "--save",
-    "out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the rules into a file that `naysay check --rules` reads.",
-)
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page of HTML.")
-@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Keep all for `naysay evolve`.")
-@options.key
-@click.option("--max-predicates", type=click.IntRange(1), metavar="N", help="Only rules of so few predicates.")
-@click.option("--max-rules", type=click.IntRange(1), metavar="N", help="Stop at so many rules, short ones first.")
-@click.option(
-    "--max-seconds",
-    type=click.FloatRange(0.0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after SECONDS and return partial results.",
-)
-@click.option(
-    "--method",
-    type=click.Choice(["auto", "all-pairs", "selective", "hydra", "incdc"]),
-    default="auto",
-    show_default=True,
-    help="How to look; auto: by estimated cost. incdc: with --state alone.",
-)
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Where all pairs are compared.",
+@options.packed(
+    "shown",
+    ShownRules,
+    click.option("--about", multiple=True, metavar="COLUMN", help="Show only rules that mention COLUMN. Repeatable."),
+    click.option("--like", metavar="RULE", help="Show only rules that imply RULE or follow from it."),
+    click.option(
+        "--top", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Number of rules to show."
+    ),
+    click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
+    click.option(
+        "--out",
+        "--save",
+        "out",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the rules to FILE, for `naysay check --rules`.",
+    ),
+    options.page,
 )
 @click.option(
-    "--engine",
-    type=click.Choice(["spark", "local"]),
-    help="Where the work runs: on Spark, or in this process.  [default: spark; local with --state]",
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save the state so that `naysay evolve` can update it.",
 )
-@click.option("--master", metavar="URL", help="The Spark cluster.  [default: local[*]]")
-@click.option("--memory", metavar="SIZE", help="Refuse work that needs more, such as 512M or 4G.")
-@click.option("--threads", type=click.IntRange(0), default=0, metavar="N", help="Threads.  [default: all cores]")
-@options.input_format
-@options.encoding
-@options.delimiter
+@options.key("Needs --state.  [default: row number]")
+@options.packed(
+    "place",
+    Place,
+    click.option(
+        "--engine",
+        type=click.Choice(["spark", "local"]),
+        help="Where to run: on Spark, or in this process.  [default: spark; local with --state]",
+    ),
+    options.master,
+    options.memory,
+    options.threads,
+)
+@options.files
 @options.output_format("text", "json")
 @options.color
-@options.quiet
+@options.quiet("progress and details of the rules")
 @options.debug
-@click.pass_context
-def discover(context: click.Context, /, **given: Any) -> int:
-    """Find the rules that the table INPUT obeys: exactly, or all but a few pairs of rows.
+def discover(
+    input: str,
+    search: SearchOptions,
+    shown: ShownRules,
+    state: Path | None,
+    key: tuple[str, ...],
+    place: Place,
+    files: FileFormat,
+    format: str,
+    color: str,
+    quiet: bool,
+) -> int:
+    """Find the rules that the table INPUT obeys: exactly, or except for a few pairs of rows.
 
-    Shows the rules that a person should look at, in words, with how many pairs of rows tested each; rules that may hold
-    by chance come last. Ctrl-C and --max-seconds end the search with what is known, marked as partial.
+    Shows the most useful rules, what they mean, and how many pairs of rows tested each; rules that may hold by chance
+    come last. Ctrl-C and --max-seconds stop the search and show the rules found so far, marked as partial.
 
     \b
     naysay discover people.csv --out people.rules
     naysay check people.csv --rules people.rules
     naysay discover people.csv --error 0.01 --about ZipCode
     """
-    request = Request(**given)
-    request.require_sense()
-    debug = context.ensure_object(Session).debug
-    with Waiting(watched=not request.quiet) as waiting, warnings.catch_warnings():
-        if not debug:
-            warnings.simplefilter("ignore")
-        found = run(request, waiting, debug=debug)
+    place = replace(place, engine=place.engine or ("spark" if state is None else "local"))
+    _refuse_contradictions(search, state, key, place)
+    with Waiting(watched=not quiet) as waiting, library_warnings():
+        with open_table(input, files, place, waiting) as frame:
+            waiting.stage("discovering")
+            if state is None:
+                found = _discover(frame, search, place, waiting)
+            else:
+                found = _discover_with_state(frame, search, place, key, state)
         waiting.stage("ranking")
-        shown = found.top(request.top, about=request.about, like=request.like)
-        everything = _everything(request, found) if request.everything else None
-        if request.out is not None:
-            found.save(request.out, everything if everything is not None else [finding.rule for finding in shown])
-        if request.report is not None:
-            from naysay.report.discoveries import write_page
+        best = found.top(shown.top, about=shown.about, like=shown.like)
+        everything = _all_rules(shown, found) if shown.everything else None
+        written = [finding.rule for finding in best] if everything is None else everything
+        if shown.out is not None:
+            found.save(shown.out, written)
+        if shown.report is not None:
+            from naysay.report.discoveries import to_html
 
-            write_page(found, shown, request.report, request.input)
-    _print(request, found, shown, everything)
+            shown.report.write_text(to_html(found, best, input), encoding="utf-8")
+    if format == "json":
+        from naysay.report.discoveries import dumps
+
+        click.echo(dumps(found, best, input, everything or ()))
+    elif everything is not None or quiet:
+        click.echo(found.text(written), nl=False)
+    else:
+        from naysay.report.discoveries import print_discovery
+
+        print_discovery(found, best, console(color), source=input)
+    if not best and len(found.rules):
+        say("no rule matches --about and --like; leave them out to see all rules")
+    if shown.out is not None and not quiet and format == "text":
+        say(f"{len(written):,} rules written to {shown.out}")
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
 
 
-def _everything(request: Request, found: Discovery) -> list[Rule]:
-    rules = found.rules.about(*request.about)
-    return list(rules if request.like is None else rules.like(request.like))
+def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple[str, ...], place: Place) -> None:
+    if state is None:
+        if search.method == "incdc":
+            raise UsageError("the method incdc keeps indexes for later changes, so it needs --state DIR")
+        if key:
+            raise UsageError("--key identifies rows for naysay evolve, so it needs --state DIR")
+        return
+    if place.engine == "spark":
+        raise UsageError("--state keeps the table in this process; leave out --engine spark")
+    if search.max_rules is not None or search.max_seconds is not None:
+        raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
+    if place.memory is not None:
+        raise UsageError("--memory does not apply to --state; leave out one of them")
+    if search.method == "hydra":
+        raise UsageError("the method hydra cannot keep a state; leave out --state or choose another method")
 
 
-def _print(request: Request, found: Discovery, shown: list[Finding], everything: list[Rule] | None) -> None:
-    from naysay.report.discoveries import dumps, print_discovery
+def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting) -> Discovery:
+    # On Spark, memory and threads are those of the session.
+    limits: dict[str, Any] = {}
+    if place.engine == "local":
+        limits = {"memory": place.memory, "threads": place.threads}
+    return api.discover(frame, **search.arguments, **limits, progress=_show_progress(waiting))
 
-    if request.format == "json":
-        click.echo(dumps(found, shown, request.input, everything or ()))
-    elif everything is not None:
-        click.echo(found.text(everything), nl=False)
-    elif request.quiet:
-        click.echo(found.text([finding.rule for finding in shown]), nl=False)
-    else:
-        print_discovery(found, shown, console(request.color), source=request.input)
-    if not shown and len(found.rules):
-        say("none of the rules is about that; leave out --about and --like to see all")
-    if request.out is not None and not request.quiet and request.format == "text":
-        n_rules = len(shown) if everything is None else len(everything)
-        say(f"{n_rules:,} rules written to {request.out}")
+
+def _show_progress(waiting: Waiting) -> Callable[[Progress], None]:
+    def show(progress: Progress) -> None:
+        found = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
+        waiting.update(f"{progress.phase}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
+
+    return show
+
+
+def _discover_with_state(
+    frame: Any, search: SearchOptions, place: Place, key: tuple[str, ...], state: Path
+) -> Discovery:
+    """Discover with an Evolver, whose state `naysay evolve` can update."""
+    from naysay.discovery.space import scope_of
+    from naysay.evolve.evolver import Evolver
+
+    unused = ("cross", "max_rules", "max_seconds")
+    arguments = {name: value for name, value in search.arguments.items() if name not in unused}
+    arguments["space"] = scope_of(search.space, search.cross)
+    with Evolver(frame.arrow, key, state=state, threads=place.threads, **arguments) as evolver:
+        return evolver.discovery
+
+
+def _all_rules(shown: ShownRules, found: Discovery) -> list[Rule]:
+    rules = found.rules.about(*shown.about)
+    return list(rules if shown.like is None else rules.like(shown.like))

@@ -1,4 +1,4 @@
-"""What goes wrong, as one message and an exit code; never a traceback unless asked for."""
+"""Errors as one message and an exit code; never a traceback unless --debug is given."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 import click
 
 from naysay.errors import NaysayError
-from naysay.report.version import installed_version
+from naysay.report.words import installed_version
 
 
 class Exit(IntEnum):
-    """What the exit code of a command says."""
+    """The exit codes of all commands."""
 
     HOLDS = 0
     BROKEN = 1
@@ -33,20 +33,20 @@ class Exit(IntEnum):
 
 @dataclass(slots=True)
 class Session:
-    """What one run of the command line knows beside the options of its command."""
+    """Settings of one run of the command line that apply to every command."""
 
     debug: bool = False
 
 
 class ClosedPipe(Exception):
-    """Whoever read our output has gone, as in `naysay check ... | head`."""
+    """The reader of our output has gone, as in `naysay check ... | head`."""
 
 
 _OUT_OF = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 def guarded(work: Callable[[], object], session: Session) -> int:
-    """Do the work and return the exit code; say on the error output what went wrong."""
+    """Do the work and return the exit code; print errors to the error output."""
     try:
         result = work()
         sys.stdout.flush()
@@ -54,20 +54,16 @@ def guarded(work: Callable[[], object], session: Session) -> int:
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
     except (ClosedPipe, BrokenPipeError):
-        # The interpreter must not complain again when it closes stdout.
+        # Otherwise the interpreter would report the error again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Exit.CLOSED_PIPE
     except click.ClickException as error:
-        return _usage(error)
+        error.show(sys.stderr)
+        return Exit.BAD_INPUT
     except Exception as error:
         if session.debug:
             traceback.print_exc()
         return _failed(error)
-
-
-def _usage(error: click.ClickException) -> int:
-    error.show(sys.stderr)
-    return Exit.BAD_INPUT
 
 
 def _failed(error: Exception) -> int:
@@ -75,7 +71,7 @@ def _failed(error: Exception) -> int:
         say(str(error))
         return error.exit_code
     if isinstance(error, MemoryError):
-        say("out of memory; check and discover take --memory to refuse such work before it starts, and --engine spark")
+        say("out of memory; use --memory SIZE to refuse such work before it starts, or --engine spark")
         return Exit.RESOURCES
     if isinstance(error, OSError) and error.strerror:
         say(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror)
@@ -85,7 +81,7 @@ def _failed(error: Exception) -> int:
 
 
 def say(message: str) -> None:
-    """One message on the error output."""
+    """Print one message to the error output."""
     click.echo(f"naysay: {message}", err=True)
 
 
@@ -95,7 +91,7 @@ def _report(error: Exception) -> str:
     what = (str(error).strip().splitlines() or [""])[0]
     return (
         f"internal error: {type(error).__name__}: {what[:200]}{place}\n"
-        "This is a fault of naysay, not of your data. Run the same command with --debug, and report what it prints\n"
+        "This is a bug in naysay, not in your data. Run the same command with --debug, and report its output\n"
         "on the project's issue tracker, with the rules and these versions: "
         f"naysay {installed_version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     )

@@ -1,9 +1,8 @@
-"""The command `naysay` and the table of its commands."""
+"""The command `naysay` and its subcommands."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -13,39 +12,29 @@ from naysay.cli import options
 from naysay.cli.failure import ClosedPipe, Session, guarded
 from naysay.rule.scan import nearest_name
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Where a command lives, and its line in the list of commands: neither needs the command to be loaded."""
-
-    home: str
-    help: str
-
-
-# The file of a command is named after it and holds a click command of that name.
+# The module of a command has its name, and contains a click command of that name: the list needs none to be loaded.
 COMMANDS = {
-    "check": Entry("naysay.cli.check", "Check a table against rules: verdicts, counts, rows, samples."),
-    "discover": Entry("naysay.cli.discover", "Find the rules that a table obeys, the best first."),
-    "evolve": Entry("naysay.cli.evolve", "Change the rows of a discovered table; which rules came and went."),
-    "explain": Entry("naysay.cli.explain", "Show how rules would be checked, and at what cost."),
-    "lint": Entry("naysay.cli.lint", "Read rules, find what is wrong with them, convert them."),
-    "report": Entry("naysay.cli.report", "Write a page of HTML from the results of a check."),
-    "sql": Entry("naysay.cli.sql", "Write rules as SQL for DuckDB, PostgreSQL or Spark."),
-    "watch": Entry("naysay.cli.watch", "Follow changes of a table, and the violations that come and go."),
+    "check": "Check a table against rules.",
+    "discover": "Find the rules that a table obeys, the best first.",
+    "evolve": "Change the rows of a discovered table, and show which rules change.",
+    "explain": "Show how rules would be checked, and at what cost.",
+    "lint": "Read rules, report problems, convert them.",
+    "report": "Show the results of an earlier check, as an HTML page or in another format.",
+    "sql": "Write rules as SQL for DuckDB, PostgreSQL or Spark.",
+    "watch": "Follow the changes of a table, and show which violations appear and disappear.",
 }
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is called, and turns every error into a message and an exit code."""
+    """Imports a command when it is called, and turns every error into a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(entry.home), cmd_name)
+        command = getattr(import_module(f"naysay.cli.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -60,13 +49,13 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # click would exit with 1, which here says that a rule is broken.
+            # click would exit with code 1, which means here that a rule is broken.
             raise ClosedPipe from None
         except KeyboardInterrupt:
             raise click.Abort from None

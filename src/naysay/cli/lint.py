@@ -1,4 +1,4 @@
-"""`naysay lint`: read rules in any format, say what is odd about them, and write them in ours."""
+"""`naysay lint`: read rules in any format, report problems, and write the rules in naysay's own format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from naysay.cli import options
 from naysay.rule.formats.rule_files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
 from naysay.rule.lint import Finding, FindingKind, fixed
 from naysay.rule.lint import lint as find
@@ -15,20 +16,27 @@ from naysay.rule.model import Nulls
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--columns", metavar="A,B,...", help="The columns of the table; a rule may name no others.")
+@click.option("--columns", metavar="A,B,...", help="Columns of the table; rules may mention no others.")
 @click.option(
     "--format",
     "format_name",
     type=click.Choice([known.value for known in Format]),
-    help="How the file holds its rules, where that does not show: lines (also of HoloClean and Metanome), yaml, "
-    "columns (one rule in the form of Rapidash).",
+    help="Format of FILE: lines (also HoloClean and Metanome), yaml, or columns (one rule, as Rapidash writes it).  "
+    "[default: by name and content]",
 )
-@click.option("--nulls", type=click.Choice([known.value for known in Nulls]), default="sql", show_default=True)
-@click.option("--fix", is_flag=True, help="Leave out superfluous predicates, duplicates and twins.")
-@click.option("--short", is_flag=True, help="Write shorthands, such as A -> B, where one means the same.")
-@click.option("--strict", is_flag=True, help="Exit with 1 on any finding, not only on rules that nothing can break.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the rules to a file in place of the output.")
-@click.option("--quiet", "-q", is_flag=True, help="Write findings alone, not the rules.")
+@options.nulls
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Drop superfluous predicates, duplicates and twins (the same rule with its two rows swapped).",
+)
+@click.option("--short", is_flag=True, help="Write shorthands such as A -> B if they mean the same.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with code 1 on any finding, not only for rules that cannot be broken."
+)
+@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write the rules to FILE.")
+@options.quiet("the rules, and show only findings")
+@options.debug
 def lint(
     file: str,
     columns: str | None,
@@ -40,20 +48,20 @@ def lint(
     out: str | None,
     quiet: bool,
 ) -> None:
-    """Check the rules in FILE (- for the input), and write them in naysay's own format.
+    """Check the rules in FILE (- for the standard input), and write them in naysay's own format.
 
-    Findings go to the error output: rules that nothing can break, duplicates, twins, rules that follow from others,
-    superfluous predicates. Exit code 0: all was read; 1: some rule can never be broken (with --strict: there are
-    findings); 2: some rule cannot be read; each such place is named.
+    Findings are printed to the error output: rules that cannot be broken, duplicates, twins, rules that follow
+    from others, superfluous predicates. Exit code 0: all rules were read. 1: some rule can never be broken (with
+    --strict: there are findings). 2: some rule cannot be read; the messages say which.
     """
     context = click.get_current_context()
     found = _read(file, columns, format_name)
     if found.errors:
-        _complain(found)
+        _print_errors(found)
         context.exit(2)
     rules = list(found.rules)
     findings = find(rules, Nulls(nulls))
-    _tell(findings, found, file)
+    _print_findings(findings, found, file)
     if not quiet:
         _write(render_file(fixed(rules, Nulls(nulls)) if fix else rules, short=short), out)
     context.exit(int(any(strict or finding.kind is FindingKind.NEVER for finding in findings)))
@@ -63,21 +71,20 @@ def _read(file: str, columns: str | None, format_name: str | None) -> RulesFile:
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     format = None if format_name is None else Format(format_name)
     if file == "-":
-        data = sys.stdin.buffer.read()
-        return read_rules_bytes(data, source="-", columns=names, format=format)
+        return read_rules_bytes(sys.stdin.buffer.read(), source="-", columns=names, format=format)
     return read_rules_file(file, columns=names, format=format)
 
 
-def _complain(found: RulesFile) -> None:
+def _print_errors(found: RulesFile) -> None:
     for error in found.errors:
         click.echo(f"{error}\n", err=True)
     n_errors = len(found.errors)
     click.echo(f"{n_errors} rule{'s' if n_errors > 1 else ''} cannot be read, {len(found.rules)} can.", err=True)
 
 
-def _tell(findings: list[Finding], found: RulesFile, file: str) -> None:
+def _print_findings(findings: list[Finding], found: RulesFile, file: str) -> None:
     if not found.rules:
-        click.echo(f"{file}: there are no rules in it", err=True)
+        click.echo(f"{file}: no rules found", err=True)
     for finding in findings:
         click.echo(f"{file}:{found.lines[finding.index]}: {finding.kind.value}: {finding.message}", err=True)
 

@@ -1,10 +1,15 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what they name: rules and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,8 +17,168 @@ from naysay.cli.failure import Session
 from naysay.errors import NaysayError, RuleError, UsageError
 from naysay.rule import Rule, parse, read_rules_file
 
+if TYPE_CHECKING:
+    from naysay.cli.screen import Waiting
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
+
+_MOST_ERRORS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """The rules that a command was given."""
+
+    rules_files: tuple[Path, ...]
+    rule_texts: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.rules_files or self.rule_texts)
+
+    def load(self, columns: Sequence[str] | None = None) -> list[Rule]:
+        """Read all rules, those of files first. With `columns`, rules may mention no other columns.
+
+        One error reports all bad rules, ten at most.
+        """
+        if not self:
+            raise UsageError("no rules: name a file with --rules FILE, or write one with --rule 'ZipCode -> City'")
+        rules: list[Rule] = []
+        errors: list[RuleError] = []
+        for path in self.rules_files:
+            found = read_rules_file(path, columns=columns)
+            if not found.rules and not found.errors:
+                raise UsageError(f"there are no rules in {path}")
+            rules += found.rules
+            errors += found.errors
+        for text in self.rule_texts:
+            try:
+                rules.append(parse(text, source="--rule", columns=columns))
+            except RuleError as error:
+                errors.append(error)
+        if errors:
+            raise _joined(errors)
+        return rules
+
+
+def _joined(errors: Sequence[RuleError]) -> NaysayError:
+    if len(errors) == 1:
+        return errors[0]
+    messages = [str(error) for error in errors[:_MOST_ERRORS]]
+    if len(errors) > _MOST_ERRORS:
+        messages.append(f"and {len(errors) - _MOST_ERRORS:,} more bad rules")
+    return NaysayError(f"{len(errors)} bad rules\n" + "\n".join(messages))
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """How to read the files that a command was given."""
+
+    input_format: str | None
+    encoding: str | None
+    delimiter: str | None
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        return {"format": self.input_format, "encoding": self.encoding, "delimiter": self.delimiter}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command runs: in this process, or on a Spark cluster."""
+
+    engine: str | None
+    master: str | None
+    memory: str | None = None
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        if self.engine == "local" and self.master is not None:
+            raise UsageError("--master names a Spark cluster; use it with --engine spark")
+        if self.engine == "spark" and self.master is not None and self.threads:
+            raise UsageError("--threads applies to this machine; with --master, set the executors' cores")
+        if self.engine == "spark" and self.memory is not None:
+            if (self.master or "local").startswith("sc://"):
+                raise UsageError("--memory applies to this machine; a Spark Connect server has its own settings")
+            from naysay.api import memory_bytes
+
+            memory_bytes(self.memory)
+
+    @property
+    def address(self) -> str:
+        return self.master or (f"local[{self.threads}]" if self.threads else "local[*]")
+
+    @contextmanager
+    def session(self, waiting: Waiting, **settings: Any) -> Iterator[Any]:
+        """Open a Spark session, and show the progress of its tasks."""
+        from naysay.spark.session import followed, session_for
+
+        waiting.stage(f"starting Spark at {self.address}")
+        debug = click.get_current_context().ensure_object(Session).debug
+        with session_for(self.address, memory=self.memory, debug=debug, **settings) as session:
+            if not waiting.is_watched:
+                yield session
+                return
+            with followed(session, waiting.reach):
+                yield session
+
+
+@contextmanager
+def open_table(
+    source: str, files: FileFormat, place: Place, waiting: Waiting, *, numbered: bool = False
+) -> Iterator[Any]:
+    """Read a table: as a `Table` in this process, or as a DataFrame on Spark, whose errors become messages.
+
+    If `numbered`, rows on Spark carry their file and position as far as these are known.
+    """
+    if place.engine == "local":
+        from naysay.budget import interruptibly
+        from naysay.io.files import read
+        from naysay.table import from_frame
+
+        waiting.will_compile()
+        waiting.stage(f"reading {source}")
+        yield interruptibly(lambda: from_frame(read(source, **files.arguments)))
+        return
+    with place.session(waiting) as session:
+        from naysay.spark.read import read as read_on_spark
+        from naysay.spark.session import place_of, plain_errors
+
+        waiting.stage(f"reading {source} on {place_of(session, place.address)}")
+        # The working folder of Java is that of its start, which may differ from ours.
+        path = os.path.abspath(source) if Path(source).exists() else source
+        data = read_on_spark(session, path, numbered=numbered, **files.arguments)
+        with plain_errors(source):
+            yield data
+
+
+def packed(name: str, kind: type, *options: Decorator[Any]) -> Decorator[Any]:
+    """Add options to a command, which gets their values as one dataclass; fields without an option keep defaults."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*arguments: Any, **given: Any) -> Any:
+            values = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
+            return command(*arguments, **{name: kind(**values)}, **given)
+
+        for option in reversed(options):
+            run = option(run)
+        return run
+
+    return decorate
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds above 0. click lets nan pass every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail("must be a number of seconds above 0, not nan", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0.0, min_open=True)
 
 
 def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -29,102 +194,100 @@ debug = click.option(
     callback=_set_debug,
     help="Show the traceback of an error.",
 )
-rules = click.option(
-    "--rules",
-    "rules_files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A file of rules: one a line, or YAML. May be given several times.",
+rules = packed(
+    "rules",
+    RuleSource,
+    click.option(
+        "--rules",
+        "rules_files",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="File of rules, one per line or as YAML. Repeatable.",
+    ),
+    click.option(
+        "--rule", "rule_texts", multiple=True, metavar="TEXT", help="A rule, such as 'ZipCode -> City'. Repeatable."
+    ),
 )
-rule = click.option(
-    "--rule",
-    "rule_texts",
-    multiple=True,
-    metavar="TEXT",
-    help="A rule, such as 'ZipCode -> City'. May be given several times.",
+files = packed(
+    "files",
+    FileFormat,
+    click.option(
+        "--input-format",
+        type=click.Choice(["csv", "parquet", "json", "orc", "arrow", "table"]),
+        help="Format of the files read.  [default: by file name and content]",
+    ),
+    click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
+    click.option(
+        "--delimiter", metavar="CHARACTER", help="Column separator of CSV files.  [default: detected from the file]"
+    ),
+)
+memory = click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory limit, such as 512M or 4G: refuse work that needs more. On Spark, the memory of the driver.",
+)
+threads = click.option(
+    "--threads", type=click.IntRange(0), default=0, metavar="N", help="Number of threads.  [default: all cores]"
+)
+master = click.option("--master", metavar="URL", help="Spark cluster to use.  [default: local[*]]")
+engine = click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    default="spark",
+    show_default=True,
+    help="Where to run: on Spark, or in this process.",
 )
 nulls = click.option(
     "--nulls",
     type=click.Choice(["sql", "equal"]),
     default="sql",
     show_default=True,
-    help="sql: a comparison with null is false. equal: null equals null, differs from values, has no order.",
-)
-key = click.option(
-    "--key",
-    multiple=True,
-    metavar="COLUMN",
-    help="A column by which you know a row; several make a key together. Default: the row number.",
-)
-max_seconds = click.option(
-    "--max-seconds",
-    type=click.FloatRange(0.0, min_open=True),
-    default=600,
-    show_default=True,
-    metavar="N",
-    help="Refuse a rule that would take longer in this process, by its estimate.",
-)
-encoding = click.option(
-    "--encoding", default=None, metavar="NAME", help="The encoding of a text file.  [default: utf-8]"
-)
-delimiter = click.option(
-    "--delimiter", default=None, metavar="CHARACTER", help="What separates the columns of a CSV file.  [default: ,]"
-)
-input_format = click.option(
-    "--input-format",
-    type=click.Choice(["csv", "parquet", "json", "orc", "arrow", "table"]),
-    help="The format of INPUT, where its name does not say.",
+    help="sql: a comparison with null is false. equal: null equals null, differs from every value, and has no order.",
 )
 color = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="auto: on a terminal, unless NO_COLOR is set.",
+    help="auto: in a terminal, unless NO_COLOR is set.",
 )
-quiet = click.option("-q", "--quiet", is_flag=True, help="No progress, no pairs; only the verdicts.")
+device = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where to compare pairs of rows; auto uses a GPU if there is one and it is faster.",
+)
+page = click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML page to FILE."
+)
 
 
-def output_format(*choices: str) -> Decorator[Any]:
-    """`--format`, of which the first choice is the default."""
+def key(default: str) -> Decorator[Any]:
     return click.option(
-        "--format", "format", type=click.Choice(choices), default=choices[0], show_default=True, help="What is printed."
+        "--key",
+        multiple=True,
+        metavar="COLUMN",
+        help=f"Column that identifies a row; repeat for a composite key.  {default}".strip(),
     )
 
 
-_MOST_ERRORS = 10
+def max_seconds(meaning: str) -> Decorator[Any]:
+    return click.option("--max-seconds", type=SECONDS, metavar="SECONDS", help=meaning)
 
 
-def load(files: Sequence[Path], texts: Sequence[str], columns: Sequence[str] | None = None) -> list[Rule]:
-    """All rules, those of files first. Where `columns` names the columns of a table, rules are held against them.
-
-    One error tells of all bad rules, ten at most.
-    """
-    if not files and not texts:
-        raise UsageError("no rules: name a file with --rules FILE, or write one with --rule 'ZipCode -> City'")
-    rules: list[Rule] = []
-    errors: list[RuleError] = []
-    for path in files:
-        found = read_rules_file(path, columns=columns)
-        if not found.rules and not found.errors:
-            raise UsageError(f"there are no rules in {path}")
-        rules += found.rules
-        errors += found.errors
-    for text in texts:
-        try:
-            rules.append(parse(text, source="--rule", columns=columns))
-        except RuleError as error:
-            errors.append(error)
-    if errors:
-        raise _joined(errors)
-    return rules
+def error(meaning: str) -> Decorator[Any]:
+    fraction = click.FloatRange(0, 1, max_open=True)
+    return click.option("--error", type=fraction, default=0.0, show_default=True, metavar="E", help=meaning)
 
 
-def _joined(errors: Sequence[RuleError]) -> NaysayError:
-    if len(errors) == 1:
-        return errors[0]
-    said = [str(error) for error in errors[:_MOST_ERRORS]]
-    if len(errors) > _MOST_ERRORS:
-        said.append(f"and {len(errors) - _MOST_ERRORS:,} more bad rules")
-    return NaysayError(f"{len(errors)} bad rules\n" + "\n".join(said))
+def quiet(hidden: str) -> Decorator[Any]:
+    return click.option("-q", "--quiet", is_flag=True, help=f"Hide {hidden}.")
+
+
+def output_format(*choices: str) -> Decorator[Any]:
+    """`--format`, with the first choice as the default."""
+    return click.option(
+        "--format", "format", type=click.Choice(choices), default=choices[0], show_default=True, help="Output format."
+    )

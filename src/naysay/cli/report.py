@@ -1,4 +1,4 @@
-"""`naysay report`: a page of HTML from the results of an earlier check."""
+"""`naysay report`: show the results of an earlier check again, as an HTML page or in another format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from naysay.cli import options
-from naysay.cli.screen import console
 from naysay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 30
 
 
-@click.command(short_help="Write a page of HTML from the results of a check.")
+@click.command()
 @click.argument("results", metavar="RESULTS", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -27,38 +26,28 @@ _LARGEST = 1 << 30
     "output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to write the page.  [default: report.html beside the results]",
+    help="File to write the HTML page to.  [default: report.html in the folder of the results]",
 )
 @options.output_format("html", "text", "junit", "md")
 @options.color
 @options.debug
 def report(results: Path, output: Path | None, format: str, color: str) -> None:
-    """Turn RESULTS into a page for a browser: one file, no network.
+    """Turn RESULTS into an HTML page: one file that needs no network.
 
-    RESULTS is the folder that `naysay check --out` wrote, or what `naysay check --format json` printed. Another
-    --format is written to the output.
+    RESULTS is the folder that `naysay check --out` wrote, or the output of `naysay check --format json`. Formats other
+    than html are printed.
     """
     found = _read(results / "report.json" if results.is_dir() else results)
     if format == "html":
-        from naysay.report.html import write_page
-
         target = output or (results if results.is_dir() else results.parent) / "report.html"
-        write_page(found, target)
+        found.to_html(target)
         click.echo(target)
     elif output is not None:
-        raise UsageError("-o names the page of HTML; send the other formats where you like with >")
-    elif format == "text":
-        from naysay.report.terminal import print_report
-
-        print_report(found, console(color))
-    elif format == "junit":
-        from naysay.report.junit import to_junit
-
-        click.echo(to_junit(found))
+        raise UsageError("--output is for the HTML page; redirect the other formats with >")
     else:
-        from naysay.report.markdown import to_markdown
+        from naysay.cli.check import print_report_as
 
-        click.echo(to_markdown(found))
+        print_report_as(format, found, color)
 
 
 def _read(path: Path) -> Report:
@@ -66,10 +55,10 @@ def _read(path: Path) -> Report:
 
     try:
         if path.stat().st_size > _LARGEST:
-            raise UsageError(f"{path} is too large for a report")
+            raise UsageError(f"{path} is too large to be a report")
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read results in {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON; give what naysay check --format json or --out wrote") from None
+        raise UsageError(f"{path} is not JSON; pass what naysay check --format json or --out wrote") from None
     return from_json(document)

@@ -1,4 +1,4 @@
-"""The terminal: what is printed where, in which width and colours, and progress for work that takes a while."""
+"""The terminal: its width and colours, progress for work that takes a while, and the view of a running watch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import click
@@ -26,16 +28,17 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from naysay.cli.failure import Session, say
 from naysay.live.feed.sink import Body, Step
+from naysay.report.terminal import WIDTH_IN_A_PIPE
 from naysay.report.words import duration
 
-# Work that is over sooner than this shows no progress.
+# Work that takes less time than this shows no progress.
 _PATIENCE_SECONDS = 1.0
-_WIDTH_IN_A_PIPE = 100
 
 
 def console(color: str = "auto") -> Console:
-    """The console on the standard output. Rich's own markup and emoji are off: values are shown as they are."""
+    """A console on the standard output. Markup and emoji are off, so that values are shown unchanged."""
     in_a_pipe = not sys.stdout.isatty()
     return Console(
         file=sys.stdout,
@@ -45,12 +48,21 @@ def console(color: str = "auto") -> Console:
         force_terminal={"always": True, "never": False}.get(color),
         no_color=True if color == "never" else None,
         color_system="standard" if color == "always" else "auto",
-        width=_WIDTH_IN_A_PIPE if in_a_pipe and not os.environ.get("COLUMNS") else None,
+        width=WIDTH_IN_A_PIPE if in_a_pipe and not os.environ.get("COLUMNS") else None,
     )
 
 
+@contextmanager
+def library_warnings() -> Iterator[None]:
+    """Hide the warnings of libraries, unless --debug was given: they are for developers, not for users."""
+    with warnings.catch_warnings():
+        if not click.get_current_context().ensure_object(Session).debug:
+            warnings.simplefilter("ignore")
+        yield
+
+
 class _Pace(ProgressColumn):
-    """How fast a stage goes and how long it will take at that pace, once both are known."""
+    """Speed and remaining time of a stage, once both are known."""
 
     max_refresh = 0.5
 
@@ -61,7 +73,7 @@ class _Pace(ProgressColumn):
 
 
 class Waiting:
-    """Progress on the error output, shown from the second on that the work takes; none where nobody watches.
+    """Progress on the error output, after the first second of work; none if it is not a terminal.
 
     >>> with Waiting(watched=False) as waiting:
     ...     waiting.stage("reading people.csv")
@@ -75,7 +87,7 @@ class Waiting:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody sees the progress."""
+        """Whether progress is shown."""
         return self._watched
 
     def __enter__(self) -> Waiting:
@@ -111,15 +123,15 @@ class Waiting:
                 self._progress.start()
 
     def will_compile(self) -> None:
-        """The work calls kernels in this process: say so where they have to be compiled first."""
+        """Say that kernels have to be compiled first, if they do."""
         if self._watched:
             from naysay.kernels.compile import nothing_kept
 
             if nothing_kept():
-                click.echo("naysay: compiling the kernels; this first run takes some seconds longer", err=True)
+                say("compiling the kernels; this first run takes a few seconds longer")
 
     def stage(self, description: str, total: int | None = None) -> None:
-        """Another stage of the work begins, of so many steps where that is known."""
+        """Begin another stage, with its number of steps if that is known."""
         with self._lock:
             if self._progress is not None:
                 for task in self._progress.task_ids:
@@ -127,7 +139,7 @@ class Waiting:
                 self._progress.add_task(description, total=total)
 
     def update(self, description: str, done: float | None = None) -> None:
-        """The stage goes on: what it does now, and which part of that is done, 0 to 1, where that is known."""
+        """Describe what the stage does now, and the fraction of it that is done, if that is known."""
         with self._lock:
             if self._progress is not None:
                 for task in self._progress.task_ids:
@@ -135,14 +147,14 @@ class Waiting:
                     self._progress.update(task, description=description, completed=completed, total=total)
 
     def reach(self, n_done: int, n_all: int) -> None:
-        """So many of so many steps of the stage are done."""
+        """Show the number of steps that are done, and of all steps."""
         with self._lock:
             if self._progress is not None:
                 for task in self._progress.task_ids:
                     self._progress.update(task, completed=n_done, total=n_all)
 
     def advance(self) -> None:
-        """One more step of the stage is done."""
+        """Show that one more step is done."""
         with self._lock:
             if self._progress is not None:
                 for task in self._progress.task_ids:

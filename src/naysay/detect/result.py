@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from naysay.arrays import Int64Array
+from naysay.present import Document, Result
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
 from naysay.table import Table
@@ -97,7 +98,7 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Document):
     """What a check of many rules found out about a table.
 
     `rows_in_conflict` counts rows that break any of the rules, `busiest` are those most often in conflict;
@@ -157,7 +158,7 @@ def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Result):
     """Whether a rule holds, and one violation if it does not. True or false as the rule holds or not.
 
     `holds` is what was found out about all rows. It never follows from the lack of a witness.
@@ -178,7 +179,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Violations:
+class Violations(Result):
     """The pairs that break a rule, as a table: rule, left, right, and the compared values of both rows.
 
     `left` and `right` are row numbers from 0, or the values of the key columns where a key was named. `total` is the

@@ -13,6 +13,7 @@ from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
+from naysay.present import Document
 from naysay.rule import RuleKind, describe, kind, parse, render
 from naysay.rule.formats.rule_files import render_file
 from naysay.rule.model import Nulls, Rule
@@ -135,7 +136,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Discovery:
+class Discovery(Document):
     """The rules of a table. `rules` are all minimal rules, short ones first; `best` the few to look at, best first,
     and `findings` what is known of each of these.
 

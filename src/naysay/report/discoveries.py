@@ -1,38 +1,40 @@
-"""A discovery for people and programs: the terminal, JSON, a page of HTML."""
+"""Discovered rules, and how they change, for people and programs: text, JSON, HTML, tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from naysay.discovery.result import Discovery, Finding, by_kind
-from naysay.report.terminal import print_trimmed
-from naysay.report.version import installed_version
-from naysay.report.words import counted, duration, meaning, printable, rule_text
-from naysay.rule import RuleKind, render
+from naysay.report.html import standalone, table_cell
+from naysay.report.terminal import indented, print_trimmed, printed_text
+from naysay.report.words import counted, duration, installed_version, meaning, printable, rule_text
+from naysay.rule import RuleKind, describe, render
 from naysay.rule.model import Rule
 
+if TYPE_CHECKING:
+    from naysay.evolve.change import Change as RuleChange
+
 SCHEMA_VERSION = 1
-BY_CHANCE = "These may hold by chance"
-TITLES = {
+_BY_CHANCE = "These may hold by chance"
+_TITLES = {
     RuleKind.KEY: "Keys",
     RuleKind.DEPENDENCY: "Dependencies",
     RuleKind.ORDER: "Orders",
-    RuleKind.ONE_ROW: "Rules about one row",
-    RuleKind.OTHER: "Others",
+    RuleKind.ONE_ROW: "Rules about single rows",
+    RuleKind.OTHER: "Other rules",
 }
 
 
 def headline(discovery: Discovery) -> str:
-    """How many rules of what, and whether that is all."""
+    """How many rules hold, and whether the search was complete."""
     if discovery.partial and not len(discovery.rules):
-        return f"no rule was found before the search stopped ({discovery.reason}): some may hold"
+        return f"no rule was found before the search stopped ({discovery.reason}); some may hold"
     rules = counted(len(discovery.rules), "minimal rule")
     up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
     part = f"; partial ({discovery.reason}): more may hold" if discovery.partial else ""
@@ -41,7 +43,7 @@ def headline(discovery: Discovery) -> str:
 
 
 def print_discovery(discovery: Discovery, shown: Sequence[Finding], console: Console, *, source: str = "") -> None:
-    """Print the findings, each in words and with its figures, by kind."""
+    """Print findings by kind, each with its meaning and figures."""
     print_trimmed(console, lambda: _print(discovery, shown, console, source))
 
 
@@ -54,31 +56,25 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
         console.print()
         console.print(Text(title, "bold"))
         for finding in findings:
-            console.print(Padding(Text(rule_text(finding.rule), "green"), (0, 0, 0, 2)))
-            console.print(Padding(Text(meaning(finding.rule)), (0, 0, 0, 4)))
-            console.print(Padding(Text(figures(finding, discovery), "dim"), (0, 0, 0, 4)))
+            console.print(indented(Text(rule_text(finding.rule), "green")))
+            console.print(indented(Text(meaning(finding.rule)), 4))
+            console.print(indented(Text(figures(finding, discovery), "dim"), 4))
     if len(shown) < len(discovery.rules):
         console.print()
-        console.print(
-            Text(
-                f"{len(shown):,} of {len(discovery.rules):,} rules shown; --all prints every one, "
-                "--about COLUMN those of a column",
-                "dim",
-            )
-        )
+        console.print(Text(f"{len(shown):,} of {len(discovery.rules):,} rules shown; --all shows every rule", "dim"))
 
 
 def sections(shown: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by kind under their titles; those that may hold by chance last."""
+    """Findings by kind with a title each; those that may hold by chance come last."""
     sure = [finding for finding in shown if not finding.tested.by_accident]
     unsure = [finding for finding in shown if finding.tested.by_accident]
-    found = [(TITLES[kind], findings) for kind, findings in by_kind(sure).items()]
+    found = [(_TITLES[kind], findings) for kind, findings in by_kind(sure).items()]
     ordered = [finding for findings in by_kind(unsure).values() for finding in findings]
-    return [*found, (BY_CHANCE, ordered)] if ordered else found
+    return [*found, (_BY_CHANCE, ordered)] if ordered else found
 
 
 def facts(discovery: Discovery, source: str = "") -> list[str]:
-    """The table, the space and the work, a phrase each."""
+    """Phrases about the table, the predicate space and the search."""
     on = f" on {discovery.device}" if discovery.device != "cpu" else ""
     found = [
         printable(source),
@@ -97,23 +93,20 @@ def shown_support(finding: Finding) -> str:
 
 
 def figures(finding: Finding, discovery: Discovery) -> str:
-    """How the data tested a rule, in a phrase."""
+    """How well the data tested a rule, and how often it is broken."""
     tested = finding.tested
     words = [f"tested by {shown_support(finding)}"]
     if tested.violations:
         share = tested.violations / max(1, discovery.n_pairs)
         words.append(f"broken by {counted(tested.violations, 'pair')} (g1 {share:.2g})")
         if finding.rows_in_conflict is not None:
-            words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict (g2 {_g2(finding, discovery):.2g})")
+            share = finding.rows_in_conflict / max(1, discovery.n_rows)
+            words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict (g2 {share:.2g})")
         if finding.rows_to_remove is not None:
             least, most = finding.rows_to_remove
             remove = f"{least:,}" if least == most else f"{least:,} to {most:,}"
             words.append(f"{remove} to remove (g3 {most / max(1, discovery.n_rows):.2g})")
     return "; ".join(words)
-
-
-def _g2(finding: Finding, discovery: Discovery) -> float:
-    return (finding.rows_in_conflict or 0) / max(1, discovery.n_rows)
 
 
 def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") -> dict[str, Any]:
@@ -141,9 +134,11 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
     }
 
 
-def dumps(discovery: Discovery, shown: Sequence[Finding], source: str = "", everything: Sequence[Rule] = ()) -> str:
-    """As text; with every rule as text under `all` where these are given."""
-    document = to_json(discovery, shown, source)
+def dumps(
+    discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "", everything: Sequence[Rule] = ()
+) -> str:
+    """As text, with details of the shown findings, and the text of more rules under `all` if they are given."""
+    document = to_json(discovery, discovery.findings if shown is None else shown, source)
     if everything:
         document["all"] = [render(rule) for rule in everything]
     return json.dumps(document, indent=2, allow_nan=False)
@@ -172,15 +167,14 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
     }
 
 
-def write_page(discovery: Discovery, shown: Sequence[Finding], path: Path, source: str = "") -> None:
-    """Write a page of HTML: one file, no network, every value escaped."""
-    from naysay.report.html import standalone
-
+def to_html(discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "") -> str:
+    """A self-contained HTML page that needs no network. Every value is escaped."""
+    shown = discovery.findings if shown is None else shown
     groups = [
         (title, [(rule_text(f.rule), meaning(f.rule), figures(f, discovery), f.tested.by_accident) for f in findings])
         for title, findings in sections(shown)
     ]
-    text = standalone(
+    return standalone(
         "discovery.html.jinja",
         title=printable(source) or "Discovered rules",
         headline=headline(discovery),
@@ -189,4 +183,64 @@ def write_page(discovery: Discovery, shown: Sequence[Finding], path: Path, sourc
         groups=groups,
         n_hidden=len(discovery.rules) - len(shown),
     )
-    path.write_text(text, encoding="utf-8")
+
+
+def discovery_text(discovery: Discovery) -> str:
+    return printed_text(lambda console: print_discovery(discovery, discovery.findings, console))
+
+
+def discovery_cell(discovery: Discovery) -> str:
+    """The findings as a table."""
+    rows = [
+        [rule_text(f.rule), meaning(f.rule), shown_support(f), "yes" if f.tested.by_accident else ""]
+        for f in discovery.findings
+    ]
+    return table_cell(headline(discovery), "", ["rule", "meaning", "tested by", "by chance?"], rows)
+
+
+def discovery_table(discovery: Discovery) -> pa.Table:
+    """One row per finding."""
+    types = {"rule": pa.string(), "description": pa.string(), "kind": pa.string(), "support": pa.int64()}
+    types |= {"surprise": pa.float64(), "by_accident": pa.bool_(), "violations": pa.int64(), "g1": pa.float64()}
+    types |= {"rows_in_conflict": pa.int64(), "g2": pa.float64(), "rows_to_remove": pa.int64(), "g3": pa.float64()}
+    return pa.Table.from_pylist([_finding(finding, discovery) for finding in discovery.findings], pa.schema(types))
+
+
+def rule_change_text(change: RuleChange, limit: int | None = 20) -> str:
+    """What a batch did to the rules, and why each removed rule no longer holds; at most `limit` rules of each kind."""
+    head = f"{counted(change.n_rows, 'row')}, {counted(change.n_rules, 'rule')}"
+    if change.repeated:
+        return f"{head}; batch {change.batch_id!r} was already applied, nothing changed"
+    head += f"; {len(change.added):,} added, {len(change.removed):,} removed"
+    removed = [f"- {rule_text(gone.rule)}\n    {printable(gone.reason)}" for gone in change.removed[:limit]]
+    added = [f"+ {rule_text(rule)}\n    {printable(describe(rule))}" for rule in change.added[:limit]]
+    more_removed = _more(len(change.removed) - len(removed), "removed")
+    return "\n".join([head, *removed, *more_removed, *added, *_more(len(change.added) - len(added), "added")])
+
+
+def _more(n_rules: int, what: str) -> list[str]:
+    return [f"  and {n_rules:,} more {what}; --limit 0 shows all"] if n_rules else []
+
+
+def rule_change_cell(change: RuleChange) -> str:
+    """The first removed and added rules, as a table."""
+    text = rule_change_text(change, 0).splitlines()[0]
+    rows = [[printable(record[name]) for name in ("change", "rule", "reason")] for record in _rule_changes(change, 20)]
+    return table_cell(text, "", ["change", "rule", "reason"], rows)
+
+
+def rule_change_table(change: RuleChange) -> pa.Table:
+    """One row per removed or added rule."""
+    types = {name: pa.string() for name in ("change", "rule", "description", "reason")}
+    return pa.Table.from_pylist(list(_rule_changes(change, None)), pa.schema(types))
+
+
+def _rule_changes(change: RuleChange, limit: int | None) -> Iterator[dict[str, str]]:
+    for gone in change.removed[:limit]:
+        yield {"change": "removed", **rule_record(gone.rule), "reason": gone.reason}
+    for rule in change.added[:limit]:
+        yield {"change": "added", **rule_record(rule), "reason": "holds now"}
+
+
+def rule_record(rule: Rule) -> dict[str, str]:
+    return {"rule": render(rule), "description": describe(rule)}

@@ -1,22 +1,21 @@
-"""A report as one HTML file: no network, no script but its own, every value escaped."""
+"""Results as HTML: a self-contained page for a browser, and cells for a notebook. Every value is escaped."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+import pyarrow as pa
 from markupsafe import Markup
 
-from naysay.detect.result import Report, RuleResult, SamplePair
+from naysay.detect.result import Report, RuleResult, SamplePair, Verdict, Violations
 from naysay.plan.join import join_of
 from naysay.plan.shape import Plan, plan_of
-from naysay.report.version import installed_version
 from naysay.report.view import (
     Line,
     Outcome,
@@ -24,11 +23,13 @@ from naysay.report.view import (
     involved_columns,
     lines,
     named,
+    numbers,
     outcome,
     outcomes,
-    rule_names,
+    pair_named,
     sentence,
     source_name,
+    worst,
     worst_first,
 )
 from naysay.report.words import (
@@ -36,6 +37,7 @@ from naysay.report.words import (
     common_suffix,
     counted,
     duration,
+    installed_version,
     meaning,
     printable,
     rule_text,
@@ -44,6 +46,11 @@ from naysay.report.words import (
     title,
     windows,
 )
+from naysay.rule.model import Rule
+from naysay.table.frame import plain_values
+
+if TYPE_CHECKING:
+    from naysay.watch.change import Change
 
 _LONGEST_VALUE = 90
 _LONG_VALUE = 28
@@ -54,7 +61,7 @@ _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much has room on a page: so many pairs a rule, and labels on the bars of charts."""
+    """How much fits on a page: the number of pairs per rule, and labels on the bars of charts or none."""
 
     n_pairs: int
     labels: bool = True
@@ -62,7 +69,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value as the text before, inside and after the part that differs from the other row's."""
+    """A value split into the text before, inside and after the part that differs from the other row."""
 
     before: str
     differs: str = ""
@@ -76,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of the pairs table: over one column of cells, or over two, the left row's and the right row's."""
+    """A heading of the pairs table, over one column of cells or over two (the left and the right row)."""
 
     text: str
     sign: str
@@ -85,7 +92,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a chart, in the chart's own coordinates, and what it says when pointed at."""
+    """One bar of a chart, in the coordinates of the chart, with its tooltip."""
 
     x: float
     y: float
@@ -96,7 +103,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A rule and all that is shown of it."""
+    """Everything that is shown about a rule."""
 
     anchor: str
     outcome: str
@@ -119,7 +126,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class BusyRow:
-    """A row that is often in conflict, with links to the first of its rules."""
+    """A row that is often in conflict, with links to some of the rules that it breaks."""
 
     name: str
     conflicts: str
@@ -145,14 +152,13 @@ class Page:
 
 
 def page_of(report: Report, room: Room) -> Page:
-    """Lay out a report in the room that there is."""
-    names = rule_names(report)
-    worst = min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
+    """Lay out a report in the given room."""
+    names = [title(result.rule) for result in report.results]
     return Page(
         title=source_name(report),
-        # The tiles below it tell of warnings and tolerances.
+        # The tiles below show warnings and tolerances.
         headline=headline(report).split(";")[0].rstrip(".") + ".",
-        outcome=worst.value,
+        outcome=worst(report).value,
         facts=(
             counted(report.n_rows, "row"),
             counted(len(report.columns), "column"),
@@ -196,7 +202,7 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
-    """Name, rules, violations, and the share of the most involved column, as a width of 100."""
+    """Name, rules, violations, and the number of rules relative to the most involved column, in percent."""
     involved = involved_columns(report)[:20]
     most = max((n_rules for _, n_rules, _ in involved), default=1)
     for name, n_rules, n_violations in involved:
@@ -204,33 +210,34 @@ def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
 
 
 def _notes(report: Report) -> Iterator[str]:
-    yield f"Rows are known by: {printable(report.identity)}."
+    yield f"Rows are identified by: {printable(report.identity)}."
     if report.nulls.value == "sql":
         yield "A comparison with null is false, as in SQL."
     else:
-        yield "Null equals null, differs from every value, and has no order."
-    yield "A violation is an ordered pair of rows; a pair that breaks a rule both ways round counts twice."
+        yield "Null equals null, differs from every value, and is neither less nor greater than anything."
+    yield "A violation is an ordered pair of rows; a pair that breaks a rule in both orders counts twice."
     missing = _missing(report)
     if missing:
-        yield f"The {report.engine} engine does not tell {missing}; --engine local does, where memory allows."
+        yield f"The {report.engine} engine does not report {missing}; --engine local does, if the table fits in memory."
 
 
 def _missing(report: Report) -> str:
-    """What a page of broken rules would show and the engine did not find out; nothing after a quick check."""
+    """What the page would show about broken rules but the engine did not compute; nothing after a quick check."""
     broken = [result for result in report.results if not result.holds]
     if not broken or any(result.violations is None for result in broken):
         return ""
     parts = [
-        "" if any(any(result.where) for result in broken) else "where in the table the rows in conflict lie",
+        "" if any(any(result.where) for result in broken) else "where in the table the rows in conflict are",
         "" if report.busiest else "which rows are in conflict most often",
-        "" if report.rows_in_conflict is not None else "how many rows break any rule at all",
+        "" if report.rows_in_conflict is not None else "how many rows break any of the rules",
     ]
-    told = [part for part in parts if part]
-    return ", ".join(told[:-1]) + (" and " if len(told) > 1 else "") + told[-1] if told else ""
+    named_parts = [part for part in parts if part]
+    return " and ".join([", ".join(named_parts[:-1]), named_parts[-1]] if len(named_parts) > 1 else named_parts)
 
 
 def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
     rule = result.rule
+    violations, rows, remove = numbers(result)
     sample = result.sample[: room.n_pairs]
     pairs = tuple(_pair_cells(result, pair) for pair in sample)
     bars, caption = _chart(result, report.n_rows, room)
@@ -241,11 +248,11 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         text=shortened(rule_text(rule), 2_000) if rule.name else "",
         meaning=shortened(meaning(rule), 2_000),
         sentence=sentence(result, report.n_rows),
-        example=_example(sample[0]) if sample else "",
+        example=f"For example {pair_named(sample[0])}: {printable(sample[0].reason)}." if sample else "",
         facts=tuple(_facts(result)),
-        violations="1 or more" if result.violations is None else f"{result.violations:,}",
-        rows="" if result.rows_in_conflict is None else f"{result.rows_in_conflict:,}",
-        remove="" if result.rows_to_remove is None else str(result.rows_to_remove),
+        violations=violations,
+        rows=rows,
+        remove=remove,
         plan=plan_of(join_of(rule)),
         bars=bars,
         chart_caption=caption,
@@ -264,24 +271,19 @@ def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
     yield "time", duration(result.seconds)
 
 
-def _example(pair: SamplePair) -> str:
-    rows = named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
-    return f"For example {rows}: {printable(pair.reason)}."
-
-
 def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     noun = "row" if result.rule.is_one_row else "pair"
     if result.violations is None:
         return f"the first {noun} found"
-    # A pair that breaks the rule both ways round is two violations and stands here once.
+    # A pair that breaks the rule in both orders is two violations but is listed once.
     symmetric = join_of(result.rule).symmetric
     n_all = result.violations // 2 if symmetric else result.violations
     count = f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
-    return f"{count}, each both ways" if symmetric and noun == "pair" else count
+    return f"{count}, each in both orders" if symmetric and noun == "pair" else count
 
 
 def _chart(result: RuleResult, n_rows: int, room: Room) -> tuple[tuple[Bar, ...], str]:
-    """Bars of the rows in conflict over the table, first rows left, and a line of text."""
+    """Bars that show where in the table the rows in conflict are, and a caption."""
     counts = result.where
     if not counts or not any(counts):
         return (), ""
@@ -295,7 +297,7 @@ def _chart(result: RuleResult, n_rows: int, room: Room) -> tuple[tuple[Bar, ...]
             label = f"rows {first:,} to {last:,}: {count:,} in conflict" if room.labels else ""
             x, y = round((place + 1 / 16) * width, 1), round(_CHART_HEIGHT - height, 1)
             bars.append(Bar(x, y, round(width * 7 / 8, 1), round(height, 1), label))
-    caption = f"Where the rows in conflict lie, from the first row to the last; the tallest bar is {tallest:,} of "
+    caption = f"Where the rows in conflict are, from the first row to the last; the tallest bar is {tallest:,} of "
     return tuple(bars), caption + f"{counted(-(-n_rows // len(counts)), 'row')}."
 
 
@@ -305,7 +307,7 @@ def _headings(result: RuleResult, pair: SamplePair) -> tuple[Heading, ...]:
 
 
 def _span(line: Line) -> int:
-    """Values that are equal stand once."""
+    """Equal values are shown once."""
     return 1 if line.sign == "=" or line.left is None or line.right is None else 2
 
 
@@ -323,7 +325,7 @@ def _pair_cells(result: RuleResult, pair: SamplePair) -> tuple[Cell, ...]:
 
 
 def _identity(identity: Mapping[str, Any]) -> str:
-    """A row number or a key of one column as it is, a key of several with its names."""
+    """A row number or the value of a one-column key; a key of several columns includes their names."""
     values = list(identity.values())
     return shortened(shown(values[0]) if len(values) == 1 else named(identity), _LONGEST_VALUE)
 
@@ -335,15 +337,11 @@ def _differing(left: str, right: str) -> list[Cell]:
     return [Cell(text[:start], text[start : len(text) - end], text[len(text) - end :]) for text in (left, right)]
 
 
-# A page larger than this is written again with less on it, until it is small enough or has the least.
+# A page larger than this is rendered again with less room, until it is small enough or has the least room.
 _LARGEST = 480_000
-# With more rules than this the least page is tried first: one that does not fit takes seconds to write.
+# With more rules than this the smallest page is tried first, because rendering a page that is too large takes seconds.
 _MANY_RULES = 200
 _ROOM = (Room(50), Room(25), Room(12), Room(12, labels=False), Room(5, labels=False), Room(1, labels=False))
-
-
-def write_page(report: Report, path: Path) -> None:
-    path.write_text(to_html(report), encoding="utf-8")
 
 
 def to_html(report: Report) -> str:
@@ -361,7 +359,7 @@ def to_html(report: Report) -> str:
 
 
 def standalone(template: str, **values: Any) -> str:
-    """A document of another of our templates with our style, without a script."""
+    """Fill in a template that has our style and no script."""
     style = _asset("page.css")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     return render_template(template, policy=policy, style=Markup(style), version=installed_version(), **values)
@@ -384,7 +382,7 @@ def _render(report: Report, room: Room) -> str:
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Fill in one of our templates. Every value is escaped unless it is our own Markup."""
+    """Fill in a template. Every value is escaped unless it is our own Markup."""
     return _environment().get_template(name).render(**values)
 
 
@@ -401,12 +399,62 @@ def _environment() -> jinja2.Environment:
 
 @cache
 def _asset(name: str) -> str:
-    """A style sheet or a script of ours, as it stands in the page between its tags."""
+    """The text of our style sheet or script."""
     loader = _environment().loader
     assert loader is not None
     return loader.get_source(_environment(), name)[0]
 
 
 def _hash(text: str) -> str:
-    """The name by which a content policy allows exactly this text."""
+    """The hash by which a content policy allows exactly this text."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+_PAIRS_IN_A_CELL = 5
+_ROWS_IN_A_CELL = 20
+
+
+def report_cell(report: Report) -> str:
+    """The results as a table, with the pairs of broken rules collapsed below it."""
+    page = page_of(report, Room(_PAIRS_IN_A_CELL, labels=False))
+    return render_template("report_cell.html.jinja", headline=page.headline, facts=page.facts, cards=page.cards)
+
+
+def table_cell(text: str, code: str = "", names: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> str:
+    """A line of text, perhaps with code in it, and perhaps a table."""
+    return render_template("table_cell.html.jinja", text=text, code=code, names=names, rows=rows)
+
+
+def verdict_cell(verdict: Verdict) -> str:
+    witness = verdict.witness
+    reason = "" if witness is None else f" ({printable(witness.reason)})"
+    return table_cell("Holds:" if verdict.holds else f"Broken{reason}:", rule_text(verdict.rule))
+
+
+def rule_cell(rule: Rule) -> str:
+    return table_cell(meaning(rule), rule_text(rule))
+
+
+def violations_cell(violations: Violations) -> str:
+    """The first pairs as a table."""
+    names, rows = _first_rows(violations.table)
+    cut = f", the first {len(rows):,}" if len(rows) < violations.total else ""
+    text = f"{title(violations.rule)}: {counted(violations.total, 'violation')}{cut}"
+    return table_cell(text, "", names, rows)
+
+
+def change_cell(change: Change) -> str:
+    """The first violations that a batch added or removed, as a table."""
+    from naysay.report.json_ import change_table
+    from naysay.report.terminal import change_text
+
+    names, rows = _first_rows(change_table(change))
+    n_hidden = change.n_added + change.n_removed - len(rows)
+    text = change_text(change).splitlines()[0]
+    return table_cell(text + (f"; the first {len(rows):,} changes" if n_hidden else ""), "", names, rows)
+
+
+def _first_rows(table: pa.Table) -> tuple[list[str], list[list[str]]]:
+    first = table.slice(0, _ROWS_IN_A_CELL)
+    rows = [[shown(value) for value in row] for row in zip(*map(plain_values, first.columns), strict=True)]
+    return [printable(name) for name in first.column_names], rows

@@ -1,4 +1,7 @@
-"""A report as JSON, and back. The schema is docs/schema/check.schema.json: it grows and never breaks."""
+"""Results as data: a report as JSON and back, and results as Arrow tables for data frames.
+
+The schema of the JSON is docs/schema/check.schema.json: fields are added, never changed or removed.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair
+import pyarrow as pa
+
+from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair, Verdict
 from naysay.errors import RuleError, UsageError
-from naysay.report.version import installed_version
+from naysay.report.words import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
+
+if TYPE_CHECKING:
+    from naysay.watch.change import Change
 
 SCHEMA_VERSION = 1
 
@@ -76,7 +84,7 @@ def _pair(pair: SamplePair) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of the data in JSON's own types; what JSON has no type for becomes text, never a rounded number."""
+    """Convert a value of the data to JSON types. If JSON has none for it, it becomes text, never a rounded number."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -94,19 +102,19 @@ def plain(value: Any) -> Any:
 
 
 def from_json(document: Any) -> Report:
-    """The report that `to_json` wrote; UsageError where the document is something else.
+    """Restore the report that `to_json` wrote; raise UsageError for any other document.
 
-    Values of the data come back as JSON holds them: dates and decimals as text.
+    Values of the data come back as JSON represents them: dates and decimals are text.
     """
     version = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(version, int) or "rules" not in document:
-        raise UsageError("this is not a report of naysay check: write one with --format json or --out")
+        raise UsageError("not a report of naysay check; write one with --format json or --out")
     if version > SCHEMA_VERSION:
         raise UsageError(f"this report was written by a newer naysay ({document.get('naysay')}); upgrade to read it")
     try:
         return _report(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuleError) as error:
-        raise UsageError(f"this report of naysay check is damaged: {type(error).__name__} {error}") from error
+        raise UsageError(f"damaged report of naysay check: {type(error).__name__} {error}") from error
 
 
 def _report(document: Mapping[str, Any]) -> Report:
@@ -172,7 +180,7 @@ def _sample(pair: Mapping[str, Any]) -> SamplePair:
 
 def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError("a row is a mapping from names to values")
+        raise TypeError("a row must map names to values")
     return value
 
 
@@ -182,5 +190,41 @@ def _maybe_int(value: Any) -> int | None:
 
 def _place(place: Any, results: tuple[RuleResult, ...]) -> int:
     if not 0 <= int(place) < len(results):
-        raise ValueError(f"there is no rule {place}")
+        raise ValueError(f"no rule {place}")
     return int(place)
+
+
+_RESULT_TYPES = {
+    "name": pa.string(),
+    "rule": pa.string(),
+    "description": pa.string(),
+    "severity": pa.string(),
+    "holds": pa.bool_(),
+    "passes": pa.bool_(),
+    "violations": pa.int64(),
+    "rows_in_conflict": pa.int64(),
+    "rows_to_remove": pa.int64(),
+    "rows_to_remove_at_least": pa.int64(),
+    "strategy": pa.string(),
+    "seconds": pa.float64(),
+}
+
+
+def report_table(report: Report) -> pa.Table:
+    """One row per rule."""
+    return pa.Table.from_pylist([_rule(result) for result in report.results], pa.schema(_RESULT_TYPES))
+
+
+def verdict_table(verdict: Verdict) -> pa.Table:
+    reason = None if verdict.witness is None else verdict.witness.reason
+    columns = {"name": [verdict.rule.name], "rule": [render(verdict.rule)], "holds": [verdict.holds]}
+    return pa.table({**columns, "reason": pa.array([reason], pa.string())})
+
+
+def change_table(change: Change) -> pa.Table:
+    """One row per violation that a batch added or removed."""
+    parts = {"added": change.added, "removed": change.removed}
+    kinds = [pa.repeat(pa.scalar(kind), part.num_rows) for kind, part in parts.items()]
+    return pa.concat_tables(
+        part.add_column(0, "change", kind) for part, kind in zip(parts.values(), kinds, strict=True)
+    )

@@ -1,4 +1,4 @@
-"""How rules would be checked, and what that would cost: `naysay explain`."""
+"""How rules would be checked, and at what cost: `naysay explain`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,7 +15,7 @@ from naysay.plan.bind import bind, encodings
 from naysay.plan.cost import Way, bytes_a_row
 from naysay.plan.join import Join, Match, Order, join_of
 from naysay.plan.shape import Plan, plan_of
-from naysay.report.terminal import print_trimmed
+from naysay.report.terminal import indented, print_trimmed
 from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
 from naysay.rule import Nulls, Rule, describe, render, render_predicate
 from naysay.table import Table as Data
@@ -28,9 +27,9 @@ _ENCODE, _ENCODE_TEXT = 15.0, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A rule, the plan that its shape falls under, and the price for a table of so many rows, if that is known.
+    """A rule, its plan, and the estimated time and memory for a table, if there is one.
 
-    `route` is the way through Spark, one of `ROUTES`, where that was asked for; `traffic` its cost there in words.
+    `route` is how Spark would check it, one of `ROUTES`, and `traffic` describes the cost there; empty in-process.
     """
 
     rule: Rule
@@ -42,18 +41,18 @@ class Explained:
     traffic: str = ""
 
 
-# What happens on Spark, by the name of the route; each is followed by the kernels' own plan where they run.
+# What happens on Spark, by the name of the route; the plan of the kernels follows if they run.
 ROUTES = {
     "filter": "a filter on single rows; no shuffle",
     "group by": "two levels of group by with Spark's own aggregates; pairs are never formed",
-    "kernels": "rows of one key go to one task, which runs the kernels; giant groups are cut and spread over tasks",
+    "kernels": "rows with the same key go to one task, which runs the kernels; giant groups are split over tasks",
 }
 
 
 def explained(rules: Sequence[Rule], data: Data | None) -> list[Explained]:
-    """The plan of each rule, with a time on one core and memory beside the table where there is one.
+    """The plan of each rule; if there is a table, also the time on one core and the memory in addition to the table.
 
-    Columns are encoded and rows looked at, so that the estimate knows how often they agree.
+    Columns are encoded and rows are looked at, so that the estimate knows how often they agree.
     """
     found = []
     for rule in rules:
@@ -68,7 +67,6 @@ def _seconds(data: Data, join: Join) -> float:
     encoding = sum(
         _ENCODE_TEXT if data.kind(name) is Kind.TEXT else _ENCODE for names, _ in encodings(join) for name in names
     )
-    # A filter looks at each row, and at the rows that pass it again.
     work = _ENCODE * data.n_rows * 1e-9 if join.one_row else check_seconds(bind(data, join, Nulls.SQL))
     return encoding * data.n_rows * 1e-9 + work
 
@@ -79,7 +77,7 @@ def _bytes(data: Data, join: Join) -> int:
 
 
 def parts(join: Join) -> Iterator[tuple[str, str]]:
-    """The normal form of a rule: what each row must pass alone, and what is asked of the pair."""
+    """The normal form of a rule: filters on single rows, and conditions on the pair."""
     if join.left_filter:
         yield "filter on t" if not join.one_row else "filter", _predicates(join.left_filter)
     if join.right_filter:
@@ -106,7 +104,7 @@ def _order(order: Order) -> str:
 
 
 def print_plans(entries: Sequence[Explained], n_rows: int | None, console: Console) -> None:
-    """Print the plan of each rule and, for a known table, what all of them would cost."""
+    """Print the plan of each rule and, if there is a table, the total cost."""
     print_trimmed(console, lambda: _print(entries, n_rows, console))
 
 
@@ -116,17 +114,17 @@ def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -
         if entry.rule.name:
             heading.append(f"  {rule_text(entry.rule)}", "not bold")
         console.print(heading)
-        console.print(Padding(Text(meaning(entry.rule), "dim"), (0, 0, 0, 2)))
-        console.print(Padding(_facts(entry), (0, 0, 0, 2)))
+        console.print(indented(Text(meaning(entry.rule), "dim")))
+        console.print(indented(_facts(entry)))
         console.print()
     if any(entry.route for entry in entries):
-        told = f" on {counted(n_rows, 'row')}" if n_rows is not None else ""
+        table = f" on {counted(n_rows, 'row')}" if n_rows is not None else ""
         n_kernels = sum(entry.route == "kernels" for entry in entries)
         n_rules = counted(len(entries), "rule")
-        console.print(f"{n_rules}{told}: {n_kernels:,} by kernels in tasks, the rest by Spark alone")
-        console.print(Text("Rules with the same key share a shuffle; a small table goes to one task whole.", "dim"))
+        console.print(f"{n_rules}{table}: {n_kernels:,} by kernels in tasks, the rest by Spark itself")
+        console.print(Text("Rules with the same key share a shuffle; one task checks a small table as a whole.", "dim"))
     elif n_rows is None:
-        console.print(Text("Name a table (naysay explain INPUT --rules FILE) for times and memory.", "dim"))
+        console.print(Text("Name a table (naysay explain INPUT --rules FILE) to see times and memory.", "dim"))
     else:
         seconds = sum(entry.seconds or 0.0 for entry in entries)
         console.print(f"{counted(len(entries), 'rule')} on {counted(n_rows, 'row')}: {duration(seconds)} on one core")
@@ -139,7 +137,7 @@ def _facts(entry: Explained) -> Table:
     for name, text in [*parts(entry.join), ("shape", entry.plan.shape), *_ways(entry)]:
         table.add_row(name, Text(text))
     if entry.seconds is not None and entry.n_bytes is not None:
-        table.add_row("estimate", f"{duration(entry.seconds)} on one core, {size(entry.n_bytes)} beside the table")
+        table.add_row("estimate", f"{duration(entry.seconds)} on one core, {size(entry.n_bytes)} on top of the table")
     return table
 
 
@@ -148,7 +146,7 @@ def _ways(entry: Explained) -> Iterator[tuple[str, str]]:
     if entry.route:
         yield "on Spark", ROUTES[entry.route]
         if entry.traffic:
-            yield "its cost", entry.traffic
+            yield "cost on Spark", entry.traffic
     if entry.route in ("", "kernels"):
         yield "verify", plan.verify
         yield "count", plan.count

@@ -1,12 +1,14 @@
-"""What `check --out` writes after a check in-process: violations, rows and cells in conflict, the report."""
+"""The folder that `check --out` writes: violations, rows and cells in conflict, the report."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from naysay.arrays import Int64Array
 from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
+from naysay.errors import UsageError
 from naysay.io.results import file_name, prepare, write_csv_parts
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
@@ -24,43 +27,70 @@ from naysay.table import Table
 from naysay.table.fit import free_name
 from naysay.table.frame import plain_records, plain_values
 
-FORMATS = ("parquet", "csv", "json")
-# Rows in conflict, which may be all rows, are copied and written so many at a time.
+# Rows in conflict, which may be all rows, are copied and written in parts of this size.
 _PART_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to write: into which folder, in which format, at most so many violations a rule (None for all)."""
+class ResultsFolder:
+    """Where and how to write results: `limit` is the largest number of violations per rule, None for all."""
 
-    folder: Path
+    path: str
     format: str = "parquet"
     limit: int | None = 10_000
     neutral: bool = True
 
 
-def write_results(table: Table, report: Report, options: CheckOptions, wanted: Wanted) -> list[RuleResult]:
-    """Write all results; the answer is of the rules whose violations the limit cut."""
-    folder = prepare(wanted.folder)
-    engine = LocalEngine(table)
+def write_results(frame: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
+    """Write all results for a `Table` or a Spark DataFrame; return the rules with more violations than the limit."""
+    if not isinstance(frame, Table):
+        return _write_on_spark(frame, report, options, folder)
+    if "://" in folder.path:
+        raise UsageError(f"--out {folder.path} is not a local folder; use --engine spark to write to remote URLs")
+    path = prepare(Path(folder.path))
+    engine = LocalEngine(frame)
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
         if result.holds:
             continue
-        found = engine.violations(result.rule, options, limit=wanted.limit)
-        _write(iter([found.table]), folder / "violations" / file_name(place, result.rule), wanted)
+        found = engine.violations(result.rule, options, limit=folder.limit)
+        _write(iter([found.table]), path / "violations" / file_name(place, result.rule), folder)
         if not found.complete:
             cut.append(result)
     rules = [result.rule for result in report.results]
     conflicts = engine.conflict_rows(rules, options)
-    _write(conflict_tables(table, rules, conflicts), folder / "conflict_rows", wanted)
-    write_cells(table, rules, conflicts, folder / "cells.csv", neutral=wanted.neutral)
-    (folder / "report.json").write_text(dumps(report) + "\n", "utf-8")
+    _write(conflict_tables(frame, rules, conflicts), path / "conflict_rows", folder)
+    write_cells(frame, rules, conflicts, path / "cells.csv", neutral=folder.neutral)
+    (path / "report.json").write_text(dumps(report) + "\n", "utf-8")
     return cut
 
 
+def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
+    from naysay.detect.spark.engine import SparkEngine
+    from naysay.detect.spark.write import conflict_table, write, write_text
+
+    engine = SparkEngine(data)
+    is_local = "://" not in folder.path
+    path = str(prepare(Path(folder.path)).resolve()) if is_local else folder.path.rstrip("/")
+    broken = [result.rule for result in report.results if not result.holds]
+    for place, result in enumerate(report.results):
+        if not result.holds:
+            found = engine.violations(result.rule, options, limit=folder.limit)
+            target = f"{path}/violations/{file_name(place, result.rule)}.{folder.format}"
+            write(found, target, folder.format, neutral=folder.neutral)
+    if broken:
+        rows = conflict_table(data, broken, [title(rule) for rule in broken], options.nulls)
+        write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)
+    if is_local:
+        Path(path, "report.json").write_text(dumps(report) + "\n", "utf-8")
+    else:
+        write_text(data, f"{path}/report.json", dumps(report))
+    limit = math.inf if folder.limit is None else folder.limit
+    return [result for result in report.results if (result.violations or 0) > limit]
+
+
 def conflict_tables(table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array]) -> Iterator[pa.Table]:
-    """Every row in conflict, once, whole: its number, the rules that it breaks, and its columns; at least one part."""
+    """Every row in conflict once: its number, the rules that it breaks, and all its columns. At least one part."""
     titles = pa.array([title(rule) for rule in rules], pa.string())
     ours = [free_name(name, table.names) for name in ("naysay_row", "naysay_rules")]
     for rows, taken in table.take_parts(_rows_of(table, conflicts), _PART_ROWS):
@@ -78,9 +108,9 @@ def conflict_tables(table: Table, rules: Sequence[Rule], conflicts: Sequence[Int
 def write_cells(
     table: Table, rules: Sequence[Rule], conflicts: Sequence[Int64Array], path: Path, *, neutral: bool = True
 ) -> None:
-    """The cells in conflict as CSV, in the form that HoloClean's error detection has: `_tid_`, `attribute`.
+    """Write the cells in conflict as CSV: `_tid_` and `attribute`, as HoloClean's error detection does, and the value.
 
-    A cell is in conflict where its row breaks a rule that looks at its column. Its value follows, for people.
+    A cell is in conflict if its row breaks a rule that uses its column.
     """
 
     def cells() -> Iterator[pa.Table]:
@@ -103,7 +133,7 @@ def _rows_of(table: Table, conflicts: Sequence[Int64Array]) -> Int64Array:
 
 
 def _within(found: Int64Array, rows: Int64Array) -> Int64Array:
-    """Those of the ascending rows `found` from the first to the last of `rows`."""
+    """Those of the ascending rows `found` between the first and the last of `rows`."""
     if not rows.size:
         return found[:0]
     return found[np.searchsorted(found, rows[0]) : np.searchsorted(found, rows[-1], side="right")]
@@ -116,11 +146,11 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in plain_values(column)], pa.string())
 
 
-def _write(parts: Iterator[pa.Table], stem: Path, wanted: Wanted) -> None:
-    path = stem.with_name(f"{stem.name}.{wanted.format}")
-    if wanted.format == "csv":
-        write_csv_parts(parts, path, neutral=wanted.neutral)
-    elif wanted.format == "parquet":
+def _write(parts: Iterator[pa.Table], stem: Path, folder: ResultsFolder) -> None:
+    path = stem.with_name(f"{stem.name}.{folder.format}")
+    if folder.format == "csv":
+        write_csv_parts(parts, path, neutral=folder.neutral)
+    elif folder.format == "parquet":
         first = next(parts)
         with parquet.ParquetWriter(path, first.schema) as writer:
             for part in itertools.chain([first], parts):

@@ -1,7 +1,7 @@
-"""Rules as SQL that lists or counts what breaks them, for DuckDB, PostgreSQL and Spark.
+"""Rules as SQL queries that list or count their violations, for DuckDB, PostgreSQL and Spark.
 
-The queries mean what naysay means, with the exceptions that `notes` names for each dialect. They are self-joins: fit
-to read, to audit and to run on small tables; naysay itself never forms the pairs.
+A query means what naysay means, with the exceptions that `notes` gives for each dialect. Queries are self-joins, for
+reading, auditing and small tables; naysay itself never forms the pairs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to ask: of which table, how its rows are known, what null means, and whether a number is enough."""
+    """What to query: the table, the columns that identify a row, what null means, and whether to count or to list."""
 
     table: str = "data"
     key: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ class Query:
 _OPS = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _NULL_SAFE = {Op.EQ: "is not distinct from", Op.NE: "is distinct from"}
 _MOST_DIGITS = 38
-# A model or source of dbt, which stands in a query as it is.
+# A model or source of dbt, which is used in a query unchanged.
 _DBT_TABLE = re.compile(r"""\{\{ *(ref|source)\((('[\w. -]+'|"[\w. -]+")(, *)?)+\) *\}\}""")
 _JINJA = ("{{", "{%", "{#")
 
 
 def to_sql(rule: Rule, dialect: Dialect, query: Query) -> str:
-    """One statement, with a comment that names the rule; UsageError where the dialect has no way to say it.
+    """Write one statement with a comment that names the rule; raise UsageError if the dialect cannot express it.
 
-    A table such as `{{ ref('people') }}` makes a singular test of dbt: no semicolon ends it, for dbt wraps the query.
+    A table such as `{{ ref('people') }}` makes a singular dbt test, without a semicolon because dbt wraps the query.
 
     >>> from naysay.rule import parse
     >>> print(to_sql(parse("zip -> city"), Dialect.DUCKDB, Query("people", count=True)))
@@ -63,28 +63,28 @@ def to_sql(rule: Rule, dialect: Dialect, query: Query) -> str:
     if not _DBT_TABLE.fullmatch(query.table):
         return text + ";"
     if any(mark in text.replace(query.table, "") for mark in _JINJA):
-        raise UsageError(f"{render(rule)} holds braces that dbt would take for its own")
+        raise UsageError(f"{render(rule)} contains braces that dbt would interpret; rename the column or the constant")
     return text
 
 
 def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
-    """Where the dialect may mean something else than naysay."""
+    """Say where the dialect may differ from naysay."""
     if dialect is Dialect.POSTGRES and any(predicate.op.is_order for predicate in rule.predicates):
-        yield 'text is ordered by its collation; naysay orders it by bytes: give such columns the collation "C"'
+        yield 'PostgreSQL orders text by its collation, naysay by bytes; give such columns the collation "C"'
     if any(
         isinstance(predicate.right, Column) and predicate.right.name != predicate.left.name
         for predicate in rule.predicates
     ):
-        yield "a decimal beside a double is rounded, and so is an integer beyond 2^53; naysay compares them exactly"
+        yield "decimals and integers beyond 2^53 are rounded when compared with a double; naysay compares them exactly"
     odd = [value for value in _numbers(rule) if not _is_single(value)]
     if any(value.is_integer() for value in odd):
-        yield "a whole number is rounded beside floats that cannot hold it; naysay compares it exactly"
+        yield "an integer is rounded when compared with a float that cannot represent it; naysay compares it exactly"
     if dialect is not Dialect.DUCKDB and not all(value.is_integer() for value in odd):
-        yield "a fraction is a double beside 32-bit floats, so 0.1 equals none; naysay reads it in 32 bits: cast it"
+        yield "a fraction such as 0.1 is a double and equals no 32-bit float; naysay reads it in 32 bits, so cast it"
 
 
 def _numbers(rule: Rule) -> Iterator[float]:
-    """The numbers among the constants that are finite as doubles."""
+    """The numeric constants that are finite as doubles."""
     for predicate in rule.predicates:
         value = predicate.right.value if isinstance(predicate.right, Constant) else None
         if isinstance(value, (int, float, Decimal)) and math.isfinite(nearest := _nearest(value)):
@@ -99,7 +99,7 @@ def _nearest(value: int | float | Decimal) -> float:
 
 
 def _is_single(value: float) -> bool:
-    """A 32-bit float can hold it."""
+    """Whether a 32-bit float can represent it."""
     try:
         return bool(struct.unpack("<f", struct.pack("<f", value))[0] == value)
     except OverflowError:
@@ -123,7 +123,7 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
         return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions)
     head, identity = "", list(query.key)
     if not join_of(rule).irreflexive:
-        # Rows are told apart by a number: a key that repeats, which may be the very fault, would hide its own pairs.
+        # Rows are distinguished by number: a duplicate key, which may be the very error, would hide its own pairs.
         head, table = _numbered(rule, table, dialect)
         conditions.append("t.naysay_row <> s.naysay_row")
     elif not query.key and not query.count and dialect is not Dialect.SPARK:
@@ -135,11 +135,11 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
 
 
 def _numbered(rule: Rule, table: str, dialect: Dialect) -> tuple[str, str]:
-    """Number the rows, so that equal rows are still two rows and no row meets itself."""
+    """Number the rows, so that equal rows stay distinct and no row is compared with itself."""
     if dialect is Dialect.SPARK:
         raise UsageError(
-            f"Spark SQL has no stable row number, so {render(rule)} cannot tell a row from itself; "
-            "naysay check counts it on Spark"
+            f"Spark SQL has no stable row number, so a query for {render(rule)} cannot tell a row from itself; "
+            "naysay check does check it on Spark"
         )
     numbered = f"select row_number() over () - 1 as naysay_row, * from {table}"
     return f"with naysay_rows as materialized ({numbered})\n", "naysay_rows"
@@ -170,7 +170,7 @@ def _column(column: Column, dialect: Dialect) -> str:
 
 
 def quoted(name: str, dialect: Dialect) -> str:
-    """A name that the dialect takes for nothing but a name."""
+    """Quote a name for the dialect."""
     if not name or "\0" in name:
         raise UsageError(f"{name!r} cannot be a name in SQL")
     mark = "`" if dialect is Dialect.SPARK else '"'
@@ -178,7 +178,7 @@ def quoted(name: str, dialect: Dialect) -> str:
 
 
 def _parts(table: str) -> list[str]:
-    """The parts of `schema.table`; a name with a dot in it is given in double quotes."""
+    """The parts of `schema.table`; a name that contains a dot is given in double quotes."""
     if len(table) > 1 and table.startswith('"') and table.endswith('"'):
         return [table[1:-1].replace('""', '"')]
     return table.split(".")
@@ -201,7 +201,7 @@ def _constant(constant: Constant, dialect: Dialect) -> str:
 
 def _text(value: str, dialect: Dialect) -> str:
     if "\0" in value and dialect is not Dialect.SPARK:
-        raise UsageError(f"{dialect.value} has no text with a NUL character")
+        raise UsageError(f"{dialect.value} cannot represent text with a NUL character")
     if dialect is Dialect.SPARK:
         value = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000")
         return f"'{value}'"
@@ -210,8 +210,8 @@ def _text(value: str, dialect: Dialect) -> str:
 
 def _decimal(value: Decimal) -> str:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS:
-        raise UsageError(f"SQL has no exact decimal {value}")
-    # Beyond the decimals of SQL only doubles go so far.
+        raise UsageError(f"SQL cannot represent the decimal {value} exactly")
+    # Beyond the range of SQL decimals there are only doubles.
     plain, nearest = format(value, "f"), float(value)
     return plain if _n_digits(plain) <= _MOST_DIGITS or not math.isfinite(nearest) else repr(nearest)
 
@@ -220,7 +220,7 @@ def _float(value: float, dialect: Dialect) -> str:
     if not math.isfinite(value):
         name = "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
         return f"cast('{name}' as {'double precision' if dialect is Dialect.POSTGRES else 'double'})"
-    # Written out, a fraction is a decimal to SQL, which reads it in the type of the column beside it, as naysay does.
+    # Without an exponent a fraction is a decimal, which SQL converts to the type of the other column, as naysay does.
     plain = format(Decimal(repr(value)), "f")
     return plain if _n_digits(plain) <= _MOST_DIGITS else repr(value)
 

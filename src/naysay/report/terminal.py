@@ -1,9 +1,12 @@
-"""A report on a terminal: the answer first, then a line a rule, then the broken rules with pairs of rows."""
+"""Results on a terminal: the answer first, then a line per rule, then the broken rules with pairs of rows."""
 
 from __future__ import annotations
 
+import io
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -11,17 +14,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from naysay.detect.result import Report, RuleResult, SamplePair
+from naysay.detect.result import Report, RuleResult, SamplePair, Verdict, Violations
 from naysay.report.view import (
     Line,
     Outcome,
+    has_key,
     headline,
-    is_known_by_key,
     lines,
     named,
+    numbers,
     outcome,
+    pair_named,
     sentence,
     source_name,
+    worst,
     worst_first,
 )
 from naysay.report.words import (
@@ -37,6 +43,9 @@ from naysay.report.words import (
     windows,
 )
 
+if TYPE_CHECKING:
+    from naysay.watch.change import Change
+
 STYLES = {
     Outcome.BROKEN: "bold red",
     Outcome.WARNED: "bold yellow",
@@ -45,12 +54,13 @@ STYLES = {
 }
 _MARKS = {Outcome.BROKEN: "✗", Outcome.WARNED: "!", Outcome.TOLERATED: "~", Outcome.HOLDS: "✓"}
 _NUMBERS = ("violations", "rows", "to remove")
+WIDTH_IN_A_PIPE = 100
 _PLAIN_MARKS = {**_MARKS, Outcome.BROKEN: "x", Outcome.HOLDS: "+"}
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much to print: so many pairs a rule (None: fewer the more rules are broken); in quiet no pairs at all."""
+    """How much to print: the number of pairs per rule (None: depends on the number of broken rules), or none."""
 
     n_pairs: int | None = None
     quiet: bool = False
@@ -63,12 +73,47 @@ class Detail:
 
 
 def print_report(report: Report, console: Console, detail: Detail | None = None) -> None:
-    """Print a report. In quiet, the headline and a line for each rule that does not hold."""
+    """Print a report; if quiet, only the headline and a line for each broken rule."""
     print_trimmed(console, lambda: _print(report, console, detail or Detail()))
 
 
+def printed_text(print_into: Callable[[Console], None]) -> str:
+    """What a function prints, as text without colour, in the width of the terminal."""
+    width = shutil.get_terminal_size((WIDTH_IN_A_PIPE, 24)).columns
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        print_into(console)
+    return capture.get().rstrip("\n")
+
+
+def report_text(report: Report) -> str:
+    return printed_text(lambda console: print_report(report, console))
+
+
+def verdict_text(verdict: Verdict) -> str:
+    if verdict.holds:
+        return f"The rule holds: {rule_text(verdict.rule)}"
+    witness = verdict.witness
+    example = "" if witness is None else f"\nFor example {pair_named(witness)}: {printable(witness.reason)}."
+    return f"The rule is broken: {rule_text(verdict.rule)}{example}"
+
+
+def violations_text(violations: Violations) -> str:
+    listed = "" if violations.complete else f", the first {len(violations):,}"
+    return f"{title(violations.rule)}: {counted(violations.total, 'violation')}{listed}\n{violations.table.to_string()}"
+
+
+def change_text(change: Change) -> str:
+    """What a batch did to the violations, in a line for the table and a line per rule."""
+    if change.repeated:
+        return f"{counted(change.n_rows, 'row')}; batch {change.batch_id!r} was already applied, nothing changed"
+    total = counted(sum(change.counts.values()), "violation")
+    head = f"{counted(change.n_rows, 'row')}, {total}; {change.n_added:,} added, {change.n_removed:,} removed"
+    return "\n".join([head, *(f"  {printable(name)}: {number:,}" for name, number in change.counts.items())])
+
+
 def print_trimmed(console: Console, work: Callable[[], None]) -> None:
-    """Print without the padding of tables and wrapped lines, which is noise in a file."""
+    """Print without the trailing blanks of tables and wrapped lines."""
     with console.capture() as capture:
         work()
     text = "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
@@ -84,9 +129,10 @@ def _print(report: Report, console: Console, detail: Detail) -> None:
         if not result.holds:
             console.print()
             _print_broken(result, report, console, detail.pairs_for(report))
-    if any(result.sample for result in report.results) and not is_known_by_key(report):
+    if any(result.sample for result in report.results) and not has_key(report):
         console.print()
-        console.print(Text(f"Rows are known by {printable(report.identity)}; --key COLUMN names them.", "dim"))
+        hint = f"Rows are identified by {printable(report.identity)}; name a key (--key, key=) to see your own IDs."
+        console.print(Text(hint, "dim"))
 
 
 def mark(result_outcome: Outcome, console: Console) -> str:
@@ -94,8 +140,7 @@ def mark(result_outcome: Outcome, console: Console) -> str:
 
 
 def _summary(report: Report, console: Console) -> Text:
-    worst = min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
-    text = Text.assemble((f"{mark(worst, console)} {headline(report)}", STYLES[worst]))
+    text = Text(f"{mark(worst(report), console)} {headline(report)}", STYLES[worst(report)])
     facts = [
         source_name(report),
         counted(report.n_rows, "row"),
@@ -117,7 +162,7 @@ def _print_rules(report: Report, console: Console, detail: Detail) -> None:
     widths = [max(cell_len(heading), *(row[i].cell_len for row in rows)) for i, heading in enumerate(headings)]
     if has_names:
         widths[1] = min(widths[1], max(console.width // 3, 12))
-    # The text of the rules takes what the other columns leave.
+    # The text of the rules gets the remaining width.
     widths[-1] = min(widths[-1], max(console.width - sum(widths[:-1]) - 2 * len(widths), 12))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", collapse_padding=True)
     for heading, width in zip(headings, widths, strict=True):
@@ -132,13 +177,9 @@ def _print_rules(report: Report, console: Console, detail: Detail) -> None:
 def _cells(result: RuleResult, has_names: bool, console: Console) -> list[Text]:
     found = outcome(result)
     name = [Text(title(result.rule) if result.rule.name else "", STYLES[found])] if has_names else []
-    numbers = [
-        "0" if result.holds else ("1 or more" if result.violations is None else f"{result.violations:,}"),
-        "" if result.rows_in_conflict is None or result.holds else f"{result.rows_in_conflict:,}",
-        "" if result.rows_to_remove is None or result.holds else str(result.rows_to_remove),
-    ]
+    figures = ("0", "", "") if result.holds else numbers(result)
     rest = Text(rule_text(result.rule), "dim" if has_names else STYLES[found])
-    return [Text(mark(found, console), STYLES[found]), *name, *(Text(number) for number in numbers), rest]
+    return [Text(mark(found, console), STYLES[found]), *name, *map(Text, figures), rest]
 
 
 def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs: int) -> None:
@@ -147,16 +188,20 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     if result.rule.name:
         heading.append(f"  {rule_text(result.rule)}")
     console.print(heading)
-    console.print(Padding(Text(meaning(result.rule), "dim"), (0, 0, 0, 2)))
-    console.print(Padding(Text(sentence(result, report.n_rows)), (0, 0, 0, 2)))
+    console.print(indented(Text(meaning(result.rule), "dim")))
+    console.print(indented(Text(sentence(result, report.n_rows))))
     for pair in result.sample[:n_pairs]:
         console.print()
-        console.print(Padding(_pair_table(result, pair, console.width - 4), (0, 0, 0, 4)))
-        console.print(Padding(Text(printable(pair.reason), "italic"), (0, 0, 0, 4)))
+        console.print(indented(_pair_table(result, pair, console.width - 4), 4))
+        console.print(indented(Text(printable(pair.reason), "italic"), 4))
+
+
+def indented(content: Text | Table, width: int = 2) -> Padding:
+    return Padding(content, (0, 0, 0, width))
 
 
 def _pair_table(result: RuleResult, pair: SamplePair, width: int) -> Table:
-    """Both rows side by side: what they are known by, then each compared column, blame marked."""
+    """Both rows side by side: their identities, then each compared column, with those to blame marked."""
     two = pair.right is not None
     found = lines(result.rule, pair)
     name_width = min(max(len(line.column) for line in found), max(width // 4, 8))
@@ -183,11 +228,11 @@ def _values(line: Line, width: int) -> tuple[Text, Text]:
     left, right = windows(left, right, width)
     start = common_prefix(left, right)
     end = common_suffix(left, right, start)
-    return _stressed(left, start, end), _stressed(right, start, end)
+    return _emphasized(left, start, end), _emphasized(right, start, end)
 
 
-def _stressed(text: str, start: int, end: int) -> Text:
-    """The text with the part that differs stressed: all but so many characters at its start and end."""
+def _emphasized(text: str, start: int, end: int) -> Text:
+    """The text with everything between the common start and the common end emphasized."""
     shown = Text(text, "red")
     shown.stylize("bold underline", start, len(text) - end)
     return shown

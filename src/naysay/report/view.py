@@ -1,4 +1,4 @@
-"""What every form of report says about a result: the outcome, the sentence, the two rows side by side."""
+"""What every form of report says about a result: its outcome, a sentence, and two rows side by side."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import Enum
 from typing import Any
 
 from naysay.detect.result import Report, RuleResult, SamplePair
-from naysay.report.words import counted, printable, share, shown, title
+from naysay.report.words import counted, printable, share, shown
 from naysay.rule.model import Column, Op, Row, Rule, Severity
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
 
 
 class Outcome(Enum):
-    """What became of a rule, worst first: the order in which people are told."""
+    """How a rule fared, worst first."""
 
     BROKEN = "broken"
     WARNED = "warning"
@@ -33,7 +33,7 @@ def outcome(result: RuleResult) -> Outcome:
 
 
 def worst_first(report: Report) -> list[tuple[int, RuleResult]]:
-    """The results with their places in the report, those that matter most first."""
+    """The results with their positions in the report, most important first."""
     order = list(Outcome)
     return sorted(enumerate(report.results), key=lambda entry: order.index(outcome(entry[1])))
 
@@ -50,7 +50,7 @@ def headline(report: Report) -> str:
     if found[Outcome.HOLDS] == n_rules:
         return "The rule holds." if n_rules == 1 else f"All {n_rules:,} rules hold."
     if n_rules == 1:
-        return _ALONE[next(iter(found))]
+        return _ONE_RULE[next(iter(found))]
     n_broken = found[Outcome.BROKEN]
     if n_broken:
         answer = f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
@@ -64,15 +64,15 @@ def headline(report: Report) -> str:
     return f"{answer}; {said}." if said else f"{answer}."
 
 
-_ALONE = {
+_ONE_RULE = {
     Outcome.BROKEN: "The rule is broken.",
-    Outcome.WARNED: "The rule is broken, but only a warning.",
+    Outcome.WARNED: "The rule is broken, but only as a warning.",
     Outcome.TOLERATED: "The rule is broken, but within its tolerance.",
 }
 
 
 def sentence(result: RuleResult, n_rows: int) -> str:
-    """What was found about one rule."""
+    """One or two sentences about the result of a rule."""
     if result.holds:
         return "It holds."
     if result.violations is None:
@@ -114,8 +114,8 @@ def _tolerance(result: RuleResult) -> str:
 class Line:
     """One compared column of a pair: its value in each row, the relation between them, and whether it is to blame.
 
-    A value is None where the rule does not look at the column in that row; `sign` is empty where the rule compares
-    the column with another.
+    A value is None if the rule does not use the column in that row; `sign` is empty if the rule compares the column
+    with a different one.
     """
 
     column: str
@@ -126,7 +126,7 @@ class Line:
 
 
 def lines(rule: Rule, pair: SamplePair) -> list[Line]:
-    """The compared columns of both rows, side by side, those that agree first."""
+    """The compared columns of both rows side by side, those that agree first."""
     signs = dict(_signs(rule))
     only_equal = all(sign == "=" for sign in signs.values()) and len(signs) == len(rule.column_names)
     found = []
@@ -145,7 +145,7 @@ def lines(rule: Rule, pair: SamplePair) -> list[Line]:
 
 
 def _signs(rule: Rule) -> Iterator[tuple[str, str]]:
-    """For each column that the rule compares with itself between the two rows, how. An equality yields to others."""
+    """The sign of each column that the rule compares with itself across the rows. Other signs override equality."""
     for predicate in sorted(rule.predicates, key=lambda predicate: predicate.op is not Op.EQ):
         right = predicate.right
         if isinstance(right, Column) and right.row is not predicate.left.row and right.name == predicate.left.name:
@@ -158,28 +158,47 @@ def _shown(values: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def named(identity: Mapping[str, Any]) -> str:
-    """A row by its identity, in a few words: `row 3`, `id 17`, `state AL, year 2020`, `row 3 of people.csv`."""
+    """Name a row by its identity: `row 3`, `id 17`, `state AL, year 2020`, `row 3 of people.csv`."""
     if tuple(identity) == ("file", "row") and "/" in str(identity["file"]):
-        # The end of the path tells files apart; the row comes first, so that it is not cut off.
+        # The end of the path distinguishes files; the row comes first so that it is not cut off.
         return f"row {shown(identity['row'])} of {_end_of(str(identity['file']))}"
     return ", ".join(f"{printable(name)} {shown(value)}" for name, value in identity.items())
 
 
+def pair_named(pair: SamplePair) -> str:
+    """Name the row or the two rows of a violation."""
+    return named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
+
+
+def numbers(result: RuleResult) -> tuple[str, str, str]:
+    """Violations, rows in conflict and rows to remove as the columns of a table; empty if unknown."""
+    return (
+        "1 or more" if result.violations is None else f"{result.violations:,}",
+        "" if result.rows_in_conflict is None else f"{result.rows_in_conflict:,}",
+        "" if result.rows_to_remove is None else str(result.rows_to_remove),
+    )
+
+
+def worst(report: Report) -> Outcome:
+    """The worst outcome of any rule."""
+    return min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
+
+
 def _end_of(path: str) -> str:
-    """The name of a file, with the folders before it that name values of a partition (`year=2020/part-0.parquet`)."""
+    """The name of a file, including partition folders such as `year=2020/part-0.parquet`."""
     *folders, name = printable(path).split("/")
     while folders and "=" in folders[-1]:
         name = f"{folders.pop()}/{name}"
     return name
 
 
-def is_known_by_key(report: Report) -> bool:
-    """Whether rows are named by columns of the table, and not by their number or the like."""
+def has_key(report: Report) -> bool:
+    """Whether rows are identified by columns of the table rather than by a row number."""
     return set(report.identity.split(", ")) <= set(report.columns)
 
 
 def involved_columns(report: Report) -> list[tuple[str, int, int]]:
-    """The columns of broken rules, each with the number of rules and of violations, those most involved first."""
+    """The columns of broken rules with the numbers of rules and violations, most involved first."""
     rules: Counter[str] = Counter()
     violations: Counter[str] = Counter()
     for result in report.results:
@@ -195,8 +214,3 @@ def involved_columns(report: Report) -> list[tuple[str, int, int]]:
 
 def source_name(report: Report) -> str:
     return printable(report.source) or "the table"
-
-
-def rule_names(report: Report) -> list[str]:
-    """What each rule is called, in the order of the report."""
-    return [title(result.rule) for result in report.results]

@@ -6,18 +6,28 @@ import datetime
 import math
 import unicodedata
 from decimal import Decimal
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from naysay.rule.describe import describe
 from naysay.rule.model import Rule
 from naysay.rule.render import render
 
-# Marks and overrides that change how the text around them is shown, although they count as printable.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Categories of characters that change how the text around them is shown, even if they count as printable.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@cache
+def installed_version() -> str:
+    try:
+        return version("naysay")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def title(rule: Rule) -> str:
-    """What a rule is called: its name, or its text."""
+    """The name of a rule, or its text if it has none."""
     return printable(rule.name) if rule.name else rule_text(rule)
 
 
@@ -26,7 +36,7 @@ def rule_text(rule: Rule) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text with everything unseen written as an escape, so that a value can neither hide nor steer a terminal.
+    r"""Escape invisible characters, so that a value can neither hide nor control the terminal.
 
     >>> print(printable("red\x1b[31m alert"))
     red\x1b[31m alert
@@ -37,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character.isprintable() and unicodedata.category(character) not in _UNSEEN:
+    if character.isprintable() and unicodedata.category(character) not in _INVISIBLE:
         return character
     if character in (" ", "\u00a0", "\u3000"):
         return " "
@@ -45,7 +55,7 @@ def _escaped(character: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of the data as one line: text as it stands, quoted only where it would not be seen."""
+    """A value of the data on one line. Text is quoted only if it would be invisible or ambiguous."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -65,7 +75,7 @@ def shown(value: Any) -> str:
 
 
 def meaning(rule: Rule) -> str:
-    """What a rule forbids, in a sentence: its description, or else one made from its predicates.
+    """A sentence that says what a rule forbids: its description, or one made from its predicates.
 
     >>> from naysay.rule import parse
     >>> meaning(parse("key(id)")), meaning(parse("not(t.age < 0)"))
@@ -81,7 +91,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def windows(left: str, right: str, width: int) -> tuple[str, str]:
-    """Two long texts, each cut to a width around the first place where they differ.
+    """Cut two long texts to a width around the first place where they differ.
 
     >>> windows("a" * 40 + "bcd", "a" * 40 + "xyz", 12)
     ('…aaabcd', '…aaaxyz')
@@ -99,13 +109,13 @@ def _window(text: str, start: int, width: int) -> str:
 
 
 def common_prefix(left: str, right: str) -> int:
-    """How many characters two texts begin with in common."""
+    """The number of characters that two texts have in common at their start."""
     length = min(len(left), len(right))
     return next((i for i in range(length) if left[i] != right[i]), length)
 
 
 def common_suffix(left: str, right: str, after: int) -> int:
-    """How many characters two texts end with in common, not counting their first `after` ones."""
+    """The number of characters that two texts have in common at their end, ignoring the first `after`."""
     length = min(len(left), len(right)) - after
     return next((i for i in range(length) if left[-1 - i] != right[-1 - i]), length)
 

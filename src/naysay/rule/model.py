@@ -13,6 +13,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from naysay.present import present
+
 Value = bool | int | float | Decimal | str | datetime.date | datetime.time | datetime.datetime
 
 
@@ -165,6 +167,9 @@ class Rule:
 
         name = f"{self.name}: " if self.name else ""
         return f"<Rule {name}{render(self, short=True)}>" if self.predicates else "<Rule without predicates>"
+
+    def _repr_html_(self) -> str:
+        return str(present(self, "cell"))
 
     @property
     def is_one_row(self) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from naysay.errors import UsageError
 from naysay.live.rows import KeyValues, shown_key
 from naysay.plan.join import join_of
+from naysay.present import Result
 from naysay.rule.explain import explain_pair
 from naysay.rule.model import Rule
 from naysay.watch.batch import Delta, Pairs
@@ -19,7 +20,7 @@ from naysay.watch.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Result):
     """What a batch did to the violations of each rule.
 
     `added` and `removed` are tables of rule, left and right: the rule's name (its text where it has none) and the keys

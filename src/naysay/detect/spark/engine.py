@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from naysay.detect.identify import compared_columns
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report, Verdict
+from naysay.detect.result import ColumnFacts, Report, Verdict
 from naysay.detect.spark import key_groups as kernels
 from naysay.detect.spark import pairs as listing
 from naysay.detect.spark import strip_verbs
@@ -84,7 +84,9 @@ class SparkEngine:
             results.append(rule_result(rule, summary, n_rows, strategy, seconds / len(rules), quick=quick))
             if progress is not None:
                 progress(rule)
+        schema = tuple(map(ColumnFacts, frame.names, (type_.simpleString() for type_ in frame.types)))
         report = Report("spark", "", n_rows, frame.names, tuple(results), seconds, identity.description, options.nulls)
+        report = replace(report, schema=schema)
         if quick and not all(result.holds for result in results):
             return report
         return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
