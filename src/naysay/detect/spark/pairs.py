@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import Int64Array
 from naysay.detect.identify import compared_columns
-from naysay.detect.spark.conflicts import in_conflict
-from naysay.detect.spark.key_groups import KeySet, Sizes, measure, over_groups
+from naysay.detect.spark.conflicts import only_conflicts
+from naysay.detect.spark.key_groups import KeySet, Sizes, measure
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers, read
 from naysay.rule.model import Row
-from naysay.spark.expressions import Meaning
 from naysay.spark.frame import map_in_arrow
 from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_repeats, sorted_by
 from naysay.table import Table
@@ -40,14 +40,12 @@ def pairs_of_partition(
     batches: Iterable[pa.RecordBatch],
     rule: TaskRule,
     naming: RowNames,
-    left_columns: Sequence[str],
-    right_columns: Sequence[str],
+    columns: tuple[Sequence[str], Sequence[str]],
     limit: int | None,
 ) -> Iterator[pa.RecordBatch]:
     """The violations among the rows of one partition, ascending by the identities of left and right row.
 
-    With a limit the first ones alone. Gives left_NAME and right_NAME for the columns of the identity and for the
-    compared columns.
+    With a limit only the first ones. Gives left_NAME and right_NAME for the `columns` of both sides.
     """
     table = read(batches)
     if table is None:
@@ -62,11 +60,11 @@ def pairs_of_partition(
         if n_left is not None:
             left, right = left[:n_left], right[:n_left]
             n_left -= left.size
-        taken = [
-            *(_taken(bound.table, "left_", (*naming.names, *left_columns), left)),
-            *(_taken(bound.table, "right_", (*naming.names, *right_columns), right)),
-        ]
-        yield from pa.table(dict(taken)).combine_chunks().to_batches()
+        taken: dict[str, pa.ChunkedArray] = {}
+        for side, names, places in zip(("left_", "right_"), columns, (left, right), strict=True):
+            chosen = bound.table.select(list(dict.fromkeys(names))).take(places)
+            taken |= {side + name: column for name, column in zip(chosen.column_names, chosen.columns, strict=True)}
+        yield from pa.table(taken).combine_chunks().to_batches()
         if n_left == 0:
             return
 
@@ -111,48 +109,47 @@ def _pieces(bound: Bound) -> Iterator[tuple[Int64Array, Int64Array]]:
             yield left[order], right[order]
 
 
-def _taken(table: Table, prefix: str, names: Sequence[str], rows: Int64Array) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    names = list(dict.fromkeys(names))
-    taken = table.select(names).take(rows)
-    for name, column in zip(names, taken.columns, strict=True):
-        yield prefix + name, column
+def list_violations(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
+    """Violations as left_i0 ..., right_i0 ... (nothing right for a one-row rule), and the compared columns of both.
+
+    With a limit, the first ones in the order of the identities of left and right row.
+    """
+    pairs = _singles(plan, identity) if plan.join.one_row else _pairs(plan, identity, limit, sizes)
+    if limit is None:
+        return pairs
+    sides = ("left_",) if plan.join.one_row else ("left_", "right_")
+    order = [F.col(side + name).asc_nulls_last() for side in sides for name in identity.positions]
+    return pairs.orderBy(*order).limit(limit)
 
 
-def singles(meaning: Meaning, plan: RulePlan, identity: Identity) -> DataFrame:
-    rows = meaning.frame.data.filter(meaning.side(plan.join, Row.LEFT)).select(*plan.columns, *identity.attached())
+def _singles(plan: RulePlan, identity: Identity) -> DataFrame:
+    rows = plan.data.filter(plan.on_side(Row.LEFT)).select(*plan.columns, *identity.attached())
     rows = number_copies(rows, identity)
     return rows.toDF(*(f"left_{name}" for name in rows.columns))
 
 
-def pairs(meaning: Meaning, plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
-    """The pairs as left_i0 ..., right_i0 ..., and the compared columns of both."""
-    keys = KeySet((plan,))
-    n_rows = int(meaning.frame.data.count())
+def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
+    n_rows = int(plan.data.count())
     if plan.route is Route.GROUPS and plan.join.key and n_rows > sizes.rows_a_task:
-        meaning = replace(meaning, frame=in_conflict(meaning, plan))
-    found = measure(meaning, keys, sizes, n_rows)
+        plan = only_conflicts(plan)
+    found = measure(KeySet((plan,)), sizes, n_rows)
     left, right = (compared_columns(plan.rule, row) for row in Row)
-    frame = meaning.frame
+    type_of = plan.comparisons.frame.type_of
     named = list(zip(identity.positions, identity.types, strict=True))
     fields = [
         T.StructField(side + name, type_)
         for side, names in (("left_", left), ("right_", right))
-        for name, type_ in (*named, *((name, frame.type_of(name)) for name in names))
+        for name, type_ in (*named, *((name, type_of(name)) for name in names))
     ]
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
-        list_pairs = partial(
-            pairs_of_partition,
-            rule=rules[0],
-            naming=_naming(identity, sided=rules[0].sided),
-            left_columns=left,
-            right_columns=right,
-            limit=limit,
-        )
+        naming = _naming(identity, sided=rules[0].sided)
+        columns = (*naming.names, *left), (*naming.names, *right)
+        list_pairs = partial(pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
         return map_in_arrow(records, list_pairs, T.StructType(fields))
 
-    extra = identity.attached(sided=bool(found.giants) or keys.crossed)
-    return reduce(DataFrame.union, over_groups(meaning, found, sizes, work, extra))
+    extra = identity.attached(sided=found.is_spread)
+    return reduce(DataFrame.union, found.over_groups(work, extra))
 
 
 def _naming(identity: Identity, *, sided: bool) -> RowNames:

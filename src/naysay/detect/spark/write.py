@@ -10,9 +10,9 @@ from pyspark.sql import types as T
 
 from naysay.detect.spark.conflicts import mark_conflicts
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.plan import plan as plan_rules
+from naysay.detect.spark.plan import plan_rules
 from naysay.rule.model import Nulls, Rule
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
 from naysay.table.fit import free_name
 
@@ -23,7 +23,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], nulls: Nulls) -> DataFrame:
     """Every row in conflict, once, whole: the titles of the rules that it breaks as naysay_rules, and its columns."""
     frame = Frame.of(data)
-    rows, marks = mark_conflicts(Meaning(frame, nulls), plan_rules(frame, rules), Sizes())
+    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, nulls), rules), frame.data, Sizes())
     broken = [F.when(mark, F.lit(title)) for mark, title in zip(marks, titles, strict=True)]
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())
