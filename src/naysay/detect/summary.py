@@ -120,9 +120,9 @@ def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:
 def find_conflicts(
     bound: BoundJoin,
     choose: Callable[[Int64Array], Rows],
+    met: Callable[[BoundJoin], Int64Array] | None = None,
     *,
     strategy: Strategy | None = None,
-    met: Callable[[BoundJoin], Int64Array] | None = None,
     removal: bool = True,
 ) -> Conflicts:
     """Everything there is to know about a bound join.

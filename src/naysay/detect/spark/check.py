@@ -38,9 +38,10 @@ from naysay.detect.spark.worker import (
     PLACE,
     SUMMARY,
     TaskRule,
+    answer_partition,
     check_partition,
     read_summary,
-    summarise_partition,
+    summarise_rule,
 )
 from naysay.detect.summary import RuleSummary
 from naysay.spark.frame import map_in_arrow
@@ -148,8 +149,8 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummar
 
 def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
     """What a report says about each rule, in each partition of dealt records."""
-    work = partial(summarise_partition, rules=rules, n_sample=n_sample, removal=removal)
-    return map_in_arrow(records, work, SUMMARY)
+    answer = partial(summarise_rule, n_sample=n_sample, removal=removal)
+    return map_in_arrow(records, partial(answer_partition, rules=rules, answer=answer), SUMMARY)
 
 
 def _bounded(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:

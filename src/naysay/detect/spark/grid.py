@@ -101,12 +101,12 @@ class Grid:
 
     def count(self) -> int:
         """Count the violations in the giant groups."""
-        within = self._within_strips(partial(worker.count_strips, dims=self._dims()))
+        within = self._within_strips(worker.count_rule)
         return self.decided() + within.violations - self.n_itself
 
     def summarise(self, n_sample: int) -> RuleSummary[pa.Table]:
         """Violations in the giant groups, and values of rows in some of them; rows in conflict are not counted."""
-        within = self._within_strips(partial(worker.summarise_strips, dims=self._dims(), n_sample=n_sample))
+        within = self._within_strips(partial(worker.sample_rule, n_sample=n_sample))
         decided = self.decided()
         shows = decided and n_sample and not self.more_cells
         return RuleSummary(decided, sample=(self._rows_of_cells(n_sample),) if shows else ()).merge(within)
@@ -125,9 +125,10 @@ class Grid:
         place = F.col(SIDE).cast(T.LongType()) if self.sided else F.lit(0).cast(T.LongType())
         return self.records.filter(self._is_known()).select(*self.plan.columns, place.alias("place"))
 
-    def _within_strips(self, work: Callable[..., Any]) -> RuleSummary[pa.Table]:
+    def _within_strips(self, answer: worker.Answer) -> RuleSummary[pa.Table]:
         if not self.cells:
             return RuleSummary()
+        work = partial(worker.answer_strips, dims=self._dims(), answer=answer)
         summaries = collect_summaries([self._over_strips(work, worker.SUMMARY)])
         return summaries.get(self.plan.number, RuleSummary())
 

@@ -297,7 +297,8 @@ def whole_table(plans: Sequence[RulePlan]) -> DataFrame:
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
     """The counts of each rule in each partition of dealt records."""
-    return map_in_arrow(records, partial(worker.count_partition, rules=rules), worker.SUMMARY)
+    work = partial(worker.answer_partition, rules=rules, answer=worker.count_rule)
+    return map_in_arrow(records, work, worker.SUMMARY)
 
 
 def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[pa.Table]]:

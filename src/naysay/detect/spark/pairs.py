@@ -17,7 +17,7 @@ from naysay.detect.identify import compared_columns
 from naysay.detect.spark.conflicts import only_conflicts
 from naysay.detect.spark.key_groups import KeySet, Sizes, measure
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.spark.worker import SIDE, Bound, TaskRule, bind_rule, numbers, read
+from naysay.detect.spark.worker import SIDE, BoundRule, TaskRule, bind_rule, numbers, read
 from naysay.rule.model import Row
 from naysay.spark.frame import map_in_arrow
 from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_repeats, sorted_by
@@ -94,7 +94,7 @@ def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
     return found
 
 
-def _pieces(bound: Bound) -> Iterator[tuple[Int64Array, Int64Array]]:
+def _pieces(bound: BoundRule) -> Iterator[tuple[Int64Array, Int64Array]]:
     """All pairs, by left row and then right row; a row sent twice meets itself among them."""
     from naysay.detect.partners import partners
     from naysay.detect.violations import list_pairs
