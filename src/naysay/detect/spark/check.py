@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from naysay.detect.result import Removal, RowConflicts, SamplePair
 from naysay.detect.spark.aggregate import collect_sums, rule_branch
-from naysay.detect.spark.conflicts import conflict_grid, conflict_rows_branch, count_in_grid
-from naysay.detect.spark.grid import Grid
+from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
     Measured,
@@ -24,7 +23,8 @@ from naysay.detect.spark.key_groups import (
     measure_branches,
     task_rule,
 )
-from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.listing import conflict_grid, conflict_rows_branch, count_in_grid
+from naysay.detect.spark.plan import Route, RulePlan, plan_rules
 from naysay.detect.spark.sample import (
     SampleRequest,
     first_violations,
@@ -44,9 +44,13 @@ from naysay.detect.spark.worker import (
     summarise_rule,
 )
 from naysay.detect.summary import RuleSummary
-from naysay.spark.frame import map_in_arrow
+from naysay.rule.model import Nulls, Row, Rule
+from naysay.spark.expressions import Comparisons, hash_of
+from naysay.spark.frame import Frame, map_in_arrow
 from naysay.spark.identity import Identity, Naming
 from naysay.table.frame import plain_records
+
+_SIZES = Sizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +160,49 @@ def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *
 def _bounded(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
     """The bounds if tasks cannot know: something must go, and of rows in conflict all but one are always enough."""
     return replace(summary, removal=Removal(1, summary.rows_in_conflict - 1)) if summary.violations else summary
+
+
+def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> tuple[int, list[str]]:
+    """The number of rows, and for each rule its cost in words. Looks at the data: sizes of groups, distinct values."""
+    plans = plan_rules(Comparisons(Frame.of(data), nulls), rules)
+    n_rows = int(data.count())
+    if n_rows <= _SIZES.rows_a_task:
+        return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
+    distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
+    sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
+    found = all_measured(sets, _SIZES, collect_sums(measure_branches(sets)))
+    said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
+    said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
+    return n_rows, [said[number] for number in range(len(rules))]
+
+
+def _distinct(plans: Sequence[RulePlan]) -> dict[int, int]:
+    """About how many distinct keys and values each rule groups by."""
+    if not plans:
+        return {}
+    counts = []
+    for plan in plans:
+        values = F.when(plan.on_side(Row.LEFT), hash_of([F.col(name) for name in plan.columns]))
+        counts.append(F.approx_count_distinct(values).alias(str(plan.number)))
+    row = plans[0].data.agg(*counts).collect()[0]
+    return {plan.number: int(row[str(plan.number)]) for plan in plans}
+
+
+def _cost_without_kernels(plan: RulePlan, n_rows: int, n_distinct: int) -> str:
+    if plan.route is Route.FILTER:
+        return f"reads {n_rows:,} rows; nothing travels"
+    return f"reads {n_rows:,} rows; about {n_distinct:,} sums travel, of distinct values, from each task that reads"
+
+
+def _cost_by_kernels(plan: RulePlan, found: Measured) -> str:
+    keys = found.keys
+    n_tasks = _SIZES.n_tasks(found.n_records) if keys.key_names else 1
+    shared = f", with {len(keys.plans) - 1} other rules" if len(keys.plans) > 1 else ""
+    if not found.giants:
+        how = ", those that are alike as one" if found.repeats else ""
+        largest = f"the largest group has {found.largest:,}"
+        return f"{found.n_records:,} rows travel to {n_tasks:,} tasks{how}{shared}; {largest}"
+    how = "strips" if has_strips(plan.join) else "blocks"
+    times = len(plan.join.order) if has_strips(plan.join) else 2 * max(2, -(-2 * found.largest // _SIZES.giant))
+    largest = f"the largest group has {found.largest:,} of {found.n_records:,} rows and is cut into {how}"
+    return f"{largest}; its rows travel up to {times:,} times each{shared}"

@@ -1,7 +1,7 @@
 """The Spark engine: the verbs on a Spark DataFrame.
 
-DataFrame API alone, so that it runs over Spark Connect too. The session is the caller's: nothing of it is changed,
-cached or stopped.
+Uses only the DataFrame API, so that it runs over Spark Connect too. The session is the caller's: nothing in it is
+changed, cached or stopped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from naysay.detect.identify import compared_columns
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, Verdict
 from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.check import check_large, check_whole
-from naysay.detect.spark.conflicts import mark_conflicts
 from naysay.detect.spark.grid import grid_of, has_strips
 from naysay.detect.spark.key_groups import (
     Sizes,
@@ -33,9 +31,9 @@ from naysay.detect.spark.key_groups import (
     task_rule,
     whole_table,
 )
-from naysay.detect.spark.pairs import list_violations
+from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
-from naysay.detect.summary import rule_result
+from naysay.detect.summary import compared_columns, rule_result
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Row, Rule

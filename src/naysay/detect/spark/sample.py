@@ -15,10 +15,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.detect.identify import sample_pairs
 from naysay.detect.result import SamplePair
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.summary import RuleSummary
+from naysay.detect.summary import RuleSummary, sample_pairs
 from naysay.plan.bind import bind, singles
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
