@@ -16,8 +16,8 @@ import naive
 from cases import Case, rows_of
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark.engine import SparkEngine
+from naysay.detect.spark.grid import has_strips
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import has_strips
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
 from samples import PLAIN_FAMILIES

@@ -235,7 +235,7 @@ def test_rows_of_files_have_numbers(spark: Any, work: Path, name: str) -> None:
 
 
 def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.detect.spark import cost as spark_cost
+    from naysay.detect.spark import check as spark_cost
     from naysay.detect.spark.key_groups import Sizes
 
     command = ("explain", "people.csv", "--rules", "people.yaml", "--engine", "spark", "--format", "json")

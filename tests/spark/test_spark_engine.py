@@ -14,10 +14,10 @@ from tables import to_spark
 
 import naysay
 from naysay.detect.request import CheckOptions
-from naysay.detect.spark.aggregate import Cells, from_limbs, product_limbs
+from naysay.detect.spark.aggregate import from_limbs, product_limbs
 from naysay.detect.spark.engine import SparkEngine, require_64_bits
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import cut
+from naysay.detect.spark.strips import Cells, cut
 from naysay.detect.spark.worker import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse

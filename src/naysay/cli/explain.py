@@ -63,7 +63,7 @@ def _on_spark(
     from naysay.report.plans import explained
 
     try:
-        from naysay.detect.spark.cost import costs
+        from naysay.detect.spark.check import costs
         from naysay.detect.spark.plan import route_of
     except ImportError:
         raise UsageError(f"the Spark engine needs the package pyspark: {INSTALL_SPARK}") from None

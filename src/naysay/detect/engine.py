@@ -12,12 +12,21 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.identify import check_key, pairs_table, sample_pairs
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Cluster, Report, RuleResult, Verdict, Violations, facts
 from naysay.detect.strategy import PairBlock, strategy_named
-from naysay.detect.summary import Conflicts, RuleSummary, Tally, busiest_rows, check_rule, rule_result
+from naysay.detect.summary import (
+    Conflicts,
+    RuleSummary,
+    Tally,
+    busiest_rows,
+    check_key,
+    check_rule,
+    pairs_table,
+    rule_result,
+    sample_pairs,
+)
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles

@@ -1,4 +1,4 @@
-"""What the verbs answer, whichever engine did the work."""
+"""What the verbs return, the same for every engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from naysay.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The fewest rows to delete so that a rule holds: exact where `least == most`, an interval elsewhere."""
+    """The fewest rows to delete so that a rule holds: exact if `least == most`, otherwise an interval."""
 
     least: int
     most: int
@@ -55,7 +55,7 @@ class RuleResult:
     """What a check found out about one rule.
 
     `violations` counts ordered pairs (rows, for a one-row rule). After a quick check it, `rows_in_conflict` and
-    `rows_to_remove` are None where the rule is broken and tolerates nothing: the check stopped at the first violation.
+    `rows_to_remove` are None if the rule is broken and tolerates nothing: the check stopped at the first violation.
     """
 
     rule: Rule
@@ -67,7 +67,7 @@ class RuleResult:
     sample: tuple[SamplePair, ...]
     strategy: str
     seconds: float
-    # How many of the rows in conflict lie in each of so many equal slices of the table, first rows first.
+    # How many of the rows in conflict lie in each of up to 60 equal slices of the table, first rows first.
     where: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Report(Document):
     """What a check of many rules found out about a table.
 
     `rows_in_conflict` counts rows that break any of the rules, `busiest` are those most often in conflict;
-    both are left out where the engine does not know them.
+    both are left out if the engine does not determine them.
     """
 
     engine: str
@@ -182,8 +182,8 @@ class Verdict(Result):
 class Violations(Result):
     """The pairs that break a rule, as a table: rule, left, right, and the compared values of both rows.
 
-    `left` and `right` are row numbers from 0, or the values of the key columns where a key was named. `total` is the
-    number of all violations, also where a limit cut the table. Any dataframe library reads it as it reads Arrow.
+    `left` and `right` are row numbers from 0, or the values of the key columns if a key was given. `total` is the
+    number of all violations, even if a limit cut the table short. Any dataframe library reads it as it reads Arrow.
     """
 
     rule: Rule
@@ -226,7 +226,7 @@ def facts(table: Table) -> tuple[ColumnFacts, ...]:
 
 
 def _n_nulls(column: pa.ChunkedArray) -> int:
-    """How many values are null, where a dictionary or a run may hold the null."""
+    """How many values are null, also if a dictionary or a run holds the null."""
     if pa.types.is_run_end_encoded(column.type) or (
         pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks)
     ):

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array
 from naysay.detect.result import NOTHING_TO_REMOVE, Removal, RowConflicts, RuleResult, SamplePair, within_tolerance
 from naysay.detect.strategy import Strategy
+from naysay.errors import UsageError
 from naysay.plan.bind import BoundJoin, Memo, bind, singles
 from naysay.plan.join import Join
-from naysay.rule.model import Nulls, Rule
+from naysay.rule import explain_pair
+from naysay.rule.model import Nulls, Row, Rule
 from naysay.table import Table
 from naysay.table.frame import plain_records
 
@@ -63,7 +66,7 @@ class RuleSummary(Generic[Shown]):
 
     @classmethod
     def of(cls, found: Conflicts, sample: tuple[Shown, ...], n_rows: int) -> RuleSummary[Shown]:
-        """The summary of what was found in a table of so many rows."""
+        """The summary of what was found in a table of `n_rows` rows."""
         return cls(found.violations, int(found.rows.size), found.removal, sample, _slices(found.rows, n_rows))
 
     def with_sample(self, sample: tuple[Other, ...]) -> RuleSummary[Other]:
@@ -120,9 +123,9 @@ def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:
 def find_conflicts(
     bound: BoundJoin,
     choose: Callable[[Int64Array], Rows],
+    met: Callable[[BoundJoin], Int64Array] | None = None,
     *,
     strategy: Strategy | None = None,
-    met: Callable[[BoundJoin], Int64Array] | None = None,
     removal: bool = True,
 ) -> Conflicts:
     """Everything there is to know about a bound join.
@@ -164,7 +167,7 @@ def _slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
 
 
 class Tally:
-    """The conflicts of all rows over the rules of a check, a bit a row and rule. Threads may add rules at once."""
+    """The conflicts of all rows over the rules of a check, one bit per row and rule. Threads may add rules at once."""
 
     def __init__(self, n_rows: int) -> None:
         self.totals = np.zeros(n_rows, np.int64)
@@ -186,19 +189,77 @@ class Tally:
 def busiest_rows(
     table: Table, key: Sequence[str], rules: Sequence[object], tally: Tally
 ) -> tuple[int, tuple[RowConflicts, ...]]:
-    """How many rows are in conflict, and the twenty that are so most often over all rules."""
+    """How many rows are in conflict, and the twenty with the most conflicts over all rules."""
     in_conflict = np.flatnonzero(tally.totals)
     if not in_conflict.size:
         return 0, ()
-    # Of rows in as many conflicts the first: a stable sort of the negated numbers.
+    # A stable sort of the negated numbers: of rows in equally many conflicts the first.
     order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
     busiest = in_conflict[order]
-    names = plain_records(table.select(key).take(busiest)) if key else [{"row": int(row)} for row in busiest]
-    return int(in_conflict.size), tuple(
-        RowConflicts(
-            name,
-            int(tally.totals[row]),
-            tuple(place for place, rule in enumerate(rules) if tally.breaks(int(row), rule)),
-        )
-        for name, row in zip(names, busiest, strict=True)
+    found = []
+    for identity, row in zip(_identities_of(table, key, busiest), busiest.tolist(), strict=True):
+        broken = tuple(place for place, rule in enumerate(rules) if tally.breaks(row, rule))
+        found.append(RowConflicts(identity, int(tally.totals[row]), broken))
+    return int(in_conflict.size), tuple(found)
+
+
+def compared_columns(rule: Rule, row: Row) -> list[str]:
+    """The columns that the rule looks at in one of its rows, each once."""
+    return list(dict.fromkeys(column.name for column in rule.columns if column.row is row))
+
+
+def identities(table: Table, key: Sequence[str], rows: Int64Array) -> pa.Array:
+    """The rows by their key: one key column as it is, several as a struct; without a key the row numbers."""
+    if not key:
+        return pa.array(rows, pa.int64())
+    taken = [column.combine_chunks() for column in table.select(key).take(rows).columns]
+    return taken[0] if len(key) == 1 else pa.StructArray.from_arrays(taken, names=list(key))
+
+
+def check_key(table: Table, key: Sequence[str]) -> None:
+    missing = [name for name in key if name not in table.names]
+    if missing:
+        raise UsageError(f"the key column {missing[0]!r} is not in the table; its columns: {', '.join(table.names)}")
+
+
+def pairs_table(table: Table, rule: Rule, key: Sequence[str], left: Int64Array, right: Int64Array | None) -> pa.Table:
+    """Violations as a table: rule, left, right, then left_COLUMN and right_COLUMN for each compared column."""
+    n_pairs = len(left)
+    left_identities = identities(table, key, left)
+    columns: dict[str, Any] = {
+        "rule": pa.array([rule.name] * n_pairs, pa.string()),
+        "left": left_identities,
+        "right": pa.nulls(n_pairs, left_identities.type) if right is None else identities(table, key, right),
+    }
+    for prefix, row, rows in (("left", Row.LEFT, left), ("right", Row.RIGHT, right)):
+        if rows is None:
+            continue
+        names = compared_columns(rule, row)
+        for name, column in zip(names, table.select(names).take(rows).columns, strict=True):
+            columns[f"{prefix}_{name}"] = column
+    return pa.table(columns)
+
+
+def sample_pairs(
+    table: Table, rule: Rule, key: Sequence[str], left: Int64Array, right: Int64Array | None
+) -> tuple[SamplePair, ...]:
+    """A few violations for a person, each with its reason in words."""
+    lefts = _records(table, rule, key, left, Row.LEFT)
+    if right is None:
+        return tuple(SamplePair(name, None, values, None, explain_pair(rule, values, values)) for name, values in lefts)
+    rights = _records(table, rule, key, right, Row.RIGHT)
+    return tuple(
+        SamplePair(name, other_name, values, others, explain_pair(rule, values, others))
+        for (name, values), (other_name, others) in zip(lefts, rights, strict=True)
     )
+
+
+def _records(
+    table: Table, rule: Rule, key: Sequence[str], rows: Int64Array, row: Row
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    values = plain_records(table.select(compared_columns(rule, row)).take(rows))
+    return list(zip(_identities_of(table, key, rows), values, strict=True))
+
+
+def _identities_of(table: Table, key: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+    return plain_records(table.select(key).take(rows)) if key else [{"row": int(row)} for row in rows]

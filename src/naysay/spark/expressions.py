@@ -31,8 +31,8 @@ HASH_OF_NOTHING = 0
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """Columns for the predicates and parts of rules by position, under one meaning of null. Truths are never null."""
+class Comparisons:
+    """The predicates and parts of rules by position as Spark Columns, under one meaning of null; never null."""
 
     frame: Frame
     nulls: Nulls

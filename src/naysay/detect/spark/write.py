@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.detect.spark.conflicts import mark_conflicts
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.plan import plan as plan_rules
+from naysay.detect.spark.listing import mark_conflicts
+from naysay.detect.spark.plan import plan_rules
 from naysay.rule.model import Nulls, Rule
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
 from naysay.table.fit import free_name
 
@@ -23,7 +23,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], nulls: Nulls) -> DataFrame:
     """Every row in conflict, once, whole: the titles of the rules that it breaks as naysay_rules, and its columns."""
     frame = Frame.of(data)
-    rows, marks = mark_conflicts(Meaning(frame, nulls), plan_rules(frame, rules), Sizes())
+    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, nulls), rules), frame.data, Sizes())
     broken = [F.when(mark, F.lit(title)) for mark, title in zip(marks, titles, strict=True)]
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())
@@ -32,9 +32,9 @@ def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str]
 
 
 def write(data: DataFrame, path: str, format: str, *, neutral: bool = True) -> None:
-    """Write a folder of Parquet, CSV or JSON files; where something stands already, raise.
+    """Write a folder of Parquet, CSV or JSON files; raises if the folder exists.
 
-    CSV has no nested values: structs become a column a field, lists one text. Where `neutral`, text in it that a
+    CSV has no nested values: structs become a column per field, lists one text. If `neutral`, text in CSV that a
     spreadsheet would take for a formula gets an apostrophe.
     """
     data = _typed(data)
@@ -48,7 +48,7 @@ def write(data: DataFrame, path: str, format: str, *, neutral: bool = True) -> N
 
 
 def write_text(data: DataFrame, path: str, text: str) -> None:
-    """Write one text where Spark can write, by the session of a DataFrame."""
+    """Write one text by way of Spark, through the session of a DataFrame."""
     lines = data.sparkSession.createDataFrame([(text,)], T.StructType([T.StructField("value", T.StringType())]))
     lines.coalesce(1).write.mode("error").text(path)
 
@@ -59,7 +59,7 @@ def _by_position(data: DataFrame) -> DataFrame:
 
 
 def _typed(data: DataFrame) -> DataFrame:
-    """A column of nulls alone, such as the right row of a one-row rule, has no type that a file could have."""
+    """A column of nothing but nulls, such as the right row of a one-row rule, gets a type that files have."""
     columns = [
         F.col(f"c{place}").cast("string") if isinstance(field.dataType, T.NullType) else F.col(f"c{place}")
         for place, field in enumerate(data.schema.fields)
