@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.evolve.evolver import Evolver
-    from naysay.evolve.spark.engine import SparkEvolver as SparkEvolver
     from naysay.rule import Rule, parse, parse_rules, render
     from naysay.watch import Watch
 
@@ -24,7 +23,6 @@ __version__ = "0.1.0"
 # Where each public name lives. Names are loaded when first used, so that importing naysay costs next to nothing.
 _HOMES = {
     "Evolver": "naysay.evolve.evolver",
-    "SparkEvolver": "naysay.evolve.spark.engine",
     "check": "naysay.api",
     "clusters": "naysay.api",
     "count": "naysay.api",
@@ -47,7 +45,6 @@ _HOMES = {
     "watch_stream": "naysay.api",
 }
 
-# Not SparkEvolver: it needs pyspark, and `from naysay import *` does not.
 __all__ = [
     "__version__",
     "CountOverflow",

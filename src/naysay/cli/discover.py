@@ -73,6 +73,8 @@ class Request:
             raise UsageError("--state keeps a table of this process; leave out --engine spark")
         if self.state is not None and (self.max_rules is not None or self.timeout is not None):
             raise UsageError("--state keeps the whole answer; leave out --max-rules and --timeout")
+        if self.state is not None and self.memory is not None:
+            raise UsageError("--memory cannot be combined with --state; leave out one of them")
         if self.state is None and self.method == "incdc":
             raise UsageError("the method incdc keeps indexes for rows that come and go: it needs --state DIR")
         if self.state is not None and self.method == "hydra":
@@ -126,7 +128,6 @@ def _told(waiting: Waiting) -> Callable[[Progress], None]:
 
 def _with_state(request: Request, table: Any) -> Discovery:
     """Discover by an evolver, whose state `naysay evolve` goes on from."""
-    from naysay.discovery.space import scope_of
     from naysay.evolve.evolver import Evolver
 
     with Evolver(
@@ -135,11 +136,13 @@ def _with_state(request: Request, table: Any) -> Discovery:
         error=request.error,
         nulls=request.nulls,
         columns=request.column_names,
-        space=scope_of(request.space, request.cross),
+        cross=request.cross,
+        space=request.space,
         max_predicates=request.max_predicates,
         method=request.method,
         state=request.state,
         threads=request.threads,
+        device=request.device,
     ) as evolver:
         return evolver.discovery
 

@@ -15,7 +15,7 @@ from naysay.cli.screen import Waiting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.evolve.change import Change, Removed
+    from naysay.evolve.change import RemovedRule, RuleChange
     from naysay.evolve.evolver import Evolver
     from naysay.rule.model import Rule
 
@@ -88,7 +88,7 @@ def evolve(**given: Any) -> int:
     return 0
 
 
-def _apply(request: Request, evolver: Evolver, waiting: Waiting) -> Change | None:
+def _apply(request: Request, evolver: Evolver, waiting: Waiting) -> RuleChange | None:
     files = {"inserts": request.insert, "updates": request.update, "deletes": request.delete}
     frames = {}
     for what, path in files.items():
@@ -151,7 +151,7 @@ def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     return one is other or (one.is_number and other.is_number)
 
 
-def _print(request: Request, evolver: Evolver, change: Change | None) -> None:
+def _print(request: Request, evolver: Evolver, change: RuleChange | None) -> None:
     if request.format == "json":
         click.echo(json.dumps(_document(request, evolver, change), default=str, ensure_ascii=False, indent=2))
         return
@@ -166,7 +166,7 @@ def _print(request: Request, evolver: Evolver, change: Change | None) -> None:
             _print_rules(request, change)
 
 
-def _print_rules(request: Request, change: Change) -> None:
+def _print_rules(request: Request, change: RuleChange) -> None:
     from naysay.rule import describe, render
 
     limit = request.limit or None
@@ -183,7 +183,7 @@ def _print_rest(n_rules: int, limit: int | None, what: str) -> None:
         click.echo(f"  and {n_rules - limit:,} more {what}; --limit 0 prints all")
 
 
-def _document(request: Request, evolver: Evolver, change: Change | None) -> dict[str, Any]:
+def _document(request: Request, evolver: Evolver, change: RuleChange | None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "rows": evolver.n_rows,
         "rules": len(evolver.rules),
@@ -204,7 +204,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return {"rule": render(rule), "description": describe(rule)}
 
 
-def _removed(gone: Removed) -> dict[str, Any]:
+def _removed(gone: RemovedRule) -> dict[str, Any]:
     from naysay.rule import render
 
     return {
