@@ -78,7 +78,7 @@ def warm_up(method: str, args: argparse.Namespace) -> None:
     """Load the kernels. In the process of a run: the threads of another would not come along with it."""
     for table in (tax_table(1_000), survey_table(1_000)):
         for each in ("all-pairs", "selective") if method == "auto" and not args.error else (method,):
-            naysay.discover(table, method=each, cross=args.cross, error=args.error, timeout=60.0)
+            naysay.discover(table, method=each, cross=args.cross, error=args.error, max_seconds=60.0)
 
 
 def shown(value: Any) -> str:
@@ -193,12 +193,12 @@ def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator
     begin = time.perf_counter()
     found = naysay.discover(table, **wanted)
     seconds = time.perf_counter() - begin
-    row = {"seconds": seconds, "rules": len(found.all), "method": found.method, "device": found.device}
+    row = {"seconds": seconds, "rules": len(found.rules), "method": found.method, "device": found.device}
     row |= {f"{phase} part": spent for phase, spent in found.seconds.items() if phase in PHASES}
     if found.method == "all-pairs":
         row["pairs_a_second"] = found.n_pairs / 2 / max(1e-9, found.seconds["evidence"])
     yield {**row, "MiB": most_memory()}
-    yield {"digest": digest_of(found.all) if len(found.all) <= MOST_COMPARED else ""}
+    yield {"digest": digest_of(found.rules) if len(found.rules) <= MOST_COMPARED else ""}
 
 
 PHASES = ("encode", "evidence", "agreeing pairs", "covers", "verify", "ranking")

@@ -27,7 +27,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 import naysay
-from naysay.discovery.run import discover
+from naysay.discovery.engine import discover
+from naysay.discovery.request import DiscoverRequest
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
@@ -149,14 +150,14 @@ def timed(work: Any) -> tuple[float, Any]:
 
 def from_scratch(case: Case, n_new: int) -> Any:
     table = from_frame(case.table.slice(0, case.n_first + n_new))
-    return discover(table, nulls=Nulls(case.nulls), space=case.space)
+    return discover(table, DiscoverRequest(nulls=Nulls(case.nulls), space=case.space))
 
 
 def equals_scratch(case: Case, evolver: naysay.Evolver, n_new: int) -> bool:
     """Whether discovery finds the same rules; where the rows alone would make another space, they are not compared."""
     found = from_scratch(case, n_new)
     assert found.space == evolver.space, "another space"
-    return {canonical(rule) for rule in found.all} == {canonical(rule) for rule in evolver.rules}
+    return {canonical(rule) for rule in found.rules} == {canonical(rule) for rule in evolver.rules}
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ def discover(
     cross: bool = True,
     max_predicates: int | None = None,
     max_rules: int | None = None,
-    timeout: float | None = None,
+    max_seconds: float | None = None,
     nulls: str | Nulls = Nulls.SQL,
     *,
     method: str = "auto",
@@ -268,49 +268,43 @@ def discover(
 ) -> Discovery:
     """Find every minimal rule that a table obeys: exactly, or broken by at most `error` of all ordered pairs.
 
-    `.rules` are the 20 to look at first, `.findings` say how well the data tested each, `.all` is every one. `columns`
-    and `cross` (comparisons between different columns) narrow what rules may compare. What a limit or Ctrl-C left out
-    makes the answer `.partial`; the rules in it hold all the same.
+    `.rules` are all of them, `.best` the 20 to look at first, and `.findings` say how well the data tested each of the
+    best. `columns` and `cross` (comparisons between different columns) narrow what rules may compare. If a limit or
+    Ctrl-C leaves rules out, the answer is `.partial`; the rules in it hold all the same.
 
     >>> import pyarrow as pa
     >>> people = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
-    >>> for rule in discover(people).rules:
+    >>> for rule in discover(people).best:
     ...     print(rule.description)
     for two rows with the same city, zip never differs
     for two rows with the same zip, city never differs
     """
-    wanted: dict[str, Any] = {
-        "error": error,
-        "columns": columns,
-        "cross": cross,
-        "max_predicates": max_predicates,
-        "max_rules": max_rules,
-        "timeout": timeout,
-        "nulls": _nulls(nulls),
-        "method": method,
-        "space": space,
-        "progress": progress,
-    }
-    if threads < 0:
-        raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
+    from naysay.discovery.request import DiscoverRequest
+
+    request = DiscoverRequest(
+        error=error,
+        columns=columns,
+        cross=cross,
+        max_predicates=max_predicates,
+        max_rules=max_rules,
+        max_seconds=max_seconds,
+        nulls=_nulls(nulls),
+        method=method,
+        device=device,
+        space=space,
+        memory=memory_bytes(memory),
+        threads=threads,
+        progress=progress,
+    )
     if _is_spark(frame):
         from naysay.discovery.spark import engine as spark_discover
 
-        if device == "cuda":
-            raise UsageError("device 'cuda' is for a table in this process; on Spark the executors' cores do the work")
-        return spark_discover.discover(frame, **wanted)
+        return spark_discover.discover(frame, request)
     from naysay.discovery import engine as local_discover
     from naysay.table import from_frame
 
     table = from_frame(frame)
-    return local_discover.discover(
-        table,
-        _measure(table, _nulls(nulls), threads),
-        memory=memory_bytes(memory),
-        threads=threads,
-        device=device,
-        **wanted,
-    )
+    return local_discover.discover(table, request, _measure(table, request.nulls, threads))
 
 
 def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:

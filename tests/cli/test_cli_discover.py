@@ -80,7 +80,7 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--device", "cuda"), "pip install 'cupy-cuda12x>=13.4'"),
         (("--method", "incdc"), "--state DIR"),
         (("--key", "id"), "--state DIR"),
-        (("--state", "s", "--timeout", "3"), "whole answer"),
+        (("--state", "s", "--max-seconds", "3"), "whole answer"),
         (("--columns", "id,nope"), "nope"),
         (("--like", "not(t.city < s.city)"), "does not look at"),
         (("--memory", "1M"), "fewer columns"),

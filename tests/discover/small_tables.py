@@ -9,9 +9,10 @@ import pyarrow as pa
 from naive_discover import Comparison, NaiveRule, either_way, minimal_rules, minimal_rules_each
 
 from naysay.discovery.cover import allowed_pairs, minimal_covers, near_covers
+from naysay.discovery.engine import discover
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.run import discover
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, Shared, Space, build_space
 from naysay.discovery.trivial import possible, unrelaxed
 from naysay.discovery.vertices import edges_of, to_int, vertices_of
@@ -116,9 +117,9 @@ def check_method(seed: int, method: str, *, large: bool = False) -> str:
     nulls = rng.choice(tuple(Nulls))
     if table.num_rows < 2:
         return ""
-    found = discover(from_frame(table), space=scope, nulls=nulls, method=method, n_threads=1)
+    found = discover(from_frame(table), DiscoverRequest(space=scope, nulls=nulls, method=method, threads=1))
     expected = minimal_rules(table.to_pylist(), comparisons_of(found.space), nulls_equal=nulls is Nulls.EQUAL)
     rules = either_way(rule for rule in expected if rule)
-    if found.partial or either_way(map(naive_rule, found.all)) != rules:
-        return f"seed {seed}, method {method}: {either_way(map(naive_rule, found.all)) ^ rules}"
+    if found.partial or either_way(map(naive_rule, found.rules)) != rules:
+        return f"seed {seed}, method {method}: {either_way(map(naive_rule, found.rules)) ^ rules}"
     return ""

@@ -61,7 +61,7 @@ def found() -> Discovery:
 
 
 def test_the_planted_rules_come_first(found: Discovery) -> None:
-    first = [canonical(rule) for rule in found.rules[:8]]
+    first = [canonical(rule) for rule in found.best[:8]]
     assert canonical(naysay.parse("zip -> city")) in first
     assert found.top(1, like="ordered(salary, rate by state)")
     assert not found.findings[0].tested.by_accident
@@ -85,7 +85,7 @@ def test_top_filters_and_groups(found: Discovery) -> None:
 
 
 def test_shows_itself(found: Discovery) -> None:
-    assert repr(found) == f"<Discovery: {len(found.all):,} rules of 300 rows>"
+    assert repr(found) == f"<Discovery: {len(found.rules):,} rules of 300 rows>"
     assert "zip -&gt; city" in found._repr_html_()  # type: ignore[attr-defined]
 
 
@@ -95,9 +95,9 @@ def test_what_was_discovered_checks(error: float, nulls: str, tmp_path: Path) ->
     table = people(120, dirty=2).append_column("odd \n# name", pa.array([None, 1, 2] * 40))
     found = naysay.discover(table, error=error, nulls=nulls, max_predicates=3)
     path = tmp_path / "found.rules"
-    found.save(path, list(found.all)[:150])
+    found.save(path, list(found.rules)[:150])
     rules = naysay.parse_rules(path.read_text(encoding="utf-8"), columns=table.column_names)
-    assert len(rules) == min(150, len(found.all))
+    assert len(rules) == min(150, len(found.rules))
     assert naysay.check(table, rules, nulls=nulls).exit_code == 0
 
 
@@ -106,13 +106,13 @@ def test_only_rules_that_some_pairs_break_tolerate_any(error: float, tmp_path: P
     table = people(120, dirty=2).append_column("id", pa.array(range(120)))
     found = naysay.discover(table, error=error, max_predicates=3)
     path = tmp_path / "found.yaml"
-    found.save(path, found.all)
+    found.save(path, found.rules)
     rules = naysay.parse_rules(path.read_text(encoding="utf-8"), columns=table.column_names)
     violations = [naysay.count(table, rule) for rule in rules]
     assert [rule.max_fraction for rule in rules] == [error if broken else None for broken in violations]
     assert 0 in violations
     assert any(violations)
-    for of_list in (found.rules, found.all.about("id"), found.all[:50]):
+    for of_list in (found.best, found.rules.about("id"), found.rules[:50]):
         assert all((rule.max_fraction is None) == (naysay.count(table, rule) == 0) for rule in of_list)
 
 
@@ -142,18 +142,18 @@ def test_measures_of_a_rule_that_is_broken_a_little() -> None:
 
 def test_limits_make_a_partial_answer_of_rules_that_hold() -> None:
     table = people(200)
-    everything = {canonical(rule) for rule in naysay.discover(table).all}
+    everything = {canonical(rule) for rule in naysay.discover(table).rules}
     few = naysay.discover(table, max_rules=7)
     assert few.partial
     assert few.reason == "limit on rules"
-    assert len(few.all) == 7
-    assert {canonical(rule) for rule in few.all} <= everything
+    assert len(few.rules) == 7
+    assert {canonical(rule) for rule in few.rules} <= everything
     short = naysay.discover(table, max_predicates=2)
-    assert {canonical(rule) for rule in short.all} == {
-        canonical(rule) for rule in naysay.discover(table).all if len(rule.predicates) <= 2
+    assert {canonical(rule) for rule in short.rules} == {
+        canonical(rule) for rule in naysay.discover(table).rules if len(rule.predicates) <= 2
     }
     assert (short.partial, short.reason) == (True, "limit on predicates")
-    late = naysay.discover(table, timeout=1e-9)
+    late = naysay.discover(table, max_seconds=1e-9)
     assert late.partial
     assert late.reason == "time limit"
 
@@ -222,7 +222,7 @@ def test_tables_with_little_in_them(table: pa.Table, n_rules: int) -> None:
     for method in ("auto", "all-pairs", "selective", "hydra"):
         found = naysay.discover(table, method=method)
         assert not found.partial
-        assert len(found.all) == n_rules, (method, list(found.all))
+        assert len(found.rules) == n_rules, (method, list(found.rules))
         assert "pair" in found.notes[0] if table.num_rows < 2 else not found.notes
 
 
@@ -242,9 +242,9 @@ def test_two_hundred_columns_end_soon() -> None:
     found = naysay.discover(table, cross=False)
     assert found.partial
     assert "name fewer columns" in found.reason
-    assert len(found.all) > 0
-    assert max(len(rule.predicates) for rule in found.all) <= 2
-    assert naysay.discover(table, cross=False, timeout=0.5).partial
+    assert len(found.rules) > 0
+    assert max(len(rule.predicates) for rule in found.rules) <= 2
+    assert naysay.discover(table, cross=False, max_seconds=0.5).partial
     with pytest.raises(UsageError, match="name fewer columns"):
         naysay.discover(table)
     assert time.monotonic() - begin < 60
@@ -261,13 +261,13 @@ def test_memory_is_refused_before_the_work() -> None:
         ({"error": 1.0}, "less than 1"),
         ({"error": -0.1}, "at least 0"),
         ({"max_rules": 0}, "at least 1"),
-        ({"timeout": 0}, "above 0"),
-        ({"method": "magic"}, "no method"),
+        ({"max_seconds": 0}, "above 0"),
+        ({"method": "magic"}, "unknown method"),
         ({"nulls": "maybe"}, "nulls is"),
         ({"device": "tpu"}, "device is"),
         ({"space": "outer"}, "no predicate space"),
-        ({"method": "hydra", "error": 0.1}, "exact rules alone"),
-        ({"threads": -1}, "threads is"),
+        ({"method": "hydra", "error": 0.1}, "exact rules only"),
+        ({"threads": -1}, "threads must be"),
     ],
 )
 def test_bad_arguments(given: dict[str, Any], message: str) -> None:
@@ -336,11 +336,11 @@ def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPat
     found = naysay.discover(people(80), device="cuda", method="all-pairs")
     assert calls
     assert found.device == "cuda"
-    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in naysay.discover(people(80)).all]
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in naysay.discover(people(80)).rules]
 
 
 def test_where_no_rule_holds_the_answer_says_what_to_try() -> None:
     rows = [(a, b) for a in "xyz" for b in "xyz"] * 2
     found = naysay.discover(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), cross=False)
-    assert len(found.all) == 0
+    assert len(found.rules) == 0
     assert any("allow an error" in note for note in found.notes)

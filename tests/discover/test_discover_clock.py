@@ -14,15 +14,16 @@ import pytest
 
 from naysay.discovery import trivial
 from naysay.discovery.cover import allowed_pairs, minimal_covers
+from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, empty_answer, finished, search_rules
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
-from naysay.discovery.run import concluded, solve
 from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock, Limits
+from naysay.discovery.work import Clock
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
@@ -59,17 +60,17 @@ def run(table: pa.Table, clock: Clock, method: str, error: float = 0.0) -> Disco
     outcomes = outcomes_of(data, space, Nulls.SQL)
     problem = Problem.of(space, Nulls.SQL, outcomes, clock=clock, most=allowed_pairs(error, outcomes.n_pairs))
     chosen, answer = solve(problem, method)
-    return concluded(problem, answer, chosen, Limits(error))
+    return conclude(problem, answer, chosen, DiscoverRequest(error))
 
 
 @pytest.mark.parametrize(("method", "error"), [("auto", 0.0), ("all-pairs", 0.02), ("selective", 0.0), ("hydra", 0.0)])
 def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str, error: float) -> None:
     table = numbers(40, 3, 5)
-    everything = {render(rule) for rule in run(table, Clock(), method, error).all}
+    everything = {render(rule) for rule in run(table, Clock(), method, error).rules}
     sizes = set()
     for n_looks in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 1_000_000):
         found = run(table, Looks(n_looks), method, error)
-        rules = {render(rule) for rule in found.all}
+        rules = {render(rule) for rule in found.rules}
         sizes.add(len(rules))
         assert rules <= everything
         assert found.partial or rules == everything
@@ -163,19 +164,21 @@ def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
     rng = random.Random(seed)
     table = pa.table({f"c{k}": [rng.randrange(4 + 40 * (k % 2)) for _ in range(90)] for k in range(4)})
     table = table.append_column("same", pa.array([value // 3 for value in table["c1"].to_pylist()]))
-    everything = {render(rule) for rule in run(table, Clock(), "auto").all}
+    everything = {render(rule) for rule in run(table, Clock(), "auto").rules}
     # As if comparing all pairs would not end in time.
-    monkeypatch.setattr("naysay.discovery.run._WORST_ESTIMATE", float("inf"))
+    monkeypatch.setattr("naysay.discovery.engine._WORST_ESTIMATE", float("inf"))
     monkeypatch.setattr("naysay.discovery.selective._FIRST_SAMPLE_ROWS", 12)
     with monkeypatch.context() as patch:
-        patch.setattr("naysay.discovery.run._chosen", lambda problem, *_: ("none", empty_answer(problem, partial=True)))
+        patch.setattr(
+            "naysay.discovery.engine._choose", lambda problem, *_: ("none", empty_answer(problem, partial=True))
+        )
         found = run(table, Clock(1e6), "auto")
     assert found.partial
-    assert {render(rule) for rule in found.all} <= everything
+    assert {render(rule) for rule in found.rules} <= everything
     assert found.findings
     # With all found in time, nothing is there twice.
     whole = run(table, Clock(1e6), "auto")
-    assert sorted(render(rule) for rule in whole.all) == sorted(everything)
+    assert sorted(render(rule) for rule in whole.rules) == sorted(everything)
 
 
 def test_a_part_of_the_time_ends_without_ending_the_whole() -> None:

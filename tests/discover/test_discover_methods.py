@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import naive
 from naysay.discovery import selective
+from naysay.discovery.engine import discover
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
-from naysay.discovery.run import discover
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import to_int
 from naysay.papers.hydra import completion, sampling
@@ -52,11 +54,11 @@ def test_selective_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(selective, "SAMPLE_ROWS", rng.choice((2, 5, 20)))
     monkeypatch.setattr(selective, "_FIRST_PAIRS", rng.choice((0, 30)))
     monkeypatch.setattr(selective, "_FIRST_PAIRS_A_ROW", 0)
-    most = 2 if scope.cross else None
-    expected = discover(table, nulls=nulls, space=scope, method="all-pairs", n_threads=2, max_predicates=most)
-    found = discover(table, nulls=nulls, space=scope, method="selective", n_threads=2, max_predicates=most)
+    request = DiscoverRequest(nulls=nulls, space=scope, threads=2, max_predicates=2 if scope.cross else None)
+    expected = discover(table, replace(request, method="all-pairs"))
+    found = discover(table, replace(request, method="selective"))
     assert found.reason == expected.reason
-    assert set(map(to_int, found.all.covers)) == set(map(to_int, expected.all.covers))
+    assert set(map(to_int, found.rules.covers)) == set(map(to_int, expected.rules.covers))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -69,19 +71,19 @@ def test_hydra_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(sampling, "SAMPLES_A_ROW", rng.choice((0, 1, 20)))
     monkeypatch.setattr(sampling, "EFFICIENCY", rng.choice((0.005, 2.0)))
     monkeypatch.setattr(completion, "_LIMIT_ROWS", rng.choice((1, 50, 1 << 20)))
-    most = 2 if scope.cross else None
-    expected = discover(table, nulls=nulls, space=scope, method="all-pairs", n_threads=2, max_predicates=most)
-    found = discover(table, nulls=nulls, space=scope, method="hydra", n_threads=2, max_predicates=most)
+    request = DiscoverRequest(nulls=nulls, space=scope, threads=2, max_predicates=2 if scope.cross else None)
+    expected = discover(table, replace(request, method="all-pairs"))
+    found = discover(table, replace(request, method="hydra"))
     assert found.reason == expected.reason
-    assert set(map(to_int, found.all.covers)) == set(map(to_int, expected.all.covers))
+    assert set(map(to_int, found.rules.covers)) == set(map(to_int, expected.rules.covers))
 
 
 def test_rules_hold_and_break_without_any_predicate() -> None:
     table = correlated_table(random.Random(5), 25)
     rows = table.to_pylist()
-    found = discover(from_frame(table), method="all-pairs")
-    assert len(found.all) > 10
-    for rule in list(found.all)[::7]:
+    found = discover(from_frame(table), DiscoverRequest(method="all-pairs"))
+    assert len(found.rules) > 10
+    for rule in list(found.rules)[::7]:
         assert naive.verify(rows, rule)
         for left_out in rule.predicates:
             rest = tuple(predicate for predicate in rule.predicates if predicate is not left_out)
@@ -91,7 +93,7 @@ def test_rules_hold_and_break_without_any_predicate() -> None:
 def test_a_stop_in_the_middle_gives_rules_that_hold() -> None:
     """Whatever was proven when time ran out is a minimal rule of the whole table."""
     table = from_frame(correlated_table(random.Random(11), 150))
-    expected = set(map(to_int, discover(table, method="all-pairs").all.covers))
+    expected = set(map(to_int, discover(table, DiscoverRequest(method="all-pairs")).rules.covers))
     space = build_space(table)
     for rounds in (1, 3, 8, 20, 60):
         problem = Problem.of(space, Nulls.SQL, outcomes_of(table, space, Nulls.SQL))

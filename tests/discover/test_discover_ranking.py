@@ -12,7 +12,7 @@ from test_discover_evidence import random_table
 
 import naysay
 from naysay.discovery import ranking
-from naysay.discovery.dense import find
+from naysay.discovery.engine import compare_all
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, search_rules
@@ -44,7 +44,7 @@ def test_as_it_is_defined(nulls: Nulls, error: int) -> None:
     space = build_space(table)
     outcomes = outcomes_of(table, space, nulls)
     problem = Problem.of(space, nulls, outcomes, most=error)
-    answer = find(problem)
+    answer = compare_all(problem)
     ranker = ranker_of(answer, problem)
     covers = answer.covers[:200]
     assert len(covers) > 20
@@ -115,7 +115,7 @@ def test_noise_has_no_rule_that_is_sure() -> None:
     rng = np.random.default_rng(7)
     table = pa.table({f"c{k}": rng.integers(0, 2 + 3 * k, 150) for k in range(9)})
     found = naysay.discover(table, cross=False)
-    assert len(found.all) > 20
+    assert len(found.rules) > 20
     assert sum(not finding.tested.by_accident for finding in found.top(100)) == 0
 
 
@@ -127,7 +127,7 @@ def test_partial_evidence_is_all_there_is() -> None:
     problem = Problem.of(space, Nulls.SQL, outcomes)
     evidence = all_pairs(outcomes)
     assert evidence is not None
-    answer = find(problem)
+    answer = compare_all(problem)
     covers, partial = search_rules(problem, answer.edges, answer.counts)
     assert not partial
     assert np.array_equal(covers, answer.covers)

@@ -33,11 +33,11 @@ def test_airport_has_the_rules_of_its_authors(shared: Path) -> None:
     expected = load_rules(shared / "data" / "airport" / "rules_on_original.txt")
     assert len(expected) == 31
     assert found.space.n_predicates == 32
-    assert canonicals(found.all) == canonicals(expected)
+    assert canonicals(found.rules) == canonicals(expected)
     # Both orientations of comparisons between columns, our default, add no rule here.
     wider = naysay.discover(airport(shared))
     assert wider.space.n_predicates == 38
-    assert canonicals(wider.all) == canonicals(expected)
+    assert canonicals(wider.rules) == canonicals(expected)
 
 
 @pytest.mark.parametrize("name", ["hospital/hospital.csv", "flights/flights_dirty.csv", "rayyan/rayyan_dirty.csv"])
@@ -45,12 +45,12 @@ def test_airport_has_the_rules_of_its_authors(shared: Path) -> None:
 def test_all_methods_agree(shared: Path, name: str, nulls: str) -> None:
     table = pcsv.read_csv(shared / "data" / name)
     wanted: dict[str, Any] = {"nulls": nulls, "cross": False, "max_predicates": 3 if "hosp" in name else None}
-    expected = canonicals(naysay.discover(table, method="all-pairs", **wanted).all)
+    expected = canonicals(naysay.discover(table, method="all-pairs", **wanted).rules)
     assert expected
     for method in ("selective", "hydra"):
         found = naysay.discover(table, method=method, **wanted)
         assert found.reason in ("", "limit on predicates")
-        assert canonicals(found.all) == expected, method
+        assert canonicals(found.rules) == expected, method
 
 
 def test_desbordante_finds_the_same(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_desbordante_finds_the_same(tmp_path: Path) -> None:
     algorithm.execute(evidence_threshold=0.0, shard_length=50, allow_cross_columns=False)
     theirs = [parse(str(rule)) for rule in algorithm.get_dcs()]
     ours = naysay.discover(pcsv.read_csv(path), cross=False)
-    assert canonicals(theirs) == canonicals(ours.all)
+    assert canonicals(theirs) == canonicals(ours.rules)
 
 
 @pytest.mark.parametrize(("error", "n_known"), [(0.001, 0), (0.002, 9), (0.005, 13), (0.01, 13), (0.02, 13), (0.03, 4)])
@@ -75,5 +75,5 @@ def test_known_rules_of_a_dirty_table_are_found_with_the_error_that_the_docs_sug
     table = pcsv.read_csv(folder / "hospital.csv", convert_options=pcsv.ConvertOptions(strings_can_be_null=False))
     table = pa.table({name: table.column(name).cast(pa.string()) for name in table.column_names})
     known = canonicals(load_rules(folder / "hospital_constraints.txt"))
-    found = canonicals(naysay.discover(table, error=error, cross=False, max_predicates=3).all)
+    found = canonicals(naysay.discover(table, error=error, cross=False, max_predicates=3).rules)
     assert len(known & found) == n_known

@@ -11,7 +11,8 @@ import pytest
 from naive_discover import either_way, minimal_rules
 from small_tables import comparisons_of, naive_rule
 
-from naysay.discovery.run import discover
+from naysay.discovery.engine import discover
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import SCOPES, build_space
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table import from_frame
@@ -84,6 +85,6 @@ def test_rules_with_predicates_on_one_row(method: str, nulls: Nulls) -> None:
         table = pa.table(columns)
         built = build_space(from_frame(table), None, SCOPES["hydra"])
         assert any(pair.within_row for pair in built.comparisons)
-        found = discover(from_frame(table), space="hydra", nulls=nulls, method=method, n_threads=1)
+        found = discover(from_frame(table), DiscoverRequest(space="hydra", nulls=nulls, method=method, threads=1))
         expected = minimal_rules(table.to_pylist(), comparisons_of(built), nulls_equal=nulls is Nulls.EQUAL)
-        assert either_way(map(naive_rule, found.all)) == either_way(rule for rule in expected if rule), seed
+        assert either_way(map(naive_rule, found.rules)) == either_way(rule for rule in expected if rule), seed

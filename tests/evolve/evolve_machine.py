@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from memory_store import stores_in_memory
 
-from naysay.discovery import dense
 from naysay.discovery.cover import allowed_pairs
+from naysay.discovery.engine import compare_all
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.space import Scope, Shared, Space
@@ -231,7 +231,7 @@ def rules_from_scratch(table: pa.Table, space: Space, setting: Setting) -> set[R
         most=allowed_pairs(setting.error, outcomes.n_pairs),
         max_predicates=setting.max_predicates,
     )
-    covers = dense.find(problem).covers
+    covers = compare_all(problem).covers
     return {canonical(problem.vertices.rule(to_int(cover))) for cover in covers}
 
 

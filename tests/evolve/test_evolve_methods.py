@@ -13,7 +13,7 @@ import pytest
 from evolve_machine import Setting, breaks, rules_from_scratch
 
 import naysay
-from naysay.discovery.device import Device
+from naysay.discovery.request import DiscoverRequest
 from naysay.errors import ResourceError, StateError, TableError, UsageError
 from naysay.evolve import selective
 from naysay.evolve.evolver import Evolver
@@ -156,12 +156,12 @@ def test_refusals_name_the_cause() -> None:
     for kind, words, arguments in bad:
         with pytest.raises(kind, match=words):
             Evolver(frame, **arguments)
-    with pytest.raises(UsageError, match="Evolver.open"):
+    with pytest.raises(UsageError, match=r"Evolver\.open"):
         Evolver(None)
-    with pytest.raises(UsageError, match="Evolver.open"):
+    with pytest.raises(UsageError, match=r"Evolver\.open"):
         Evolver("some.rules")
     with pytest.raises(UsageError, match="does not use a GPU"):
-        Settings(("id",), method="incdc", device=Device.CUDA)
+        Settings(("id",), "incdc", DiscoverRequest(device="cuda"))
     with pytest.raises(UsageError, match="stands twice"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):
@@ -193,6 +193,7 @@ def test_discovery_is_ranked_as_from_scratch() -> None:
     again = Evolver(frame, key="id", space=evolver.space)
     assert [finding.rule for finding in evolver.discovery.findings] == again.best
     assert evolver.discovery.n_rows == 400
+    assert len(evolver.discovery.rules) == len(evolver.rules)
 
 
 def test_an_error_that_shrinks_names_a_pair_of_old_rows() -> None:

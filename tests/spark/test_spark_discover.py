@@ -13,6 +13,7 @@ import pytest
 from tables import to_spark
 
 import naysay
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope
 from naysay.discovery.spark import spread as spark_discover_spread
 from naysay.discovery.spark.engine import Blocks, discover
@@ -59,11 +60,11 @@ def test_same_rules_as_in_process(spark: Any, seed: int, nulls: Nulls, error: fl
     # Equal rows become one with a weight.
     table = pa.concat_tables([table, table.slice(0, 6)])
     expected = naysay.discover(table, error=error, nulls=nulls, space=scope, max_predicates=4)
-    found = discover(to_spark(spark, table), error=error, nulls=nulls, space=scope, max_predicates=4, blocks=Tiny())
+    found = discover(to_spark(spark, table), DiscoverRequest(error, nulls=nulls, space=scope, max_predicates=4), Tiny())
     assert found.engine == "spark"
     assert found.n_rows == 46
     assert found.space.comparisons == expected.space.comparisons
-    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
     near = {canonical(finding.rule): finding.tested.near for finding in expected.top(200)}
     for finding in found.findings:
         assert near.get(canonical(finding.rule), finding.tested.near) == finding.tested.near
@@ -76,10 +77,10 @@ def test_same_order_as_in_process(spark: Any, seed: int, nulls: Nulls) -> None:
     error = 0.02 if seed % 2 else 0.0
     space = ("naysay", "hydra", "incdc", "naysay")[seed]
     expected = naysay.discover(table, error=error, nulls=nulls, space=space, max_predicates=3)
-    found = discover(to_spark(spark, table), error=error, nulls=nulls, space=space, max_predicates=3, blocks=Tiny())
+    found = discover(to_spark(spark, table), DiscoverRequest(error, nulls=nulls, space=space, max_predicates=3), Tiny())
     assert found.space.comparisons == expected.space.comparisons
-    assert list(found.all) == list(expected.all)
-    assert found.rules == expected.rules
+    assert list(found.rules) == list(expected.rules)
+    assert found.best == expected.best
     assert [finding.tested for finding in found.findings] == [finding.tested for finding in expected.findings]
 
 
@@ -89,10 +90,12 @@ def test_methods_that_look_at_few_pairs(spark: Any, method: str) -> None:
     table = pa.concat_tables([table, table.slice(0, 6)])
     expected = naysay.discover(table, nulls="equal", max_predicates=4)
     found = discover(
-        to_spark(spark, table), nulls=Nulls.EQUAL, max_predicates=4, method=method, blocks=Blocks(quick_rows=5)
+        to_spark(spark, table),
+        DiscoverRequest(nulls=Nulls.EQUAL, max_predicates=4, method=method),
+        Blocks(quick_rows=5),
     )
     assert found.method == method or method == "auto"
-    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
     assert found.reason == expected.reason
 
 
@@ -125,9 +128,11 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
     )
     for nulls in (Nulls.SQL, Nulls.EQUAL):
         expected = naysay.discover(table, nulls=nulls.value, cross=False)
-        found = discover(to_spark(spark, table), nulls=nulls, cross=False, method="selective", blocks=Blocks(provers=3))
-        assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
-        assert len(found.all) > 10
+        found = discover(
+            to_spark(spark, table), DiscoverRequest(nulls=nulls, cross=False, method="selective"), Blocks(provers=3)
+        )
+        assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
+        assert len(found.rules) > 10
         assert not found.partial
         # Every question is a job of three tasks, and each of them proved rules.
         provers = made.pop()
@@ -148,8 +153,8 @@ def test_workers_that_lost_the_rows_are_sent_them_again(spark: Any, monkeypatch:
         return asked(self, ask, **given)
 
     monkeypatch.setattr(Provers, "ask", ask)
-    found = discover(to_spark(spark, table), max_predicates=3, method="selective", blocks=Blocks(provers=2))
-    assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
+    found = discover(to_spark(spark, table), DiscoverRequest(max_predicates=3, method="selective"), Blocks(provers=2))
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
 
 
 def test_provers_are_as_many_as_memory_allows() -> None:
@@ -177,28 +182,29 @@ def test_by_name_and_with_limits(spark: Any) -> None:
     table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"], "n": [1, 2, 3, 4, 5]})
     data = to_spark(spark, table)
     found = naysay.discover(data, columns=["zip", "city"])
-    assert sorted(naysay.render(rule, short=True) for rule in found.rules) == ["city -> zip", "zip -> city"]
+    assert sorted(naysay.render(rule, short=True) for rule in found.best) == ["city -> zip", "zip -> city"]
     assert naysay.discover(data, max_rules=1, cross=False).partial
-    with pytest.raises(UsageError, match="on Spark"):
-        naysay.discover(data, device="cuda")
+    for option, value in {"device": "cuda", "threads": 2, "memory": "4G"}.items():
+        with pytest.raises(UsageError, match=f"{option}.*on Spark"):
+            naysay.discover(data, **{option: value})
     with pytest.raises(naysay.NaysayError, match="nope"):
         naysay.discover(data, columns=["nope"])
 
 
 def test_time_that_is_up_stops_the_tasks(spark: Any) -> None:
     table = random_table(random.Random(5), 60)
-    late = discover(to_spark(spark, table), timeout=1e-9)
+    late = discover(to_spark(spark, table), DiscoverRequest(max_seconds=1e-9))
     assert late.partial
     assert late.reason == "time limit"
     # Whatever was known by then holds.
-    assert all(naysay.count(table, rule) == 0 for rule in late.all)
+    assert all(naysay.count(table, rule) == 0 for rule in late.rules)
     # Nothing of it lingers in the session.
     assert naysay.discover(to_spark(spark, table), max_predicates=2).reason == "limit on predicates"
 
 
 def test_tables_with_little_in_them(spark: Any) -> None:
     nothing = spark.createDataFrame([], "a int, b string")
-    assert len(naysay.discover(nothing).all) == 0
+    assert len(naysay.discover(nothing).rules) == 0
     assert "fewer than two rows" in naysay.discover(nothing).notes[0]
     maps = spark.createDataFrame([({"x": 1}, 1), ({"x": 2}, 1)], "m map<string,int>, a int")
     found = naysay.discover(maps)

@@ -202,7 +202,7 @@ def test_large_text_types_of_arrow(spark: Any) -> None:
                 assert listed.toPandas()["left_a"].tolist() == ["x", "x", "x", "x", "y"]
         good, bad = naysay.split(data, rule)
         assert (good.count(), bad.count()) == (0, 4)
-        on_spark, in_process = ({str(rule) for rule in naysay.discover(each).rules} for each in (data, table))
+        on_spark, in_process = ({str(rule) for rule in naysay.discover(each).best} for each in (data, table))
         assert on_spark == in_process
     finally:
         spark.conf.unset(setting)

@@ -164,7 +164,7 @@ def test_polars_text_of_every_kind_in_every_verb() -> None:
     expected = naysay.discover(plain)
     for kind in (pl.String, pl.Categorical, pl.Enum(["1", "2"])):
         frame = pl.DataFrame({"id": range(4), "zip": pl.Series(zips, dtype=kind), "city": cities})
-        assert set(naysay.discover(frame).all) == set(expected.all)
+        assert set(naysay.discover(frame).rules) == set(expected.rules)
         watch = naysay.Watch("zip -> city", key="id")
         assert watch.apply(inserts=frame).n_added == 2
         _, bad = naysay.split(frame, "zip -> city")
@@ -182,7 +182,7 @@ def test_narrow_numbers_are_counted_in_every_space() -> None:
         found = naysay.discover(pa.table(columns), space=space)
         assert found.n_rows == 4
         both = naysay.discover(pa.table({"a": columns["a"], "b": columns["b"]}), space=space)
-        assert set(both.all) == set(naysay.discover(pa.table(wide), space=space).all)
+        assert set(both.rules) == set(naysay.discover(pa.table(wide), space=space).rules)
 
 
 def test_a_reader_is_read_once() -> None:

@@ -45,7 +45,7 @@ class Request:
     key: tuple[str, ...]
     max_predicates: int | None
     max_rules: int | None
-    timeout: float | None
+    max_seconds: float | None
     method: str
     device: str
     engine: str | None
@@ -71,8 +71,8 @@ class Request:
         """Raise UsageError where options contradict each other."""
         if self.state is not None and self.engine == "spark":
             raise UsageError("--state keeps a table of this process; leave out --engine spark")
-        if self.state is not None and (self.max_rules is not None or self.timeout is not None):
-            raise UsageError("--state keeps the whole answer; leave out --max-rules and --timeout")
+        if self.state is not None and (self.max_rules is not None or self.max_seconds is not None):
+            raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
         if self.state is not None and self.memory is not None:
             raise UsageError("--memory cannot be combined with --state; leave out one of them")
         if self.state is None and self.method == "incdc":
@@ -110,7 +110,7 @@ def _wanted(request: Request, waiting: Waiting) -> dict[str, Any]:
         "cross": request.cross,
         "max_predicates": request.max_predicates,
         "max_rules": request.max_rules,
-        "timeout": request.timeout,
+        "max_seconds": request.max_seconds,
         "nulls": request.nulls,
         "method": request.method,
         "space": request.space,
@@ -209,7 +209,10 @@ def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> Discovery:
 @click.option("--max-predicates", type=click.IntRange(1), metavar="N", help="Only rules of so few predicates.")
 @click.option("--max-rules", type=click.IntRange(1), metavar="N", help="Stop at so many rules, short ones first.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.0, min_open=True), metavar="SECONDS", help="Stop then, with what is known."
+    "--max-seconds",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="SECONDS",
+    help="Stop after SECONDS and return partial results.",
 )
 @click.option(
     "--method",
@@ -245,7 +248,7 @@ def discover(context: click.Context, /, **given: Any) -> int:
     """Find the rules that the table INPUT obeys: exactly, or all but a few pairs of rows.
 
     Shows the rules that a person should look at, in words, with how many pairs of rows tested each; rules that may hold
-    by chance come last. Ctrl-C and --timeout end the search with what is known, marked as partial.
+    by chance come last. Ctrl-C and --max-seconds end the search with what is known, marked as partial.
 
     \b
     naysay discover people.csv --out people.rules
@@ -273,7 +276,7 @@ def discover(context: click.Context, /, **given: Any) -> int:
 
 
 def _everything(request: Request, found: Discovery) -> list[Rule]:
-    rules = found.all.about(*request.about)
+    rules = found.rules.about(*request.about)
     return list(rules if request.like is None else rules.like(request.like))
 
 
@@ -288,7 +291,7 @@ def _print(request: Request, found: Discovery, shown: list[Finding], everything:
         click.echo(found.text([finding.rule for finding in shown]), nl=False)
     else:
         print_discovery(found, shown, console(request.color), source=request.input)
-    if not shown and len(found.all):
+    if not shown and len(found.rules):
         say("none of the rules is about that; leave out --about and --like to see all")
     if request.out is not None and not request.quiet and request.format == "text":
         n_rules = len(shown) if everything is None else len(everything)

@@ -25,12 +25,16 @@ _CUDA_BEGIN_SECONDS = 3.0
 _WORTH_SECONDS = 5.0
 
 
-def device_named(name: str | Device) -> Device:
-    """A device by its name; UsageError where there is no such name, or CUDA is asked for and cannot be used."""
+def parse_device(name: str | Device) -> Device:
     try:
-        device = Device(name)
+        return Device(name)
     except ValueError:
         raise UsageError(f"device is 'auto', 'cpu' or 'cuda', not {name!r}") from None
+
+
+def device_named(name: str | Device) -> Device:
+    """The device of that name; UsageError if there is none, or if it is CUDA and cannot be used."""
+    device = parse_device(name)
     if device is Device.CUDA:
         missing = _missing()
         if missing is not None:

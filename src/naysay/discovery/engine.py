@@ -1,15 +1,28 @@
-"""Discovery in this process, with the measures of each finding that detection knows."""
+"""Discovery on a table in memory: the space, a method chosen by cost, the ranking, and what detection knows of the best."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from naysay.discovery.result import Discovery, Finding
-from naysay.discovery.run import discover as discover_rules
+import numpy as np
+
+from naysay.discovery import selective
+from naysay.discovery.cover import allowed_pairs
+from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
+from naysay.discovery.evidence import all_pairs
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Answer, Problem, empty_answer, in_order, search_rules
+from naysay.discovery.ranker import Ranker, ranker_of
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
+from naysay.discovery.space import build_space
+from naysay.discovery.vertices import edges_of, sorted_unique
+from naysay.discovery.work import Clock
 from naysay.plan.cost import process_bytes, still_to_load
+from naysay.published import published
 from naysay.rule.model import Rule
 from naysay.table import Table
 
@@ -17,28 +30,181 @@ from naysay.table import Table
 # would take longer.
 Measure = Callable[[Rule, float], "tuple[int, tuple[int, int]] | None"]
 
-# What one finding, and all of them together, may take to be measured.
+# What measuring one finding, and all of them together, may take.
 _SECONDS_PER_FINDING, _SECONDS = 2.0, 20.0
+# If comparing all pairs takes no longer than this, nothing cleverer is worth trying.
+_PATIENCE_SECONDS = 2.0
+# Comparing all pairs may take this many times its estimate, which ignores how many different outcomes there are.
+_WORST_ESTIMATE = 40.0
+# The share of the time left that comparing all pairs may take if there is another way to find rules.
+_EVIDENCE_SHARE = 0.4
 
 
-def discover(
-    table: Table, measure: Measure, *, memory: int | None = None, threads: int = 0, **wanted: Any
-) -> Discovery:
-    """Discover, then say for each finding how many rows are in conflict and how many must be removed."""
-    left = None if memory is None else memory - process_bytes() - still_to_load()
-    begin = time.monotonic()
-    found = discover_rules(table, memory=left, n_threads=threads or None, **wanted)
-    timeout = wanted.get("timeout")
-    seconds = _SECONDS if timeout is None else min(_SECONDS, timeout - (time.monotonic() - begin))
+class TooSlow(Exception):
+    """Comparing all pairs takes too long for the time limit."""
+
+
+def discover(table: Table, request: DiscoverRequest, measure: Measure | None = None) -> Discovery:
+    """Find every minimal rule that a table obeys, exactly or up to the error allowed.
+
+    `measure` says of each finding how many rows are in conflict and how many must be removed.
+    """
+    clock = Clock(request.max_seconds, request.progress)
+    device = device_named(request.device)
+    with clock.heeding_interrupts():
+        with clock.phase("space"):
+            space = build_space(table, request.columns, request.scope)
+        request = request.fitted_to(space)
+        if request.memory is not None:
+            request.require_memory(space, table.n_rows, request.memory - process_bytes() - still_to_load())
+        with clock.phase("encode"):
+            outcomes = outcomes_of(table, space, request.nulls)
+        problem = Problem.of(
+            space,
+            request.nulls,
+            outcomes,
+            most=allowed_pairs(request.error, outcomes.n_pairs),
+            max_predicates=request.max_predicates,
+            max_rules=request.max_rules,
+            n_threads=request.n_threads,
+            clock=clock,
+            device=device,
+        )
+        method, answer = solve(problem, request.method)
+        found = conclude(problem, answer, method, request)
+    return found if measure is None else _measured(found, measure, min(_SECONDS, clock.left))
+
+
+def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
+    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
     end = time.monotonic() + seconds
     per_finding = min(_SECONDS_PER_FINDING, max(0.0, seconds))
-    findings = [
-        _measured(finding, measure, per_finding) if time.monotonic() < end else finding for finding in found.findings
-    ]
+    findings: list[Finding] = []
+    for finding in found.findings:
+        in_time = finding.tested.violations and time.monotonic() < end
+        known = measure(finding.rule, per_finding) if in_time else None
+        findings.append(
+            finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
+        )
     return replace(found, findings=tuple(findings))
 
 
-def _measured(finding: Finding, measure: Measure, seconds: float) -> Finding:
-    """The finding with rows in conflict (g2) and rows to remove (g3), if these are quickly known."""
-    found = measure(finding.rule, seconds) if finding.tested.violations else None
-    return finding if found is None else replace(finding, rows_in_conflict=found[0], rows_to_remove=found[1])
+def conclude(
+    problem: Problem, answer: Answer, method: str, request: DiscoverRequest, ranker: Ranker | None = None
+) -> Discovery:
+    """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
+    clock, space = problem.clock, problem.space
+    rules = Rules(answer.covers, problem.vertices, request.error, answer.edges if request.error else None)
+    with clock.phase("ranking"):
+        ranker = ranker or ranker_of(answer, problem)
+        findings, n_ranked = ranker.ranked(rules, N_BEST, clock)
+    notes = (*space.notes, *answer.notes, *_notes(problem, answer, request.error))
+    if clock.stopped() and n_ranked < len(rules):
+        notes = (*notes, f"{clock.reason}: only the {n_ranked:,} shortest rules were ranked")
+    reason = ""
+    if answer.partial:
+        reason = clock.reason or "limit on rules"
+    elif request.leaves_out(space):
+        reason = request.limit_reason
+    return Discovery(
+        findings,
+        rules,
+        bool(reason),
+        reason,
+        problem.outcomes.n_table_rows,
+        request.error,
+        space,
+        problem.nulls,
+        method,
+        clock.seconds,
+        notes,
+        device=answer.device.value,
+        ranker=ranker,
+    )
+
+
+def _notes(problem: Problem, answer: Answer, error: float) -> list[str]:
+    if problem.outcomes.n_table_rows < 2:
+        return ["fewer than two rows: there is no pair that could break a rule, so none is reported"]
+    if len(answer.covers) or answer.partial:
+        return []
+    most = problem.max_predicates
+    rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
+    if problem.most:
+        return [f"{rule} was found within the error that is allowed"]
+    if error:
+        return [f"{rule} holds for all rows, and an error of {error:g} is less than one pair of so few"]
+    return [f"{rule} holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"]
+
+
+def solve(problem: Problem, method: str) -> tuple[str, Answer]:
+    """Choose a method by its cost, and run it."""
+    if problem.outcomes.n_table_rows < 2:
+        return "all-pairs", empty_answer(problem, partial=False)
+    if method == "hydra":
+        answer: Answer = published("hydra").find(problem)
+        return method, answer
+    if method == "selective":
+        return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
+    device = choose_device(problem.device, problem.outcomes, problem.n_threads)
+    if method == "all-pairs" or problem.most or problem.device is Device.CUDA:
+        return "all-pairs", compare_all(problem, device)
+    on_cuda = device is Device.CUDA
+    seconds = cuda_seconds(problem.outcomes) if on_cuda else cpu_seconds(problem.outcomes, problem.n_threads)
+    return _with_first(problem, seconds, lambda: _choose(problem, device, seconds))
+
+
+def compare_all(problem: Problem, device: Device = Device.CPU, *, may_leave: bool = False) -> Answer:
+    """Find rules from the evidence of all pairs: exact counts, any error; quadratic in the rows.
+
+    Raises TooSlow, if `may_leave`, when time runs short.
+    """
+    clock = problem.clock
+    with clock.phase("evidence"):
+        part = clock.part(_EVIDENCE_SHARE) if may_leave else clock
+        evidence = all_pairs(problem.outcomes, n_threads=problem.n_threads, clock=part, device=device)
+    if evidence is None:
+        if may_leave and not clock.stopped():
+            raise TooSlow
+        return empty_answer(problem, partial=True)
+    with clock.phase("covers"):
+        edges, counts = edges_of(evidence, problem.outcomes.layout, problem.vertices)
+        covers, partial = search_rules(problem, edges, counts)
+    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)}, device=device)
+
+
+def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:
+    """What `find` gives; if it may run into the time limit, and does, together with some rules that were found before.
+
+    `seconds`: what it takes by its estimate.
+    """
+    if not problem.clock.is_limited or seconds * _WORST_ESTIMATE < problem.clock.left:
+        return find()
+    first = selective.first_rules(problem)
+    method, answer = find()
+    if not answer.partial:
+        return method, answer
+    covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
+    evidence = answer if len(answer.edges) else first
+    return method, replace(
+        answer,
+        covers=covers[: problem.max_rules],
+        edges=evidence.edges,
+        counts=evidence.counts,
+        n_sampled=evidence.n_sampled,
+    )
+
+
+def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:
+    """All exact rules by the method that looks cheaper: comparing all pairs takes `seconds`."""
+    may_leave = problem.clock.is_limited
+    if seconds > (_PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS):
+        try:
+            return "selective", selective.find(problem, may_leave=True)
+        except selective.TooManyChecks:
+            may_leave = False
+    try:
+        return "all-pairs", compare_all(problem, device, may_leave=may_leave)
+    except TooSlow:
+        # Every pair would have to be seen before the first rule is known; this way short ones are known soon.
+        return "selective", selective.find(problem)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from naysay.discovery.ranker import Ranker
 
 
-N_FINDINGS = 20
+N_BEST = 20
 
 
 class Rules(Sequence[Rule]):
@@ -136,14 +136,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Discovery:
-    """The rules of a table. `findings` are the few to look at, best first; `all` is every minimal rule, short first.
+    """The rules of a table. `rules` are all minimal rules, short ones first; `best` the few to look at, best first,
+    and `findings` what is known of each of these.
 
     `partial` says that the search was stopped (`reason`: by which limit) and more rules may hold; those given hold
     and are minimal all the same. `n_pairs` is the denominator of every fraction: n * (n - 1) ordered pairs.
     """
 
     findings: tuple[Finding, ...]
-    all: Rules
+    rules: Rules
     partial: bool
     reason: str
     n_rows: int
@@ -160,24 +161,22 @@ class Discovery:
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
         up_to = f" up to an error of {self.error:g}" if self.error else ""
-        return f"<Discovery: {len(self.all):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+        return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
 
     @property
-    def rules(self) -> list[Rule]:
-        """The rules of the findings, best first."""
+    def best(self) -> list[Rule]:
+        """The rules to look at first: those of the findings, best first."""
         return [finding.rule for finding in self.findings]
 
     @property
     def n_pairs(self) -> int:
         return self.n_rows * (self.n_rows - 1)
 
-    def top(
-        self, n: int = N_FINDINGS, *, about: str | Sequence[str] = (), like: str | Rule | None = None
-    ) -> list[Finding]:
+    def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
         """The best rules, as many as asked for; only those that mention all of some columns, or are like a rule."""
-        if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.all)):
+        if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.rules)):
             return list(self.findings[:n])
-        rules = self.all.about(*((about,) if isinstance(about, str) else about))
+        rules = self.rules.about(*((about,) if isinstance(about, str) else about))
         rules = rules if like is None else rules.like(like)
         return [] if self.ranker is None else list(self.ranker.best(rules, n))
 
@@ -187,7 +186,7 @@ class Discovery:
 
     def text(self, rules: Sequence[Rule] | None = None) -> str:
         """Rules (those of the findings where none are given) as a file that `check` reads."""
-        return rules_text(self, self.rules if rules is None else rules)
+        return rules_text(self, self.best if rules is None else rules)
 
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule] | None = None) -> None:
         """Write rules (those of the findings where none are given) into a file that `check` reads."""
@@ -212,7 +211,7 @@ def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
 
 
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:
-    lines = [f"{n_rules:,} of {len(discovery.all):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
+    lines = [f"{n_rules:,} of {len(discovery.rules):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
     if discovery.error:
         lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
         lines.append("those without max_fraction are broken by none")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from naysay.discovery.fields import Fields
 from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import StateError, UsageError
 from naysay.evolve.method import Arrays, Settings
@@ -69,7 +70,7 @@ def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
     }
 
 
-def read_about(store: Store, **run: Any) -> tuple[str, Settings, Space]:
+def read_about(store: Store, run: DiscoverRequest) -> tuple[str, Settings, Space]:
     what, version = store.settings.get("what"), store.settings.get("evolve")
     if what not in (LOCAL, ON_SPARK):
         raise StateError(f"{store.path}: this is a state of naysay, but not of an evolver")
@@ -77,7 +78,7 @@ def read_about(store: Store, **run: Any) -> tuple[str, Settings, Space]:
         raise StateError(f"{store.path}: the state has version {version}, not {_VERSION}")
     space = store.settings["space"]
     comparisons = tuple(_comparison_from_json(pair) for pair in space["comparisons"])
-    return what, Settings.from_json(store.settings["settings"], **run), Space(comparisons, tuple(space["notes"]))
+    return what, Settings.from_json(store.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
 
 
 def fields_to_bytes(fields: Fields) -> bytes:

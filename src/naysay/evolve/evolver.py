@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.discovery.device import device_named
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery, Rules
-from naysay.discovery.space import Scope, Space, build_space, scope_of
+from naysay.discovery.space import Scope, Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
 from naysay.evolve.method import ROW, Settings, choose_method
 from naysay.live.layout import Layout
 from naysay.rule.model import Nulls, Rule
-from naysay.table import from_frame
 from naysay.table.frame import to_arrow
 
 if TYPE_CHECKING:
@@ -95,15 +95,19 @@ class Evolver:
         if on_spark:
             _refuse_on_spark(key, state, threads=threads, device=device, method=method)
         table = None if on_spark else to_arrow(frame)
-        settings = Settings(
-            (key,) if isinstance(key, str) else tuple(key or ()),
-            float(error),
-            _nulls(nulls),
-            max_predicates,
-            "all-pairs" if table is None else choose_method(method, table.num_rows, error),
-            **_run_settings(threads, device),
+        request = DiscoverRequest(
+            error=float(error),
+            columns=columns,
+            cross=cross,
+            max_predicates=max_predicates,
+            nulls=_nulls(nulls),
+            device=device_named(device).value,
+            space="naysay" if isinstance(space, Space) else space,
+            threads=threads,
         )
-        scope = space if isinstance(space, Space) else scope_of(space, cross)
+        chosen = "all-pairs" if table is None else choose_method(method, table.num_rows, error)
+        settings = Settings(_key(key), chosen, request)
+        given_space = space if isinstance(space, Space) else None
         self._open(None)
         if table is None:
             from naysay.evolve.spark.engine import SparkEngine
@@ -112,12 +116,11 @@ class Evolver:
             self._open(open_store(state, make=True))
             with self._changing():
                 assert self._store is not None
-                self._engine: EvolveEngine = SparkEngine.start(frame, settings, scope, columns, self._store.path.parent)
+                self._engine = SparkEngine.start(frame, settings, given_space, self._store.path.parent)
         else:
             from naysay.evolve.local import LocalEngine
 
-            built = scope if isinstance(scope, Space) else build_space(from_frame(table), columns, scope)
-            self._engine = LocalEngine.start(table, settings, built, may_change=method == "auto")
+            self._engine = LocalEngine.start(table, settings, given_space, may_change=method == "auto")
             if state is not None:
                 self._open(open_store(state, make=True))
         if self._store is not None:
@@ -134,12 +137,14 @@ class Evolver:
         """
         from naysay.evolve.durable import open_store
 
-        run = _run_settings(threads, device)
+        run = DiscoverRequest(threads=threads, device=device_named(device).value)
         self = cls.__new__(cls)
         self._open(open_store(state, make=False))
         with self._changing():
             self._restore(run)
         return self
+
+    _engine: EvolveEngine
 
     def _open(self, store: Store | None) -> None:
         self._store = store
@@ -148,7 +153,7 @@ class Evolver:
         # Called with the number and the change of a batch right before it becomes durable.
         self.publisher: Callable[[int, RuleChange], None] | None = None
 
-    def _restore(self, run: dict[str, Any]) -> None:
+    def _restore(self, run: DiscoverRequest) -> None:
         from naysay.evolve.durable import ON_SPARK, read_about
 
         store = self._store
@@ -156,7 +161,7 @@ class Evolver:
         events = list(store.load())
         self._batch_ids = set(store.batch_ids)
         try:
-            what, settings, space = read_about(store, **run)
+            what, settings, space = read_about(store, run)
             if what == ON_SPARK:
                 from naysay.evolve.spark.engine import SparkEngine
 
@@ -294,10 +299,11 @@ class Evolver:
             raise StateError(self._closed)
 
 
-def _run_settings(threads: int, device: str) -> dict[str, Any]:
-    if threads < 0:
-        raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
-    return {"n_threads": threads or os.cpu_count() or 1, "device": device_named(device)}
+def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:
+    names = (key,) if isinstance(key, str) else tuple(key or ())
+    if len(set(names)) < len(names):
+        raise UsageError(f"duplicate key column in {', '.join(names)}")
+    return names
 
 
 def _refuse_on_spark(key: Any, state: Any, *, threads: int, device: str, method: str) -> None:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.discovery.cover import allowed_pairs
+from naysay.discovery.engine import conclude
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.result import Discovery, Rules
-from naysay.discovery.run import rank
-from naysay.discovery.space import Space
+from naysay.discovery.space import Space, build_space
 from naysay.discovery.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.change import PreparedBatch
@@ -36,7 +36,7 @@ from naysay.evolve.relation import Relation, RelationChange
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
 from naysay.live.journal.store import Event, Parts, Store
 from naysay.live.layout import Layout, layout_of
-from naysay.table import Table
+from naysay.table import Table, from_frame
 from naysay.table.frame import to_arrow
 
 _PART_ROWS = 1 << 16
@@ -55,11 +55,13 @@ class LocalEngine:
         self._kept_fields, self._kept_schema = relation.fields, relation.layout.schema
 
     @classmethod
-    def start(cls, table: pa.Table, settings: Settings, space: Space, *, may_change: bool) -> LocalEngine:
-        """Find the rules of a table."""
+    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEngine:
+        """Find the rules of a table, in a given space or in the one that was asked for."""
+        request = settings.request
+        space = space or build_space(from_frame(table), request.columns, request.scope)
         table = table if settings.key else number_rows(table, 0)
         layout = layout_of(table, settings.columns)
-        relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
+        relation = Relation(layout, space, settings.request.nulls, layout.conform(table, "the table"))
         method = make_method(relation, settings, may_change=may_change)
         return cls(relation, method, replace(settings, method=method.name))
 
@@ -71,16 +73,16 @@ class LocalEngine:
         names = sorted(name for name in first if name.startswith("rows "))
         tables = [table_from_bytes(first[name], schema, compressed=True) for name in names]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
-        fields = fields_from_bytes(first["fields"], space, settings.nulls)
+        fields = fields_from_bytes(first["fields"], space, settings.request.nulls)
         layout = Layout(schema, settings.columns)
-        relation = Relation(layout, space, settings.nulls, rows, from_bytes(first["serials"]), fields)
+        relation = Relation(layout, space, settings.request.nulls, rows, from_bytes(first["serials"]), fields)
         relation.next_serial = json.loads(first["next"])
         changes: list[Arrays] = []
         for event in events[1:]:
             _replay(event.parts, relation, settings)
             changes.append(arrays_from_parts("change", event.parts))
             if "fields" in event.parts:
-                fields = fields_from_bytes(event.parts["fields"], space, settings.nulls)
+                fields = fields_from_bytes(event.parts["fields"], space, settings.request.nulls)
         relation.use(fields)
         kept = fold_arrays(arrays_from_parts("whole", first), changes)
         return cls(relation, make_method(relation, settings, kept), settings)
@@ -138,33 +140,19 @@ class LocalEngine:
 
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows. O(n) for the rows, plus the ranking."""
-        clock, settings, rules = Clock(), self.settings, self.rules
+        clock, request = Clock(), self.settings.request
         with clock.phase("encode"):
-            outcomes = outcomes_of(Table(self.relation.table()), self.space, settings.nulls)
+            outcomes = outcomes_of(Table(self.relation.table()), self.space, request.nulls)
         problem = Problem.of(
             self.space,
-            settings.nulls,
+            request.nulls,
             outcomes,
-            most=allowed_pairs(settings.error, outcomes.n_pairs),
-            max_predicates=settings.max_predicates,
-            n_threads=settings.n_threads,
+            most=allowed_pairs(request.error, outcomes.n_pairs),
+            max_predicates=request.max_predicates,
+            n_threads=request.n_threads,
             clock=clock,
         )
-        with clock.phase("ranking"):
-            findings = rank(self.method.answer(), problem, rules)
-        return Discovery(
-            findings,
-            rules,
-            False,
-            "",
-            self.n_rows,
-            settings.error,
-            self.space,
-            settings.nulls,
-            self.method.name,
-            clock.seconds,
-            self.space.notes,
-        )
+        return conclude(problem, self.method.answer(), self.method.name, request)
 
     def whole_parts(self) -> Parts:
         """Everything, as the first event and snapshots hold it."""

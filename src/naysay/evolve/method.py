@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.cover import allowed_pairs
-from naysay.discovery.device import Device
+from naysay.discovery.device import Device, parse_device
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
 from naysay.discovery.outcomes import Layout, Outcomes
 from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, sorted_unique
 from naysay.discovery.work import Clock
@@ -40,23 +41,15 @@ Held = TypeVar("Held")
 class Settings:
     """What an evolver was asked for. `key` is empty if rows are identified by their number.
 
-    `n_threads` and `device` belong to a run, and are not part of the state.
+    A state keeps all of it except what belongs to a run: the threads and the device.
     """
 
     key: tuple[str, ...]
-    error: float = 0.0
-    nulls: Nulls = Nulls.SQL
-    max_predicates: int | None = None
-    method: str = "all-pairs"
-    n_threads: int = 1
-    device: Device = Device.CPU
+    method: str
+    request: DiscoverRequest
 
     def __post_init__(self) -> None:
-        if len(set(self.key)) < len(self.key):
-            raise UsageError(f"duplicate key column in {', '.join(self.key)}")
-        if self.max_predicates is not None and self.max_predicates < 1:
-            raise UsageError(f"max_predicates is at least 1, not {self.max_predicates!r}")
-        if self.error and self.method in ("selective", "incdc"):
+        if self.request.error and self.method in ("selective", "incdc"):
             raise UsageError(f"the method {self.method!r} finds exact rules only; use 'all-pairs' with an error")
         if self.method == "incdc" and self.device is Device.CUDA:
             raise UsageError("the method 'incdc' does not use a GPU; leave out device='cuda', or use 'all-pairs'")
@@ -66,22 +59,35 @@ class Settings:
         """The columns that identify a row, including that of its number."""
         return self.key or (ROW,)
 
+    @property
+    def n_threads(self) -> int:
+        return self.request.n_threads
+
+    @property
+    def device(self) -> Device:
+        return parse_device(self.request.device)
+
     def search(self, vertices: Vertices, n_pairs: int = 0) -> Search:
         """How far to search for covers, in a table of this many ordered pairs."""
-        return Search(vertices, self.max_predicates, self.n_threads, allowed_pairs(self.error, n_pairs))
+        most = allowed_pairs(self.request.error, n_pairs)
+        return Search(vertices, self.request.max_predicates, self.n_threads, most)
 
     def to_json(self) -> dict[str, Any]:
+        request = self.request
         return {
             "key": list(self.key),
-            "error": self.error,
-            "nulls": self.nulls.value,
-            "max_predicates": self.max_predicates,
             "method": self.method,
+            "error": request.error,
+            "nulls": request.nulls.value,
+            "max_predicates": request.max_predicates,
         }
 
     @classmethod
-    def from_json(cls, given: dict[str, Any], **run: Any) -> Settings:
-        return cls(**{**given, "key": tuple(given["key"]), "nulls": Nulls(given["nulls"])}, **run)
+    def from_json(cls, given: dict[str, Any], run: DiscoverRequest) -> Settings:
+        request = replace(
+            run, error=given["error"], nulls=Nulls(given["nulls"]), max_predicates=given["max_predicates"]
+        )
+        return cls(tuple(given["key"]), given["method"], request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +173,10 @@ def to_rules(
     """The covers that are rules, short ones first, given the evidence that they cover."""
     nothing = np.zeros((fields.n_lines, 0), np.int32)
     no_rows = Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64), np.empty(0, np.int64))
-    problem = Problem(fields.space, settings.nulls, no_rows, vertices, most, settings.max_predicates, None, 1, Clock())
+    request = settings.request
+    problem = Problem(fields.space, request.nulls, no_rows, vertices, most, request.max_predicates, None, 1, Clock())
     found, _ = finished(problem, covers, edges, np.ones(len(edges), np.int64) if counts is None else counts)
-    return Rules(found, vertices, settings.error, edges if settings.error else None)
+    return Rules(found, vertices, request.error, edges if request.error else None)
 
 
 def pairs_breaking(covers: UInt64Array, seen: PairEvidence, shape: Layout, vertices: Vertices) -> Broken:

@@ -190,9 +190,9 @@ class Selective:
         settings = self._settings
         return Problem.of(
             self._relation.space,
-            settings.nulls,
+            settings.request.nulls,
             rows.outcomes(shape),
-            max_predicates=settings.max_predicates,
+            max_predicates=settings.request.max_predicates,
             n_threads=settings.n_threads,
         )
 

@@ -31,12 +31,12 @@ TITLES = {
 
 def headline(discovery: Discovery) -> str:
     """How many rules of what, and whether that is all."""
-    if discovery.partial and not len(discovery.all):
+    if discovery.partial and not len(discovery.rules):
         return f"no rule was found before the search stopped ({discovery.reason}): some may hold"
-    rules = counted(len(discovery.all), "minimal rule")
+    rules = counted(len(discovery.rules), "minimal rule")
     up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
     part = f"; partial ({discovery.reason}): more may hold" if discovery.partial else ""
-    verb = "holds" if len(discovery.all) == 1 else "hold"
+    verb = "holds" if len(discovery.rules) == 1 else "hold"
     return f"{rules} {verb}{up_to}{part}"
 
 
@@ -57,11 +57,11 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
             console.print(Padding(Text(rule_text(finding.rule), "green"), (0, 0, 0, 2)))
             console.print(Padding(Text(meaning(finding.rule)), (0, 0, 0, 4)))
             console.print(Padding(Text(figures(finding, discovery), "dim"), (0, 0, 0, 4)))
-    if len(shown) < len(discovery.all):
+    if len(shown) < len(discovery.rules):
         console.print()
         console.print(
             Text(
-                f"{len(shown):,} of {len(discovery.all):,} rules shown; --all prints every one, "
+                f"{len(shown):,} of {len(discovery.rules):,} rules shown; --all prints every one, "
                 "--about COLUMN those of a column",
                 "dim",
             )
@@ -133,7 +133,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "device": discovery.device,
         "partial": discovery.partial,
         "reason": discovery.reason,
-        "n_rules": len(discovery.all),
+        "n_rules": len(discovery.rules),
         "seconds": round(sum(discovery.seconds.values()), 6),
         "phases": {name: round(seconds, 6) for name, seconds in discovery.seconds.items()},
         "notes": list(discovery.notes),
@@ -187,6 +187,6 @@ def write_page(discovery: Discovery, shown: Sequence[Finding], path: Path, sourc
         facts=facts(discovery),
         notes=[printable(note) for note in discovery.notes],
         groups=groups,
-        n_hidden=len(discovery.all) - len(shown),
+        n_hidden=len(discovery.rules) - len(shown),
     )
     path.write_text(text, encoding="utf-8")

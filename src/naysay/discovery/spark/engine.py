@@ -9,9 +9,8 @@ that have all rows each (`spark_discover_spread`); Hydra's method runs in one (`
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,21 +20,23 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.discovery.cover import allowed_pairs
+from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence, merged
 from naysay.discovery.fields import Fields, chances_of, fields_of
 from naysay.discovery.outcomes import Outcomes, mirrored
 from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
 from naysay.discovery.ranker import Ranker, scale_of
 from naysay.discovery.ranking import Multiplicities
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
-from naysay.discovery.run import check_method, concluded
-from naysay.discovery.space import Comparison, Scope, Space, scope_of
+from naysay.discovery.space import Comparison, Space
 from naysay.discovery.spark.single_task import SCHEMA, Whole, answer_of_table, read_answer
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.spark.spread import prove
 from naysay.discovery.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock, Limits, Progress, run_all
+from naysay.discovery.work import Clock, run_all
+from naysay.errors import UsageError
 from naysay.rule.model import Nulls
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
@@ -76,53 +77,47 @@ BLOCKS = Blocks()
 
 
 @errors_of_tasks()
-def discover(
-    data: DataFrame,
-    *,
-    error: float = 0.0,
-    columns: Sequence[str] | None = None,
-    cross: bool = True,
-    max_predicates: int | None = None,
-    max_rules: int | None = None,
-    timeout: float | None = None,
-    nulls: Nulls = Nulls.SQL,
-    method: str = "auto",
-    space: str | Scope = "naysay",
-    progress: Callable[[Progress], None] | None = None,
-    blocks: Blocks = BLOCKS,
-) -> Discovery:
-    """As `naysay.discovery.run.discover`, on a Spark DataFrame.
+def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS) -> Discovery:
+    """As `naysay.discovery.engine.discover`, on a Spark DataFrame.
 
-    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` takes that for exact
-    rules where the distinct rows are many, and few enough for one task.
+    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` does that for exact
+    rules if the distinct rows are many, yet few enough for one task.
     """
-    limits = Limits(error, max_predicates, max_rules, timeout)
-    check_method(method, error)
-    clock = Clock(timeout, progress)
+    _refuse_local_options(request)
+    clock = Clock(request.max_seconds, request.progress)
     with clock.heeding_interrupts():
         frame = Frame.of(data)
         with clock.phase("space"):
-            built = space_of(frame, columns, scope_of(space, cross))
-        limits = limits.for_space(built)
-        rows = distinct_rows(frame, built).persist()
+            space = space_of(frame, request.columns, request.scope)
+        request = request.fitted_to(space)
+        rows = distinct_rows(frame, space).persist()
         try:
-            profile = profile_of(rows, built, clock)
-            fields = fields_from(rows, built, nulls, profile)
+            profile = profile_of(rows, space, clock)
+            fields = fields_from(rows, space, request.nulls, profile)
             problem = Problem.of(
-                built,
-                nulls,
+                space,
+                request.nulls,
                 _without_rows(fields, profile.n_rows),
-                most=allowed_pairs(error, profile.n_rows * (profile.n_rows - 1)),
-                max_predicates=limits.max_predicates,
-                max_rules=max_rules,
-                n_threads=os.cpu_count() or 1,
+                most=allowed_pairs(request.error, profile.n_rows * (profile.n_rows - 1)),
+                max_predicates=request.max_predicates,
+                max_rules=request.max_rules,
+                n_threads=request.n_threads,
                 clock=clock,
             )
-            chosen, answer = _solve(problem, rows, fields, profile, method, blocks)
+            method, answer = _solve(problem, rows, fields, profile, request.method, blocks)
             ranker = _ranker(answer, problem, rows, profile)
         finally:
             rows.unpersist()
-        return replace(concluded(problem, answer, chosen, limits, ranker), engine="spark")
+        return replace(conclude(problem, answer, method, request, ranker), engine="spark")
+
+
+def _refuse_local_options(request: DiscoverRequest) -> None:
+    if request.device == "cuda":
+        raise UsageError("device 'cuda' applies to frames in memory; on Spark the executors' cores do the work")
+    if request.threads:
+        raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
+    if request.memory is not None:
+        raise UsageError("memory applies to frames in memory; on Spark set the executors' memory")
 
 
 @dataclass(frozen=True, slots=True)

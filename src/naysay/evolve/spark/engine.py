@@ -20,15 +20,25 @@ from pyspark.sql import functions as F
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.detect.spark.engine import check
+from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
+from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Discovery, Rules
-from naysay.discovery.space import Scope, Space
-from naysay.discovery.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
+from naysay.discovery.space import Space
+from naysay.discovery.spark.engine import (
+    BLOCKS,
+    _ranker,
+    _without_rows,
+    distinct_rows,
+    evidence_of_pairs,
+    fields_from,
+    profile_of,
+)
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
 from naysay.discovery.work import Clock
-from naysay.errors import StateError, UsageError
+from naysay.errors import StateError
 from naysay.evolve.change import PreparedBatch
 from naysay.evolve.counted import Counted, make_step, require_pairs
 from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, merge_evidence
@@ -84,13 +94,11 @@ class SparkEngine:
 
     @classmethod
     @errors_of_tasks()
-    def start(
-        cls, data: DataFrame, settings: Settings, scope: Scope | Space, columns: Sequence[str] | None, folder: Path
-    ) -> SparkEngine:
+    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEngine:
         """Compare all pairs of the first rows, in the tasks of a discovery."""
         frame = Frame.of(data)
         layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
-        space = scope if isinstance(scope, Space) else space_of(frame, columns, scope)
+        space = space or space_of(frame, settings.request.columns, settings.request.scope)
         rows = ParquetRows.begin(frame, folder, layout)
         named = Frame.of(rows.named().drop(SERIAL))
         counts = [
@@ -117,7 +125,7 @@ class SparkEngine:
         table = json.loads(parts["table"])
         layout = Layout(schema_from_bytes(parts["schema"]), settings.key)
         rows = ParquetRows(session, folder, layout, tuple(table["parts"]), from_bytes(parts["dead"]))
-        fields = fields_from_bytes(parts["fields"], space, settings.nulls)
+        fields = fields_from_bytes(parts["fields"], space, settings.request.nulls)
         changes = [arrays_from_parts("change", event.parts) for event in events[1:]]
         kept = fold_arrays(arrays_from_parts("whole", events[0].parts), changes)
         evidence = Evidence(kept["codes"], kept["counts"])
@@ -149,8 +157,26 @@ class SparkEngine:
         wanted = self.layout.conform_keys(_to_arrow(keys, self.layout), "keys")
         return self._fetch([wanted]).contains(wanted)
 
+    @errors_of_tasks()
     def discovery(self) -> Discovery:
-        raise UsageError("an Evolver on Spark does not rank its rules; naysay.discover(evolver.rows()) does")
+        """What `discover` would return for the current rows; one pass over the rows for the ranking."""
+        now, request, clock = self._relation, self.settings.request, Clock()
+        answer = Answer(self.rules.covers, False, now.counted.edges, now.counted.counts)
+        distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
+        try:
+            profile = profile_of(distinct, self.space, clock)
+            problem = Problem.of(
+                self.space,
+                request.nulls,
+                _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows),
+                most=now.counted.most,
+                max_predicates=request.max_predicates,
+                clock=clock,
+            )
+            ranker = _ranker(answer, problem, distinct, profile)
+        finally:
+            distinct.unpersist()
+        return replace(conclude(problem, answer, self.settings.method, request, ranker), engine="spark")
 
     @errors_of_tasks()
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
@@ -171,7 +197,7 @@ class SparkEngine:
         """The rows with some keys, in memory."""
         now = self._relation
         serials, rows = now.rows.with_keys(pa.concat_tables(keys) if keys else pa.table({}))
-        relation = Relation(self.layout, self.space, self.settings.nulls, rows, serials, now.fields)
+        relation = Relation(self.layout, self.space, self.settings.request.nulls, rows, serials, now.fields)
         relation.next_serial = now.next_serial
         return relation
 
@@ -200,7 +226,7 @@ class SparkEngine:
     @errors_of_tasks()
     def _find_pairs(self, after: SparkRelation, covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
         rules = [after.counted.vertices.rule(to_int(cover)) for cover in covers]
-        report = check(after.rows.named(), rules, key=(SERIAL,), nulls=self.settings.nulls, quick=True)
+        report = check(after.rows.named(), rules, key=(SERIAL,), nulls=self.settings.request.nulls, quick=True)
         samples = [next(iter(result.sample), None) for result in report]
         left = [NO_ROW if pair is None else int(pair.left[SERIAL]) for pair in samples]
         right = [NO_ROW if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]
@@ -254,7 +280,7 @@ def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields
     distinct = distinct_rows(frame, space).persist()
     try:
         profile = profile_of(distinct, space, Clock())
-        fields = fields_from(distinct, space, settings.nulls, profile)
+        fields = fields_from(distinct, space, settings.request.nulls, profile)
         evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
         if profile.n_rows > 1:
             evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())

@@ -203,7 +203,7 @@ class IncDC:
             self._held = RuleIndexes(vertices, before.covers)
             came = self._compare(batch, self._fetch(batch, indexes))
             edges = sorted_unique(edge_of_each(came.codes, shape, vertices))
-            covers = invert(before.covers, edges, vertices, self._settings.max_predicates)
+            covers = invert(before.covers, edges, vertices, self._settings.request.max_predicates)
             after = RuleIndexes(vertices, covers, indexes)
         rules = self._to_rules(after.covers, vertices)
         find_broken = partial(pairs_breaking, seen=came, shape=shape, vertices=vertices)
