@@ -106,7 +106,7 @@ def measure(case: Case, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         new = case.table.slice(case.n_first, n_new)
         inserts, deletes, cores, checked = [], [], [], {}
         for turn in range(args.repeat + 1):
-            begin, cpu = evolver._relation.next_serial, time.process_time()
+            begin, cpu = evolver._engine.relation.next_serial, time.process_time()
             seconds, change = timed(lambda new=new: evolver.apply(inserts=new))
             cpu = time.process_time() - cpu
             if turn == 0 and args.check:

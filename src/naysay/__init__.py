@@ -13,59 +13,60 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
+    from naysay.detect.result import Report, RuleResult, Verdict, Violations
+    from naysay.discovery.result import Discovery
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
+    from naysay.evolve.change import RuleChange
     from naysay.evolve.evolver import Evolver
-    from naysay.evolve.spark.engine import SparkEvolver as SparkEvolver
-    from naysay.rule import Rule, parse, parse_rules, render
+    from naysay.io.files import read
+    from naysay.rule import Rule, load_rules, parse, parse_rules, render
     from naysay.watch import Watch
+    from naysay.watch.change import Change
 
 __version__ = "0.1.0"
 
-# Where each public name lives. Names are loaded when first used, so that importing naysay costs next to nothing.
-_HOMES = {
-    "Evolver": "naysay.evolve.evolver",
-    "SparkEvolver": "naysay.evolve.spark.engine",
-    "check": "naysay.api",
-    "clusters": "naysay.api",
-    "count": "naysay.api",
-    "discover": "naysay.api",
-    "split": "naysay.api",
-    "verify": "naysay.api",
-    "violations": "naysay.api",
-    "CountOverflow": "naysay.errors",
-    "NaysayError": "naysay.errors",
-    "ResourceError": "naysay.errors",
-    "RuleError": "naysay.errors",
-    "StateError": "naysay.errors",
-    "TableError": "naysay.errors",
-    "UsageError": "naysay.errors",
-    "Rule": "naysay.rule",
-    "parse": "naysay.rule",
-    "parse_rules": "naysay.rule",
-    "render": "naysay.rule",
-    "Watch": "naysay.watch",
-    "watch_stream": "naysay.api",
+# The public names by module. They are loaded when first used, so that importing naysay is fast.
+_NAMES = {
+    "naysay.api": "check clusters count discover split verify violations watch_stream",
+    "naysay.detect.result": "Report RuleResult Verdict Violations",
+    "naysay.discovery.result": "Discovery",
+    "naysay.errors": "CountOverflow NaysayError ResourceError RuleError StateError TableError UsageError",
+    "naysay.evolve.change": "RuleChange",
+    "naysay.evolve.evolver": "Evolver",
+    "naysay.io.files": "read",
+    "naysay.rule": "Rule load_rules parse parse_rules render",
+    "naysay.watch": "Watch",
+    "naysay.watch.change": "Change",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-# Not SparkEvolver: it needs pyspark, and `from naysay import *` does not.
 __all__ = [
-    "__version__",
+    "Change",
     "CountOverflow",
+    "Discovery",
     "Evolver",
     "NaysayError",
+    "Report",
     "ResourceError",
     "Rule",
+    "RuleChange",
     "RuleError",
+    "RuleResult",
     "StateError",
     "TableError",
     "UsageError",
+    "Verdict",
+    "Violations",
     "Watch",
+    "__version__",
     "check",
     "clusters",
     "count",
     "discover",
+    "load_rules",
     "parse",
     "parse_rules",
+    "read",
     "render",
     "split",
     "verify",
@@ -84,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return list(__all__)

@@ -22,7 +22,7 @@ from naysay.discovery.problem import Problem
 from naysay.discovery.space import Scope, Shared, Space
 from naysay.discovery.vertices import to_int
 from naysay.errors import NaysayError
-from naysay.evolve.change import Change
+from naysay.evolve.change import RuleChange
 from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 from naysay.rule.model import Column, Nulls, Row, Rule
@@ -119,10 +119,10 @@ def _run_program(seed: int, state: Path, method: str, device: str, n_steps: int)
 
 def _restarted(evolver: Evolver, state: Path, device: str, done: list[str]) -> Evolver:
     """The evolver that its state makes, which holds what this one held to the bit."""
-    kept = evolver._method.arrays()
+    kept = evolver._engine.method.arrays()
     evolver.close()
     evolver = Evolver.open(state, threads=1, device=device)
-    found = evolver._method.arrays()
+    found = evolver._engine.method.arrays()
     assert kept.keys() == found.keys(), done
     assert all(np.array_equal(kept[name], found[name]) for name in kept), done
     return evolver
@@ -236,7 +236,7 @@ def rules_from_scratch(table: pa.Table, space: Space, setting: Setting) -> set[R
 
 
 def _judge_change(
-    change: Change, before: set[Rule], evolver: Evolver, model: Model, setting: Setting, done: list[str]
+    change: RuleChange, before: set[Rule], evolver: Evolver, model: Model, setting: Setting, done: list[str]
 ) -> None:
     """Added and removed are the difference, and each rule that went has a reason that is true."""
     after = set(map(canonical, evolver.rules))

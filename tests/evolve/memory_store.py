@@ -63,9 +63,9 @@ def stores_in_memory() -> Iterator[None]:
     """Whatever evolvers keep inside stays in memory, under the path that they were given."""
     stores: dict[Path, MemoryStore] = {}
 
-    def store_at(state: str | os.PathLike[str], *, make: bool) -> MemoryStore:
+    def open_store(state: str | os.PathLike[str], *, make: bool) -> MemoryStore:
         path = Path(state)
         return stores.setdefault(path, MemoryStore(path)) if make else stores[path]
 
-    with patch.object(durable, "store_at", store_at):
+    with patch.object(durable, "open_store", open_store):
         yield

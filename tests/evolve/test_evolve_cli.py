@@ -82,7 +82,7 @@ def test_a_state_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     for missing in (tmp_path / "nowhere", tmp_path / "empty", tmp_path / "nowhere.duckdb"):
         done = run(missing)
         assert done.exit_code == 2
-        assert "there is no state of an evolver here; naysay discover --state makes one" in done.stderr
+        assert "no state of an evolver here; create one with `naysay discover --state`" in done.stderr
 
 
 def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Path) -> None:

@@ -12,7 +12,17 @@ from naysay.arrays import UInt64Array
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
 from naysay.discovery.vertices import Group, Vertices, sorted_unique
-from naysay.evolve.covers import Search, all_covers, grown, is_dear, members, missing, places, shrunk, updated
+from naysay.evolve.covers import (
+    Search,
+    all_covers,
+    find_missed,
+    grow_broken,
+    is_costly,
+    members,
+    places,
+    shrink,
+    update_covers,
+)
 from naysay.rule.model import Column, Row
 
 # Fewer where kernels are not compiled.
@@ -66,11 +76,13 @@ def test_covers_of_a_change_equal_covers_from_scratch(n_groups: int) -> None:
             fresh = fresh[~members(fresh, edges)]
             after = sorted_unique(np.concatenate([kept, fresh]))
             expected = all_covers(after, search)
-            assert np.array_equal(updated(covers, after, fresh, gone, search), expected)
-            small = shrunk(covers, kept, gone, search) if len(gone) else covers
+            assert np.array_equal(update_covers(covers, after, fresh, gone, search), expected)
+            small = shrink(covers, kept, gone, search) if len(gone) else covers
             assert np.array_equal(small, all_covers(kept, search))
-            missed = missing(small, fresh, search)
-            new = grown(np.ascontiguousarray(small[missed >= 0]), kept, fresh, search) if len(fresh) else small[:0]
+            missed = find_missed(small, fresh, search)
+            new = (
+                grow_broken(np.ascontiguousarray(small[missed >= 0]), kept, fresh, search) if len(fresh) else small[:0]
+            )
             assert len(new) == len(sorted_unique(new)), "each cover is grown once"
             assert np.array_equal(sorted_unique(np.concatenate([small[missed < 0], new])), expected)
             edges, covers = after, expected
@@ -88,9 +100,9 @@ def test_places_of_rows_of_words() -> None:
 
 
 def test_a_large_change_is_searched_from_scratch() -> None:
-    assert is_dear(n_covers=1000, n_edges=10_000, n_broken=1_000_000, n_gone=0)
-    assert is_dear(n_covers=1000, n_edges=10_000, n_broken=0, n_gone=100_000)
-    assert not is_dear(n_covers=100_000, n_edges=100_000, n_broken=1000, n_gone=10)
+    assert is_costly(n_covers=1000, n_edges=10_000, n_broken=1_000_000, n_gone=0)
+    assert is_costly(n_covers=1000, n_edges=10_000, n_broken=0, n_gone=100_000)
+    assert not is_costly(n_covers=100_000, n_edges=100_000, n_broken=1000, n_gone=10)
 
 
 def test_covers_of_many_vertices() -> None:
@@ -114,4 +126,4 @@ def test_covers_of_many_vertices() -> None:
             gone = sorted_unique(vertices.words([1 << 62, sum(1 << vertex for vertex in rng.sample(others, 2))]))
             gone = np.ascontiguousarray(gone[~members(gone, kept)])
             before = all_covers(sorted_unique(np.concatenate([kept, gone])), search)
-            assert np.array_equal(shrunk(before, kept, gone, search), all_covers(kept, search))
+            assert np.array_equal(shrink(before, kept, gone, search), all_covers(kept, search))

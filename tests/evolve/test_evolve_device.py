@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from evolve_machine import run_program
-from naysay.discover import device
 
+from naysay.discovery import device
 from naysay.discovery.device import Device
 from naysay.errors import UsageError
 from naysay.evolve import delta as cuda
@@ -60,7 +60,7 @@ def test_programs_on_a_gpu(method: str, fake_gpu: list[int]) -> None:
 
 def test_auto_takes_the_quicker_one(monkeypatch: pytest.MonkeyPatch) -> None:
     evolver = Evolver(pa.table({"a": [1, 2]}))
-    layout = evolver._relation.fields.layout
+    layout = evolver._engine.relation.fields.layout
     monkeypatch.setattr(cuda, "missing", lambda: None)
     assert cuda.device_for(Device.AUTO, 10**6, layout, 2) is Device.CPU
     assert cuda.device_for(Device.AUTO, 10**12, layout, 2) is Device.CUDA

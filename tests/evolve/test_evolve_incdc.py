@@ -8,8 +8,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from naysay.papers.incdc.chains import ChainIndex, EqualityIndex, Mark, SortedIndex
-from naysay.papers.incdc.select import Equality, Inequality, Single, select_indexes
+from naysay.papers.incdc.chains import ChainIndex, ColumnOp, EqualityIndex, SortedIndex
+from naysay.papers.incdc.select import EqualityUse, InequalityUse, SingleUse, select_indexes
 from naysay.rule import parse
 from naysay.rule.model import Op
 
@@ -24,13 +24,13 @@ TXA = [3000, 1500, 3400, 1300, 0, 900, 1100, 3300, 1400, 3200]
 
 def chains_of(index: ChainIndex, one: list[int], two: list[int]) -> list[list[int]]:
     """Chains as rows; the values of the tables are distinct in each pair of columns."""
-    signs = [mark.sign for mark in index.marks]
+    signs = [mark.sign for mark in index.ops]
     rows = {(signs[0] * a, signs[1] * b): row for row, (a, b) in enumerate(zip(one, two, strict=True))}
     return [[rows[key] for key in zip(chain.first, chain.second, strict=True)] for chain in index.chains]
 
 
 def test_example_6_and_7() -> None:
-    marks = (Mark("TXA", Op.GT), Mark("SAL", Op.LT))
+    marks = (ColumnOp("TXA", Op.GT), ColumnOp("SAL", Op.LT))
     index = ChainIndex(*marks, TXA[:7], SAL[:7])
     assert sorted(chains_of(index, TXA[:7], SAL[:7])) == [[4, 5], [6, 3, 1, 0, 2]]
     before, after = index.fetch(TXA[8], SAL[8], marks)
@@ -41,7 +41,7 @@ def test_example_8() -> None:
     """Two comparisons across columns: t.A > s.B and t.C < s.D."""
     a, b = [7, 8, 30, 40, 15, 25], [5, 6, 8, 0, 7, 2]
     c, d = [7, 3, 9, 2, 17, 15], [9, 25, 11, 15, 22, 30]
-    left, right = (Mark("A", Op.GT), Mark("C", Op.LT)), (Mark("B", Op.LT), Mark("D", Op.GT))
+    left, right = (ColumnOp("A", Op.GT), ColumnOp("C", Op.LT)), (ColumnOp("B", Op.LT), ColumnOp("D", Op.GT))
     new = {"A": 3, "B": 22, "C": 20, "D": 10}
     found = ChainIndex(*left, a, c).rows_after(new["B"], new["D"], left, before=False)
     assert sorted(found) == [2, 3]
@@ -50,10 +50,10 @@ def test_example_8() -> None:
 
 
 def test_examples_9_to_11() -> None:
-    marks = (Mark("Date", Op.LT), Mark("NUM", Op.LT))
+    marks = (ColumnOp("Date", Op.LT), ColumnOp("NUM", Op.LT))
     index = ChainIndex(*marks, DATE[:7], NUM[:7])
     assert chains_of(index, DATE[:7], NUM[:7]) == [[6, 2, 0, 4, 1, 5], [3]]
-    turned = (Mark("Date", Op.LT), Mark("NUM", Op.GT))
+    turned = (ColumnOp("Date", Op.LT), ColumnOp("NUM", Op.GT))
     before, after = index.fetch(DATE[8], NUM[8], turned)
     assert (sorted(before), after) == ([0, 1, 4], [])
     index.insert(9, DATE[9], NUM[9])
@@ -68,12 +68,12 @@ def test_fewest_chains_and_every_row(one: Op, two: Op) -> None:
         n_rows = rng.choice((0, 1, 4, 12))
         n_values = rng.choice((2, 5, 50))
         a, b = ([rng.randrange(n_values) for _ in range(n_rows)] for _ in range(2))
-        index = ChainIndex(Mark("a", one), Mark("b", two), a, b)
+        index = ChainIndex(ColumnOp("a", one), ColumnOp("b", two), a, b)
         assert index.rank == fewest_chains(a, b, one, two)
         for row in range(n_rows, n_rows + 6):
             x, y = rng.randrange(n_values), rng.randrange(n_values)
             for first, second in product((one, strict(one)), (two, strict(two), two.flipped, strict(two.flipped))):
-                before, after = index.fetch(x, y, (Mark("a", first), Mark("b", second)))
+                before, after = index.fetch(x, y, (ColumnOp("a", first), ColumnOp("b", second)))
                 assert sorted(before) == [
                     t for t in range(len(a)) if first.compare(x, a[t]) and second.compare(y, b[t])
                 ]
@@ -91,7 +91,7 @@ def strict(op: Op) -> Op:
 def check_chains(index: ChainIndex) -> None:
     """Along a chain both marks hold between any two rows."""
     for chain in index.chains:
-        for keys, mark in zip((chain.first, chain.second), index.marks, strict=True):
+        for keys, mark in zip((chain.first, chain.second), index.ops, strict=True):
             for earlier, later in pairwise(keys):
                 assert earlier < later or (earlier == later and not mark.op.is_strict)
 
@@ -143,13 +143,13 @@ def test_selection_prefers_selective_equality_then_correlated_orders() -> None:
         "more": rising + rng.integers(0, 9, n_rows),
     }
     uses = select_indexes([parse("not(t.id == s.id and t.few != s.few)")], values)
-    assert uses == [Equality("id", "id")]
+    assert uses == [EqualityUse("id", "id")]
     uses = select_indexes([parse("not(t.few == s.few and t.up < s.up and t.more > s.more)")], values)
-    assert [type(use) for use in uses] == [Inequality]
+    assert [type(use) for use in uses] == [InequalityUse]
     assert uses[0].turned, "columns that rise together are chained in one direction, and the index used in reverse"
-    assert select_indexes([parse("not(t.few == s.few)")], values) == [Equality("few", "few")]
-    assert [type(use) for use in select_indexes([parse("not(t.up < s.more)")], values)] == [Single]
+    assert select_indexes([parse("not(t.few == s.few)")], values) == [EqualityUse("few", "few")]
+    assert [type(use) for use in select_indexes([parse("not(t.up < s.more)")], values)] == [SingleUse]
     split = select_indexes([parse("not(t.up != s.up and t.other < s.other)")], values)
-    assert [type(use) for use in split] == [Inequality, Inequality]
+    assert [type(use) for use in split] == [InequalityUse, InequalityUse]
     beside = select_indexes([parse("not(t.few == s.few and t.up > s.up and t.other != s.other)")], values)
-    assert beside == [Equality("few", "few")], "what must differ is no inequality"
+    assert beside == [EqualityUse("few", "few")], "what must differ is no inequality"

@@ -13,9 +13,11 @@ import pytest
 from evolve_machine import Setting, breaks, rules_from_scratch
 
 import naysay
+from naysay.discovery.request import DiscoverRequest
 from naysay.errors import ResourceError, StateError, TableError, UsageError
 from naysay.evolve import selective
 from naysay.evolve.evolver import Evolver
+from naysay.evolve.method import Settings
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 
@@ -83,7 +85,7 @@ def test_incdc_takes_inserts_alone() -> None:
     for n_new in (1, 30, 100):
         evolver.apply(inserts=people(rng, n_new, evolver.n_rows))
         assert rules_of(evolver) == rules_from_scratch(evolver.rows(), evolver.space, setting)
-    with pytest.raises(UsageError, match="inserts alone"):
+    with pytest.raises(UsageError, match="inserts only"):
         evolver.apply(deletes=[3])
     evolver.apply(inserts=people(rng, 5, 1000))
     assert rules_of(evolver) == rules_from_scratch(evolver.rows(), evolver.space, setting)
@@ -143,7 +145,7 @@ def test_refusals_name_the_cause() -> None:
     bad: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (UsageError, "no method", {"method": "magic"}),
         (UsageError, "not in the table", {"key": "idd"}),
-        (UsageError, "stands twice", {"key": ["id", "id"]}),
+        (UsageError, "duplicate key", {"key": ["id", "id"]}),
         (UsageError, "nulls is", {"nulls": "maybe"}),
         (UsageError, "exact rules only", {"method": "selective", "error": 0.1}),
         (UsageError, "at least 1", {"max_predicates": 0}),
@@ -154,8 +156,12 @@ def test_refusals_name_the_cause() -> None:
     for kind, words, arguments in bad:
         with pytest.raises(kind, match=words):
             Evolver(frame, **arguments)
-    with pytest.raises(UsageError, match="frame to begin with"):
-        Evolver()
+    with pytest.raises(UsageError, match=r"Evolver\.open"):
+        Evolver(None)
+    with pytest.raises(UsageError, match=r"Evolver\.open"):
+        Evolver("some.rules")
+    with pytest.raises(UsageError, match="does not use a GPU"):
+        Settings(("id",), "incdc", DiscoverRequest(device="cuda"))
     with pytest.raises(UsageError, match="stands twice"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):
@@ -185,7 +191,7 @@ def test_discovery_is_ranked_as_from_scratch() -> None:
     evolver = Evolver(frame.slice(0, 350), key="id")
     evolver.apply(inserts=frame.slice(350))
     again = Evolver(frame, key="id", space=evolver.space)
-    assert [finding.rule for finding in evolver.discovery.findings] == again.discovery.best
+    assert [finding.rule for finding in evolver.discovery.findings] == again.best
     assert evolver.discovery.n_rows == 400
     assert len(evolver.discovery.rules) == len(evolver.rules)
 

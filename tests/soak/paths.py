@@ -142,7 +142,7 @@ def _pickle_in_a_store(verb: str, file: str, protocol: int, folder: Path) -> str
             with naysay.Watch(store=store) as watch:
                 found: Any = watch.counts
         else:
-            with naysay.Evolver(state=store) as evolver:
+            with naysay.Evolver.open(store) as evolver:
                 found = sorted(map(str, evolver.rules))
     except StateError as error:
         return "" if "state.duckdb" in str(error) else f"no file is named: {error}"

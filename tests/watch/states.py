@@ -108,7 +108,7 @@ def _evolver_answers(home: Path) -> Answers:
         before = _rules(evolver)
         change = evolver.apply(**feed_evolver.batches(_SEED, N_BATCHES + 1)[-1], batch_id="one more")
         added = sorted(render(rule) for rule in change.added)
-        return before, added, _rules(evolver), evolver.knows("3"), evolver.knows("no such")
+        return before, added, _rules(evolver), evolver.has_applied("3"), evolver.has_applied("no such")
 
 
 def _rules(evolver: Evolver) -> Answers:

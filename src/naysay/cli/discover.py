@@ -228,12 +228,10 @@ def _discover_with_state(
     frame: Any, search: SearchOptions, place: Place, key: tuple[str, ...], state: Path
 ) -> Discovery:
     """Discover with an Evolver, whose state `naysay evolve` can update."""
-    from naysay.discovery.space import scope_of
     from naysay.evolve.evolver import Evolver
 
-    unused = ("cross", "max_rules", "max_seconds")
-    arguments = {name: value for name, value in search.arguments.items() if name not in unused}
-    arguments["space"] = scope_of(search.space, search.cross)
+    # These two were refused, and are None.
+    arguments = {name: value for name, value in search.arguments.items() if name not in ("max_rules", "max_seconds")}
     with Evolver(frame.arrow, key, state=state, threads=place.threads, **arguments) as evolver:
         return evolver.discovery
 

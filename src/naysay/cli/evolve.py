@@ -16,7 +16,7 @@ from naysay.report.words import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from naysay.evolve.change import Change as RuleChange
+    from naysay.evolve.change import RuleChange
     from naysay.evolve.evolver import Evolver
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-
 Made = TypeVar("Made")
 
 _TICK_SECONDS = 0.05

@@ -1,8 +1,8 @@
-"""What an evolver answers: the rules that came and went with a batch, and why each that went did."""
+"""What an evolver returns: the rules that a batch added and removed, and why each was removed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -12,41 +12,66 @@ import pyarrow as pa
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import sorted_unique, to_int
-from naysay.evolve.covers import cover_of, inside, members
-from naysay.evolve.method import Step
+from naysay.evolve.covers import are_within, members
+from naysay.evolve.method import MethodStep
+from naysay.present import Result
 from naysay.rule import canonical, explain_pair, render
 from naysay.rule.model import Rule
 
-# The keys and the values of rows, known by their serial numbers.
-Find = Callable[[Int64Array], tuple[pa.Array, pa.Table]]
+# The keys and the values of the rows with these serial numbers.
+FindRows = Callable[[Int64Array], tuple[pa.Array, pa.Table]]
 
 
-def change_between(before: Rules, step: Step, find: Find, n_rows: int, batch_id: str | None) -> Change:
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A checked batch and what it would do; nothing has changed yet.
+
+    `n_rows`: the rows after it. `parts`: what a state keeps of it. `commit`: makes the change in memory.
+    """
+
+    n_rows: int
+    step: MethodStep[Any]
+    find_rows: FindRows
+    parts: Callable[[], Mapping[str, bytes]]
+    commit: Callable[[], None]
+
+
+def change_between(
+    before: Rules, step: MethodStep[Any], find_rows: FindRows, n_rows: int, batch_id: str | None
+) -> RuleChange:
     """The change of the rules from before a step to after it."""
     after = step.rules
     added, removed = _difference(before, after)
     covers = removed.covers
     if before.vertices != after.vertices:
-        covers = after.vertices.words([cover_of(rule, after.vertices) for rule in removed])
-    return Change(added, _removals(removed, covers, step, find), n_rows, len(after), batch_id)
+        covers = after.vertices.words([after.vertices.cover(rule) for rule in removed])
+    removals = _removals(removed, covers, step, find_rows) if len(removed) else _NO_REMOVALS
+    return RuleChange(added, removals, n_rows, len(after), batch_id)
 
 
-def _removals(removed: Rules, covers: UInt64Array, step: Step, find: Find) -> Removals:
-    if not len(removed):
-        return NO_REMOVALS
-    broken = step.broken(covers)
-    serials, at = distinct_places(np.stack((broken.left, broken.right)))
-    keys, rows = find(serials)
-    witnesses = Witnesses(keys, rows, at[0], at[1])
-    standing, vertices = step.covers, step.rules.vertices
+def no_change(rules: Rules, n_rows: int, batch_id: str | None) -> RuleChange:
+    """The answer to a batch that was applied before."""
+    return RuleChange(rules.some(rules.covers[:0]), _NO_REMOVALS, n_rows, len(rules), batch_id, repeated=True)
 
-    def by(place: int) -> Rule | None:
-        smaller_ones = inside(covers[place], standing) & (standing != covers[place]).any(axis=1)
-        for smaller in np.flatnonzero(smaller_ones & standing.any(axis=1)):
-            return vertices.rule(to_int(standing[smaller]))
-        return None
 
-    return Removals(removed, witnesses, by, broken.counts)
+def _removals(removed: Rules, covers: UInt64Array, step: MethodStep[Any], find_rows: FindRows) -> Removals:
+    broken = step.find_broken(covers)
+    serials, at = _distinct(np.stack((broken.left, broken.right)))
+    witnesses = Witnesses(*find_rows(serials), at[0], at[1])
+    current, vertices = step.covers, step.rules.vertices
+
+    def find_stronger(place: int) -> Rule | None:
+        smaller = are_within(current, covers[place]) & (current != covers[place]).any(axis=1) & current.any(axis=1)
+        return vertices.rule(to_int(current[np.argmax(smaller)])) if smaller.any() else None
+
+    return Removals(removed, witnesses, find_stronger, broken.counts)
+
+
+def _distinct(serials: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Distinct serial numbers without -1, and the place of each among them, -1 for -1."""
+    distinct, at = np.unique(serials, return_inverse=True)
+    n_missing = int(distinct.size and distinct[0] == -1)
+    return distinct[n_missing:], at.reshape(serials.shape) - n_missing
 
 
 def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
@@ -55,18 +80,18 @@ def _difference(before: Rules, after: Rules) -> tuple[Rules, Rules]:
         new = ~members(after.covers, sorted_unique(before.covers))
         old = ~members(before.covers, sorted_unique(after.covers))
     else:
-        known, standing = {canonical(rule) for rule in before}, {canonical(rule) for rule in after}
-        new = np.array([canonical(rule) not in known for rule in after], np.bool_)
-        old = np.array([canonical(rule) not in standing for rule in before], np.bool_)
+        were, are = set(map(canonical, before)), set(map(canonical, after))
+        new = np.array([canonical(rule) not in were for rule in after], np.bool_)
+        old = np.array([canonical(rule) not in are for rule in before], np.bool_)
     return (after.some(np.ascontiguousarray(after.covers[new])), before.some(np.ascontiguousarray(before.covers[old])))
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
-    """A rule that went. Either two rows break it, or another rule that now holds says more.
+class RemovedRule:
+    """A rule that was removed: either two rows break it, or another rule that now holds is stronger.
 
-    `left` and `right` are the keys of the two rows, `right` None for a one-row rule, and the values are those of all
-    columns; `by` is the other rule. Where some pairs may break a rule, `n_pairs` do now, more than may.
+    `left` and `right` are the keys of the two rows (`right` is None for a one-row rule), with the values of all
+    compared columns; `by` is the stronger rule. If an error is allowed, `n_pairs` is how many pairs break it now.
     """
 
     rule: Rule
@@ -79,25 +104,25 @@ class Removed:
 
     @property
     def pair(self) -> tuple[Any, Any] | None:
-        """The keys of two rows that break the rule; None where none do."""
+        """The keys of two rows that break the rule; None if no rows do."""
         return None if self.left_values is None else (self.left, self.right)
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """Why it was removed, in words."""
         if self.left_values is not None:
             why = explain_pair(self.rule, self.left_values, self.right_values or {})
             rows = f"rows {self.left!r} and {self.right!r}" if self.right_values is not None else f"row {self.left!r}"
             often = "" if self.n_pairs is None else f"{self.n_pairs:,} pairs break it, such as "
             return f"{often}{rows}: {why}"
         if self.by is not None:
-            return f"a rule that holds now says more: {render(self.by)}"
-        return "no pair of rows is left that tells it from a weaker rule"
+            return f"a stronger rule holds now: {render(self.by)}"
+        return "no pair of rows is left that distinguishes it from a weaker rule"
 
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """Rows that break rules: their keys and values, and for each rule that went the places of its two rows, or -1."""
+    """Rows that break rules: their keys and values, and for each removed rule the places of its two rows, or -1."""
 
     keys: pa.Array
     rows: pa.Table
@@ -105,43 +130,40 @@ class Witnesses:
     right: Int64Array
 
 
-class Removals(Sequence[Removed]):
-    """The rules that went, each built when it is asked for."""
+class Removals(Sequence[RemovedRule]):
+    """The removed rules, each built when it is asked for."""
 
     def __init__(
         self,
         rules: Sequence[Rule],
         witnesses: Witnesses | None = None,
-        by: Callable[[int], Rule | None] = lambda place: None,
+        find_stronger: Callable[[int], Rule | None] = lambda place: None,
         counts: Int64Array | None = None,
     ) -> None:
         self._rules = rules
         self._witnesses = witnesses
-        self._by = by
+        self._find_stronger = find_stronger
         self._counts = counts
 
     def __len__(self) -> int:
         return len(self._rules)
 
     @overload
-    def __getitem__(self, place: int) -> Removed: ...
+    def __getitem__(self, place: int) -> RemovedRule: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Removed]: ...
-    def __getitem__(self, place: int | slice) -> Removed | list[Removed]:
+    def __getitem__(self, place: slice) -> list[RemovedRule]: ...
+    def __getitem__(self, place: int | slice) -> RemovedRule | list[RemovedRule]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         rule, seen = self._rules[place], self._witnesses
         n_pairs = None if self._counts is None else int(self._counts[place])
         if seen is None or seen.left[place] < 0:
-            return Removed(rule, by=self._by(place))
+            return RemovedRule(rule, by=self._find_stronger(place))
         left, right = int(seen.left[place]), int(seen.right[place])
         key, values = seen.keys[left].as_py(), _record(seen.rows, left)
         if rule.is_one_row:
-            return Removed(rule, key, None, values, None, n_pairs=n_pairs)
-        return Removed(rule, key, seen.keys[right].as_py(), values, _record(seen.rows, right), n_pairs=n_pairs)
-
-    def __iter__(self) -> Iterator[Removed]:
-        return (self[place] for place in range(len(self)))
+            return RemovedRule(rule, key, None, values, None, n_pairs=n_pairs)
+        return RemovedRule(rule, key, seen.keys[right].as_py(), values, _record(seen.rows, right), n_pairs=n_pairs)
 
     def __repr__(self) -> str:
         return f"<{len(self):,} rules removed>"
@@ -152,19 +174,20 @@ def _record(rows: pa.Table, place: int) -> dict[str, Any]:
     return record
 
 
-NO_REMOVALS = Removals([])
+_NO_REMOVALS = Removals([])
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuleChange(Result):
     """What a batch did to the rules of a table.
 
-    `added` hold now and did not; `removed` are gone, each with two rows that break it or with the rule that says more.
-    `repeated`: a batch of this id was applied before, and nothing was done.
+    `added`: the rules that hold now and did not before. `removed`: those that are gone, each with two rows that break
+    it or with the stronger rule. `n_rows` and `n_rules`: how many there are now. `repeated`: the batch ID was applied
+    before, so nothing was done.
     """
 
     added: Rules
-    removed: Sequence[Removed]
+    removed: Sequence[RemovedRule]
     n_rows: int
     n_rules: int
     batch_id: str | None = None
@@ -172,20 +195,8 @@ class Change:
 
     def __repr__(self) -> str:
         if self.repeated:
-            return f"Change(batch {self.batch_id!r} was applied before)"
-        return f"Change({len(self.added):,} rules added, {len(self.removed):,} removed, {self.n_rules:,} standing)"
+            return f"RuleChange(batch {self.batch_id!r} was applied before)"
+        return f"RuleChange({len(self.added):,} rules added, {len(self.removed):,} removed, {self.n_rules:,} in all)"
 
     def __bool__(self) -> bool:
         return bool(len(self.added) or len(self.removed))
-
-
-def no_rules(like: Rules) -> Rules:
-    return like.some(like.covers[:0])
-
-
-def distinct_places(serials: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Distinct serial numbers but -1, and the place of each among them, -1 for -1."""
-    distinct, at = np.unique(serials, return_inverse=True)
-    if distinct.size and distinct[0] == -1:
-        return distinct[1:], at.reshape(serials.shape) - 1
-    return distinct, at.reshape(serials.shape)

@@ -1,46 +1,45 @@
-"""All evidence of a table with its multiplicities, and the covers of it: the exact state for any error."""
+"""The method that keeps all evidence of a table with its multiplicities: exact for any error."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.cover import Brake, near_covers
 from naysay.discovery.device import Device, choose_device
-from naysay.discovery.evidence import Evidence, all_pairs, triangle
+from naysay.discovery.evidence import Evidence, all_pairs
 from naysay.discovery.fields import Fields, converted
-from naysay.discovery.outcomes import Layout, Outcomes
-from naysay.discovery.problem import MOST_RULES, Problem, finished
+from naysay.discovery.outcomes import Layout
+from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
-from naysay.discovery.vertices import Vertices, edges_of, sorted_unique, vertices_of
+from naysay.discovery.vertices import Vertices, edges_of, vertices_of
 from naysay.discovery.work import Clock
-from naysay.evolve.covers import Search, all_covers, check_brake, edge_of_each, places, updated
-from naysay.evolve.delta import Seen, check, evidence_of, see, sorted_runs, together, turned
-from naysay.evolve.relation import Batch, Relation
+from naysay.evolve.covers import all_covers, edge_of_each, places, update_covers
+from naysay.evolve.delta import NO_ROW, PairEvidence, compare_all, compare_blocks, compare_change, raise_if_interrupted
+from naysay.evolve.method import (
+    Arrays,
+    Broken,
+    MethodStep,
+    Settings,
+    add_evidence,
+    array_changes,
+    pairs_breaking,
+    to_rules,
+)
+from naysay.evolve.relation import EncodedRows, Relation, RelationChange
 
-Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far a rule may go: pairs that may break it, and comparisons in it; and with what to look."""
-
-    most: int
-    max_predicates: int | None
-    n_threads: int
-    device: Device = Device.CPU
+# For each of some covers a pair of rows that breaks its rule; the caller knows that there is one.
+FindPairs = Callable[[UInt64Array], tuple[Int64Array, Int64Array]]
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """Evidence by code and by edge, both with counts, and the minimal covers of all but `most` pairs, all sorted.
 
-    `layout` is that of the codes, `shape` the one that vertices and edges are read by (see `Fields.now`).
+    `layout` is that of the codes; `shape` is the one that vertices and edges are read by (see `Fields.now`).
     """
 
     evidence: Evidence
@@ -52,186 +51,152 @@ class Counted:
     covers: UInt64Array
     most: int
 
-    @property
-    def n_pairs(self) -> int:
-        return self.evidence.n_pairs
+    @classmethod
+    def of(
+        cls, evidence: Evidence, fields: Fields, shape: Layout, settings: Settings, covers: UInt64Array | None = None
+    ) -> Counted:
+        """Evidence with its covers, which are searched from scratch unless they are given."""
+        vertices = vertices_of(fields.space, shape)
+        edges, counts = edges_of(evidence, shape, vertices)
+        search = settings.search(vertices, evidence.n_pairs)
+        found = all_covers(edges, search, counts) if covers is None else covers
+        return cls(evidence, fields.layout, shape, vertices, edges, counts, found, search.most)
+
+    def arrays(self) -> Arrays:
+        """Everything that cannot be computed from the rows."""
+        return {"codes": self.evidence.codes, "counts": self.evidence.counts, "covers": self.covers}
+
+    def rules(self, fields: Fields, settings: Settings) -> Rules:
+        return to_rules(fields, settings, self.vertices, self.covers, self.edges, self.counts, self.most)
+
+    def evidence_after(self, layout: Layout, gone: PairEvidence, came: PairEvidence) -> Evidence:
+        """The evidence without the pairs that disappear and with those that appear, in a layout that may be wider."""
+        known = self.evidence
+        if self.layout is not layout:
+            known = Evidence(converted(known.codes, self.layout, layout), known.counts)
+        return add_evidence(known, came.evidence, Evidence(gone.codes, -gone.counts))
+
+    def advance(
+        self, evidence: Evidence, came: PairEvidence, fields: Fields, shape: Layout, settings: Settings
+    ) -> tuple[Counted, PairEvidence]:
+        """The covers of new evidence, from those before; and what came, as far as it can break rules."""
+        vertices = vertices_of(fields.space, shape)
+        search = settings.search(vertices, evidence.n_pairs)
+        if vertices != self.vertices or search.most or self.most:
+            return Counted.of(evidence, fields, shape, settings), came
+        edges, counts = edges_of(evidence, shape, vertices)
+        fresh = edges[places(edges, self.edges) < 0]
+        # Only an edge that was not there can break a rule that held.
+        came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
+        gone = self.edges[places(self.edges, edges) < 0]
+        covers = update_covers(self.covers, edges, fresh, gone, search)
+        return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, 0), came
 
 
-def count_all(relation: Relation, limits: Limits) -> Counted:
-    """Compare all pairs of the rows that stand. Quadratic."""
+def count_all(relation: Relation, settings: Settings) -> Counted:
+    """Compare all pairs of rows. Quadratic."""
     clock = Clock()
     outcomes = relation.outcomes()
-    device = choose_device(limits.device, outcomes, limits.n_threads)
+    device = choose_device(settings.device, outcomes, settings.n_threads)
     if device is Device.CUDA:
         # A GPU is given whole arrays, without the room for rows to come.
         outcomes = outcomes.take(np.arange(outcomes.n_rows))
-    evidence = all_pairs(outcomes, n_threads=limits.n_threads, clock=clock, device=device)
-    check(clock)
+    evidence = all_pairs(outcomes, n_threads=settings.n_threads, clock=clock, device=device)
+    raise_if_interrupted(clock)
     assert evidence is not None
-    return covered(evidence, relation.fields, relation.fields.now(relation.with_null), limits)
+    return Counted.of(evidence, relation.fields, relation.shape(), settings)
 
 
-def covered(evidence: Evidence, fields: Fields, shape: Layout, limits: Limits) -> Counted:
-    """Evidence with its covers, searched from scratch."""
-    vertices = vertices_of(fields.space, shape)
-    edges, counts = edges_of(evidence, shape, vertices)
-    covers = _covers(edges, counts, vertices, limits)
-    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, limits.most)
+def make_step(
+    before: Counted, after: Counted, came: PairEvidence, rules: Rules, find_pairs: FindPairs
+) -> MethodStep[Counted]:
+    def changed_arrays() -> Arrays:
+        if before.layout is not after.layout or before.vertices != after.vertices:
+            return after.arrays()
+        return array_changes(before.arrays(), after.arrays())
+
+    return MethodStep(
+        rules, after.covers, after, partial(_find_broken, before, after, came, find_pairs), changed_arrays
+    )
 
 
-def advanced(before: Counted, relation: Relation, batch: Batch, limits: Limits) -> tuple[Counted, Seen]:
-    """What a batch makes of it, and the evidence, with pairs, of the rows that come: as far as it can break rules."""
-    layout = relation.fields.layout
-    shape, _ = relation.layout_after(batch)
-    n_after = batch.stay.n_rows + batch.fresh.n_rows
-    if batch.n_pairs > n_after * (n_after - 1) // 2:
-        came = _recount(batch, layout, limits.n_threads)
-        evidence = came.evidence
-    else:
-        gone, came = evidence_of(batch, layout, limits.n_threads, limits.device)
-        evidence = evidence_after(before, layout, gone, came)
-    return changed(before, evidence, came, relation.fields, shape, n_after, limits)
+def _find_broken(
+    before: Counted, after: Counted, came: PairEvidence, find_pairs: FindPairs, covers: UInt64Array
+) -> Broken:
+    found = pairs_breaking(covers, came, after.shape, after.vertices)
+    if not after.most and not before.most:
+        return found
+    from naysay.kernels.covers.minimal import count_missed
+
+    counts = count_missed(after.edges, after.counts, covers, np.iinfo(np.int64).max)
+    over = counts > after.most
+    unknown = over & (found.left == NO_ROW)
+    if unknown.any():
+        found.left[unknown], found.right[unknown] = find_pairs(covers[unknown])
+    found.left[~over] = found.right[~over] = NO_ROW
+    return Broken(found.left, found.right, counts)
 
 
-def evidence_after(before: Counted, layout: Layout, gone: Seen, came: Seen) -> Evidence:
-    """The evidence without the pairs that went and with those that came, in a layout that may be wider."""
-    known = before.evidence
-    if before.layout is not layout:
-        known = Evidence(converted(known.codes, before.layout, layout), known.counts)
-    return summed(known, [came.evidence, Evidence(gone.codes, -gone.counts)])
+def _pairs_among(
+    rows: EncodedRows, counted: Counted, n_threads: int, covers: UInt64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Search all rows, a few at a time, for pairs that break rules, until there is one for each."""
+    left, right = np.full(len(covers), NO_ROW, np.int64), np.full(len(covers), NO_ROW, np.int64)
+    for start in range(0, rows.n_rows, 256):
+        stop = min(rows.n_rows, start + 256)
+        blocks = [(start, stop, start, stop, 1), (start, stop, stop, rows.n_rows, 0)]
+        both = compare_blocks(rows, rows, blocks, counted.layout, n_threads).both_ways(counted.layout)
+        todo = np.flatnonzero(left == NO_ROW)
+        here = pairs_breaking(np.ascontiguousarray(covers[todo]), both, counted.shape, counted.vertices)
+        left[todo], right[todo] = here.left, here.right
+        if (left != NO_ROW).all():
+            break
+    return left, right
 
 
-def changed(
-    before: Counted, evidence: Evidence, came: Seen, fields: Fields, shape: Layout, n_after: int, limits: Limits
-) -> tuple[Counted, Seen]:
-    """The covers of the evidence of `n_after` rows, from those before; and what came, as far as it can break rules."""
-    if evidence.n_pairs != n_after * (n_after - 1):
-        raise AssertionError(f"{evidence.n_pairs} pairs counted where there are {n_after * (n_after - 1)}")
-    vertices = vertices_of(fields.space, shape)
-    if vertices != before.vertices:
-        return covered(evidence, fields, shape, limits), came
-    edges, counts = edges_of(evidence, shape, vertices)
-    if limits.most or before.most:
-        covers = _covers(edges, counts, vertices, limits)
-    else:
-        fresh = edges[places(edges, before.edges) < 0]
-        # Only an edge that was not there can break a rule that held.
-        came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
-        gone_edges = before.edges[places(before.edges, edges) < 0]
-        covers = updated(before.covers, edges, fresh, gone_edges, _search(vertices, limits))
-    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, limits.most), came
+class Counting:
+    """Counts all pairs by their outcome."""
 
+    name = "all-pairs"
 
-def _recount(batch: Batch, layout: Layout, n_threads: int) -> Seen:
-    """The evidence of all rows after a batch that changes most of them."""
-    rows = batch.after()
-    half = see(rows, rows, list(triangle(rows.n_rows)), layout, n_threads)
-    return together([half, turned(half, layout)], layout)
-
-
-def summed(known: Evidence, changes: list[Evidence], *, may_be_negative: bool = False) -> Evidence:
-    """Evidence after changes, whose counts may be negative; the sum only where it is asked for as a difference."""
-    evidence = _merged([known, *changes])
-    if not may_be_negative and evidence.counts.size and int(evidence.counts.min()) < 0:
-        raise AssertionError("more pairs went than there were")
-    return evidence
-
-
-def difference(before: Counted, after: Counted) -> Evidence | None:
-    """What evidence must be added to what was before; None where the codes or the covers are of another kind."""
-    if before.layout is not after.layout or before.vertices != after.vertices:
-        return None
-    negative = Evidence(before.evidence.codes, -before.evidence.counts)
-    return summed(after.evidence, [negative], may_be_negative=True)
-
-
-def _merged(parts: list[Evidence]) -> Evidence:
-    """Add up the counts of equal codes, and leave out those that come to nothing."""
-    codes = np.concatenate([part.codes for part in parts])
-    counts = np.concatenate([part.counts for part in parts])
-    if counts.size:
-        order, starts = sorted_runs(codes)
-        codes, counts = codes[order[starts]], np.add.reduceat(counts[order], starts)
-    left = np.flatnonzero(counts)
-    return Evidence(codes[left], counts[left])
-
-
-def whole_arrays(counted: Counted) -> Arrays:
-    """Everything that cannot be worked out from the rows alone."""
-    return {"codes": counted.evidence.codes, "counts": counted.evidence.counts, "covers": counted.covers}
-
-
-def of_evidence(
-    evidence: Evidence, covers: UInt64Array, fields: Fields, with_null: frozenset[str], n_rows: int, most: int
-) -> Counted:
-    """Evidence and its covers as they were kept."""
-    if evidence.n_pairs != n_rows * (n_rows - 1):
-        raise AssertionError(f"evidence of {evidence.n_pairs} pairs beside {n_rows} rows")
-    shape = fields.now(with_null)
-    vertices = vertices_of(fields.space, shape)
-    edges, counts = edges_of(evidence, shape, vertices)
-    return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, most)
-
-
-def kept_after(whole: Arrays, changes: Sequence[Arrays]) -> tuple[Evidence, UInt64Array]:
-    """The evidence and the covers that a store kept: everything, then what batches changed of it."""
-    evidence, covers = Evidence(whole["codes"], whole["counts"]), whole["covers"]
-    for change in changes:
-        codes, counts = change["codes"], change["counts"]
-        if "covers" in change:
-            evidence, covers = Evidence(codes, counts), change["covers"]
+    def __init__(self, relation: Relation, settings: Settings, kept: Arrays | None = None) -> None:
+        self._relation = relation
+        self._settings = settings
+        if kept is None:
+            self._counted = count_all(relation, settings)
         else:
-            evidence = summed(evidence, [Evidence(codes, counts)])
-            kept = covers[places(covers, change["removed"]) < 0]
-            covers = sorted_unique(np.concatenate([kept, change["added"]]))
-    return evidence, covers
+            evidence = Evidence(kept["codes"], kept["counts"])
+            require_pairs(evidence, relation.n_rows)
+            self._counted = Counted.of(evidence, relation.fields, relation.shape(), settings, kept["covers"])
+        self.rules = self._counted.rules(relation.fields, settings)
+
+    def advance(self, batch: RelationChange) -> MethodStep[Counted]:
+        fields, settings, before = self._relation.fields, self._settings, self._counted
+        layout, n_after = fields.layout, batch.n_after
+        if batch.n_pairs > n_after * (n_after - 1) // 2:
+            came = compare_all(batch.after(), layout, settings.n_threads)
+            evidence = came.evidence
+        else:
+            gone, came = compare_change(batch, layout, settings.n_threads, settings.device)
+            evidence = before.evidence_after(layout, gone, came)
+        require_pairs(evidence, n_after)
+        after, came = before.advance(evidence, came, fields, self._relation.shape(batch), settings)
+
+        def find_pairs(covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
+            return _pairs_among(batch.after(), after, settings.n_threads, covers)
+
+        return make_step(before, after, came, after.rules(fields, settings), find_pairs)
+
+    def adopt(self, step: MethodStep[Counted]) -> None:
+        self._counted, self.rules = step.after, step.rules
+
+    def answer(self) -> Answer:
+        return Answer(self.rules.covers, False, self._counted.edges, self._counted.counts)
+
+    def arrays(self) -> Arrays:
+        return self._counted.arrays()
 
 
-def change_arrays(before: Counted, after: Counted) -> Arrays:
-    """The evidence that changed, with the difference of its counts, and the covers that came and went."""
-    changes = difference(before, after)
-    if changes is None:
-        return whole_arrays(after)
-    return {
-        "codes": changes.codes,
-        "counts": changes.counts,
-        "added": after.covers[places(after.covers, before.covers) < 0],
-        "removed": before.covers[places(before.covers, after.covers) < 0],
-    }
-
-
-def shown_rules(counted: Counted, fields: Fields, max_predicates: int | None, error: float) -> Rules:
-    """The covers that are rules, short ones first."""
-    problem = Problem(
-        fields.space, fields.nulls, _no_rows(fields), counted.vertices, counted.most, max_predicates, None, 1, Clock()
-    )
-    covers, _ = finished(problem, counted.covers, counted.edges, counted.counts)
-    return Rules(covers, counted.vertices, error, counted.edges)
-
-
-def _no_rows(fields: Fields) -> Outcomes:
-    nothing = np.zeros((fields.n_lines, 0), np.int32)
-    return Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def _covers(edges: UInt64Array, counts: Int64Array, vertices: Vertices, limits: Limits) -> UInt64Array:
-    if not limits.most:
-        return all_covers(edges, _search(vertices, limits))
-    brake, clock = Brake(2 * MOST_RULES), Clock()
-    covers = near_covers(
-        edges,
-        counts,
-        vertices,
-        limits.most,
-        max_groups=limits.max_predicates,
-        n_threads=limits.n_threads,
-        brake=brake,
-        clock=clock,
-    )
-    check(clock)
-    check_brake(brake)
-    return sorted_unique(covers)
-
-
-def _search(vertices: Vertices, limits: Limits) -> Search:
-    return Search(vertices, limits.max_predicates, limits.n_threads)
+def require_pairs(evidence: Evidence, n_rows: int) -> None:
+    if evidence.n_pairs != n_rows * (n_rows - 1):
+        raise AssertionError(f"evidence of {evidence.n_pairs} pairs for {n_rows} rows")

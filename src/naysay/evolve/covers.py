@@ -1,24 +1,27 @@
-"""Covers kept current: they grow on edges that come and are sought again, close by, where edges went."""
+"""Minimal covers kept current: they grow with edges that appear, and are searched nearby where edges disappear."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
-from naysay.discovery.cover import Brake, minimal_covers
-from naysay.discovery.outcomes import FieldKind, Layout
+from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.discovery.outcomes import Layout
 from naysay.discovery.problem import MOST_RULES
-from naysay.discovery.vertices import Group, Vertices, _failed, sorted_unique
+from naysay.discovery.vertices import Vertices, _failed, sorted_unique
 from naysay.discovery.work import Clock
 from naysay.errors import ResourceError
-from naysay.evolve.delta import check, run
-from naysay.rule.model import Op, Predicate, Rule
+from naysay.evolve.delta import raise_if_interrupted, run_tasks
+
+Made = TypeVar("Made")
+_UNLIMITED = 1 << 62
+_TASK = 64
 
 
 def edge_of_each(codes: Int32Array, shape: Layout, vertices: Vertices) -> UInt64Array:
@@ -32,124 +35,118 @@ def edge_of_each(codes: Int32Array, shape: Layout, vertices: Vertices) -> UInt64
     return edges
 
 
-def cover_of(rule: Rule, vertices: Vertices) -> int:
-    """The vertices that a rule of the same space asks for: broken by just the pairs whose edges have none of them."""
-    groups = {(group.comparison.left, group.comparison.right): group for group in vertices.groups}
-    cover = 0
-    for predicate in rule.predicates:
-        cover |= _vertices_of(predicate, groups[predicate.left, predicate.right])  # type: ignore[index]
-    return cover
-
-
-def _vertices_of(predicate: Predicate, group: Group) -> int:
-    for chosen in range(1, 1 << group.size):
-        cover = chosen << group.first
-        try:
-            ops = group.ops(cover)
-        except KeyError:
-            continue
-        if ops == (predicate.op,):
-            return cover
-    # Where nulls equal each other, `<=` and `>=` are two predicates of one comparison; each has a vertex.
-    assert predicate.op is not Op.EQ or group.kind is not FieldKind.EQUALITY
-    raise AssertionError(f"{predicate.op} says nothing of {group.comparison}")
-
-
-Made = TypeVar("Made")
-_UNLIMITED = 1 << 62
-_TASK = 64
-
-
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What covers are made of, and how far to look: at most so many comparisons in a rule."""
+    """What covers consist of and how far to search: the most comparisons per rule, and pairs that may break it."""
 
     vertices: Vertices
     max_predicates: int | None
     n_threads: int
+    most: int = 0
 
     @property
     def limits(self) -> Int64Array:
         return np.array([self.max_predicates or _UNLIMITED, 2 * MOST_RULES], np.int64)
 
 
-def all_covers(edges: UInt64Array, search: Search) -> UInt64Array:
-    """All minimal covers, twins too, sorted. ResourceError where there are more than anybody could keep."""
+def all_covers(edges: UInt64Array, search: Search, counts: Int64Array | None = None) -> UInt64Array:
+    """All minimal covers, including twins, sorted; `counts` of pairs per edge are needed if some may be missed.
+
+    ResourceError if there are too many to keep.
+    """
     brake, clock = Brake(2 * MOST_RULES), Clock()
-    covers = minimal_covers(
-        edges, search.vertices, max_groups=search.max_predicates, n_threads=search.n_threads, brake=brake, clock=clock
-    )
-    check(clock)
-    # Covers of the first levels of the search are not counted on the way.
+    limits: dict[str, Any] = {
+        "max_groups": search.max_predicates,
+        "n_threads": search.n_threads,
+        "brake": brake,
+        "clock": clock,
+    }
+    if search.most:
+        assert counts is not None
+        covers = near_covers(edges, counts, search.vertices, search.most, **limits)
+    else:
+        covers = minimal_covers(edges, search.vertices, **limits)
+    raise_if_interrupted(clock)
+    # The search does not count the covers that its first levels find.
     if len(covers) > 2 * MOST_RULES:
         brake.stop()
-    check_brake(brake)
+    _check_brake(brake)
     return sorted_unique(covers)
 
 
-def updated(
+def update_covers(
     covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, gone: UInt64Array, search: Search
 ) -> UInt64Array:
     """The minimal covers of `edges`, given those of the edges before: without `fresh`, with `gone`. All sorted."""
     if not len(fresh) and not len(gone):
         return covers
     kept = np.ascontiguousarray(edges[~members(edges, fresh)])
-    missed = missing(covers, fresh, search)
-    if is_dear(len(covers), len(edges), int(np.count_nonzero(missed >= 0)), len(gone)):
+    missed = find_missed(covers, fresh, search)
+    if is_costly(len(covers), len(edges), int(np.count_nonzero(missed >= 0)), len(gone)):
         return all_covers(edges, search)
     if len(gone):
-        covers = shrunk(covers, kept, gone, search)
-        missed = missing(covers, fresh, search)
-    if not len(fresh):
+        return grow(shrink(covers, kept, gone, search), kept, fresh, search)
+    return grow(covers, kept, fresh, search, missed)
+
+
+def grow(
+    covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search, missed: Int64Array | None = None
+) -> UInt64Array:
+    """The minimal covers of `edges` and `fresh` that contain one of these minimal covers of `edges`, sorted."""
+    covers = np.ascontiguousarray(covers)
+    if not len(fresh) or not len(covers):
         return covers
+    missed = find_missed(covers, fresh, search) if missed is None else missed
     broken = np.ascontiguousarray(covers[missed >= 0])
-    return sorted_unique(np.concatenate([covers[missed < 0], grown(broken, kept, fresh, search)]))
+    return sorted_unique(np.concatenate([covers[missed < 0], grow_broken(broken, edges, fresh, search)]))
 
 
-def grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
-    """The minimal covers of `edges` and `fresh` that hold one of these minimal covers of `edges`, in no order."""
+def grow_broken(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
+    """As `grow`, for covers that each miss an edge of `fresh`; each result once, in no order."""
     from naysay.kernels.covers.changing import grow_covers, transposed
 
     brake = Brake(2 * MOST_RULES)
     holders, every = transposed(edges), search.vertices.all()
     tables, limits = search.vertices.tables(), search.limits
-    covers, order = _akin(covers, search.vertices)
+    covers, order = _sort_by_shared(covers, search.vertices)
     parts = _in_parts(
         covers,
         lambda part: grow_covers(edges, holders, fresh, part, order, every, *tables, limits, brake.control),
         search.n_threads,
     )
-    check_brake(brake)
+    _check_brake(brake)
     return np.concatenate(parts)
 
 
-def shrunk(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: Search) -> UInt64Array:
-    """The minimal covers of `edges` from those of these and `gone`.
+def shrink(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: Search) -> UInt64Array:
+    """The minimal covers of `edges` from those of `edges` and `gone`.
 
-    A cover that is new misses one of the edges that went, else it was a cover before; one that was minimal only for
-    the edges that went is what a new one would grow to if they came back.
+    A new cover misses one of the edges that disappeared, or it would have been a cover before. A cover that was
+    minimal only because of those edges is what a new one would grow to if they came back.
     """
     from naysay.kernels.covers.changing import are_minimal, transposed
 
     brake = Brake(2 * MOST_RULES)
     holders = transposed(edges)
     tasks = [
-        partial(_beside, edges, holders, gone[start : start + _TASK], search, brake)
+        partial(_covers_missing, edges, holders, gone[start : start + _TASK], search, brake)
         for start in range(0, len(gone), _TASK)
     ]
-    new = sorted_unique(np.concatenate(run(tasks, search.n_threads)))
-    check_brake(brake)
+    new = sorted_unique(np.concatenate(run_tasks(tasks, search.n_threads)))
+    _check_brake(brake)
     if len(new) < len(covers):
-        stale = sorted_unique(grown(new, edges, gone, search))
+        stale = sorted_unique(grow_broken(new, edges, gone, search))
         kept = covers[~members(covers, stale)]
     else:
-        covers, order = _akin(covers, search.vertices)
+        covers, order = _sort_by_shared(covers, search.vertices)
         minimal = _in_parts(covers, lambda part: are_minimal(edges, holders, part, order), search.n_threads)
         kept = covers[np.concatenate(minimal)]
     return sorted_unique(np.concatenate([kept, new]))
 
 
-def _beside(edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake) -> UInt64Array:
+def _covers_missing(
+    edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake
+) -> UInt64Array:
     """The minimal covers of `edges` that have no vertex of one of `gone`."""
     from naysay.kernels.covers.changing import part_beside
     from naysay.kernels.covers.minimal import search_covers
@@ -164,14 +161,14 @@ def _beside(edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search:
     return np.concatenate(found)
 
 
-def inside(cover: UInt64Array, others: UInt64Array) -> BoolArray:
-    """Which of some covers the cover contains."""
-    found: BoolArray = (others & ~cover == 0).all(axis=1)
+def are_within(covers: UInt64Array, cover: UInt64Array) -> BoolArray:
+    """Which of some covers are contained in one."""
+    found: BoolArray = (covers & ~cover == 0).all(axis=1)
     return found
 
 
-def missing(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:
-    """For each cover the place of an edge that it misses, -1 where it hits all."""
+def find_missed(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:
+    """For each cover the place of an edge that it misses, -1 if it hits all."""
     from naysay.kernels.covers.changing import first_missed, transposed
 
     if not len(edges):
@@ -180,39 +177,39 @@ def missing(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Arr
     return np.concatenate(_in_parts(covers, lambda part: first_missed(part, len(edges), holders), search.n_threads))
 
 
-def _akin(covers: UInt64Array, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
-    """Covers such that neighbours share their first vertices, and the order of vertices: common ones come first."""
+def _sort_by_shared(covers: UInt64Array, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
+    """Covers sorted so that neighbours share their first vertices, and the order of vertices: common ones first."""
     numbers = np.array([vertex for group in vertices.groups for vertex in range(group.first, group.first + group.size)])
     held = [(covers[:, number // 64] >> np.uint64(number % 64)) & np.uint64(1) for number in numbers]
     by_count = np.argsort([-int(np.count_nonzero(each)) for each in held], kind="stable")
     keys = np.zeros_like(covers)
     for place, which in enumerate(by_count):
         keys[:, place // 64] |= held[which] << np.uint64(63 - place % 64)
-    akin = np.lexsort([keys[:, word] for word in range(keys.shape[1] - 1, -1, -1)])
-    return np.ascontiguousarray(covers[akin]), np.ascontiguousarray(numbers[by_count])
+    order = np.lexsort([keys[:, word] for word in range(keys.shape[1] - 1, -1, -1)])
+    return np.ascontiguousarray(covers[order]), np.ascontiguousarray(numbers[by_count])
 
 
 def _in_parts(covers: UInt64Array, work: Callable[[UInt64Array], Made], n_threads: int) -> list[Made]:
     size = max(_TASK, len(covers) // (8 * n_threads))
     parts = [np.ascontiguousarray(covers[start : start + size]) for start in range(0, max(1, len(covers)), size)]
-    return run([partial(work, part) for part in parts], n_threads)
+    return run_tasks([partial(work, part) for part in parts], n_threads)
 
 
-def is_dear(n_covers: int, n_edges: int, n_broken: int, n_gone: int) -> bool:
-    """Whether covers from scratch would cost less than those from the change, in seconds estimated on one core."""
+def is_costly(n_covers: int, n_edges: int, n_broken: int, n_gone: int) -> bool:
+    """Whether searching from scratch would cost less than updating, in estimated seconds on one core."""
     scratch = 1e-3 + n_covers * (5e-6 + 0.35e-9 * n_edges)
     growing = n_broken * (2e-6 + 0.12e-9 * n_edges)
     shrinking = n_gone * (50e-6 + 5e-9 * n_edges)
     return growing + shrinking > scratch
 
 
-def members(rows: UInt64Array, of: UInt64Array) -> NDArray[np.bool_]:
-    """For each row of words whether it is one of `of`; those are sorted and distinct."""
+def members(rows: UInt64Array, of: UInt64Array) -> BoolArray:
+    """For each row of words whether it is in `of`, which is sorted and distinct."""
     return places(rows, of) >= 0
 
 
 def places(rows: UInt64Array, of: UInt64Array) -> Int64Array:
-    """For each row of words its place in `of`, which is sorted and distinct, -1 where it is not there."""
+    """For each row of words its place in `of`, which is sorted and distinct; -1 if it is not there."""
     if not len(of) or not len(rows):
         return np.full(len(rows), -1, np.int64)
     keys, known = _keys(rows), _keys(of)
@@ -229,8 +226,8 @@ def _keys(rows: UInt64Array) -> NDArray[np.void] | UInt64Array:
     return keys
 
 
-def check_brake(brake: Brake) -> None:
+def _check_brake(brake: Brake) -> None:
     if brake.stopped:
         raise ResourceError(
-            f"more than {MOST_RULES:,} rules hold: too many to keep current; set max_predicates, or name fewer columns"
+            f"more than {MOST_RULES:,} rules hold, too many to keep current; set max_predicates, or name fewer columns"
         )

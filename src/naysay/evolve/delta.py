@@ -1,9 +1,9 @@
-"""The evidence that rows bring when they come and take when they go, with one pair for each outcome."""
+"""The evidence of the pairs that appear and disappear with a batch of rows, with one example pair for each outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -16,39 +16,40 @@ from naysay.discovery.device import _missing as missing
 from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
 from naysay.discovery.outcomes import Layout, mirrored
 from naysay.discovery.work import Clock, run_all
-from naysay.evolve.relation import Batch, Sides
+from naysay.evolve.relation import EncodedRows, RelationChange
 
 Made = TypeVar("Made")
 
+NO_ROW = -1
+_MASK = (1 << 32) - 1
+# Fewer pairs than this are not worth a thread of their own.
+_MIN_PAIRS = 1 << 20
+# Codes of at most this many bits are counted in several tables in turn, see `see_direct`; wider ones need more pages.
+_LANES, _LANE_BITS = 4, 20
+# The CPU compares this many rows with all others in no time.
+_FEW_ROWS = 16
 
-def run(tasks: Sequence[Callable[[], Made]], n_threads: int) -> list[Made]:
-    """The results of all tasks. Ctrl-C is raised again here: half an answer is none."""
+
+def run_tasks(tasks: Sequence[Callable[[], Made]], n_threads: int) -> list[Made]:
+    """The results of all tasks. Ctrl-C is raised again here, because a partial answer is useless."""
     if n_threads <= 1 or len(tasks) <= 1:
         return [task() for task in tasks]
     clock = Clock()
     made = run_all(tasks, n_threads, clock)
-    check(clock)
+    raise_if_interrupted(clock)
     return made
 
 
-def check(clock: Clock) -> None:
+def raise_if_interrupted(clock: Clock) -> None:
     if clock.stopped():
         raise KeyboardInterrupt
 
 
-NOBODY = -1
-_MASK = (1 << 32) - 1
-# Fewer pairs than this are not worth a thread of their own.
-_MIN_PAIRS = 1 << 20
-# Codes of so few bits are counted in several tables in turn, see `see_direct`; for more of them that costs more pages.
-_LANES, _LANE_BITS = 4, 20
-
-
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PairEvidence:
     """Distinct codes (int32[n, n_words], ascending), the number of ordered pairs that have each, and one such pair.
 
-    `left` and `right` are serial numbers of rows; where they are NOBODY, `locate` finds pairs that have some codes.
+    `left` and `right` are serial numbers of rows; where they are NO_ROW, `locate` finds pairs that have some codes.
     """
 
     codes: Int32Array
@@ -57,6 +58,11 @@ class Seen:
     right: Int64Array
     locate: Callable[[Int32Array], tuple[Int64Array, Int64Array]] | None = None
 
+    @classmethod
+    def empty(cls, layout: Layout) -> PairEvidence:
+        nothing = np.empty(0, np.int64)
+        return cls(np.empty((0, layout.n_words), np.int32), nothing, nothing, nothing)
+
     def __len__(self) -> int:
         return int(self.counts.size)
 
@@ -64,132 +70,39 @@ class Seen:
     def evidence(self) -> Evidence:
         return Evidence(self.codes, self.counts)
 
-    def take(self, places: Int64Array) -> Seen:
-        return Seen(self.codes[places], self.counts[places], self.left[places], self.right[places], self.locate)
+    def take(self, places: Int64Array) -> PairEvidence:
+        return PairEvidence(self.codes[places], self.counts[places], self.left[places], self.right[places], self.locate)
+
+    def both_ways(self, layout: Layout) -> PairEvidence:
+        """These pairs, and the same pairs with their rows exchanged."""
+        other = PairEvidence(mirrored(self.codes, layout), self.counts, self.right, self.left)
+        return merge_evidence([self, other])
 
     def pairs(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
         """One pair for each of some codes."""
         left, right = self.left[places], self.right[places]
         if self.locate is not None:
             distinct, at = np.unique(places, return_inverse=True)
-            unknown = self.left[distinct] == NOBODY
+            unknown = self.left[distinct] == NO_ROW
             found = self.locate(self.codes[distinct[unknown]])
             for side, located in zip((left, right), found, strict=True):
-                whole = np.full(distinct.size, NOBODY, np.int64)
+                whole = np.full(distinct.size, NO_ROW, np.int64)
                 whole[unknown] = located
                 side[unknown[at]] = whole[at][unknown[at]]
         return left, right
 
 
-def evidence_of(batch: Batch, layout: Layout, n_threads: int = 1, device: Device = Device.CPU) -> tuple[Seen, Seen]:
-    """All ordered pairs that go with a batch and all that come: each row of it with those that stay and its like."""
-    on_cuda = device_for(device, batch.n_pairs, layout, n_threads) is Device.CUDA
-    work = with_others if on_cuda else _with_others
-    return work(batch.gone, batch.stay, layout, n_threads), work(batch.fresh, batch.stay, layout, n_threads)
-
-
-def _with_others(rows: Sides, stay: Sides, layout: Layout, n_threads: int) -> Seen:
-    across = see(rows, stay, list(rectangle(rows.n_rows, stay.n_rows)), layout, n_threads)
-    within = see(rows, rows, list(triangle(rows.n_rows)), layout, n_threads)
-    half = together([across, within], layout)
-    return together([half, turned(half, layout)], layout)
-
-
-def see(left: Sides, right: Sides, blocks: Sequence[Block], layout: Layout, n_threads: int = 1) -> Seen:
-    """Count the codes of all pairs in blocks as of `evidence.count_blocks`, and keep a pair for each."""
-    n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
-    todo: SimpleQueue[Block] = SimpleQueue()
-    for block in blocks:
-        todo.put(block)
-    # A table of counters is quick where it is used often enough to be worth its pages.
-    direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits
-
-    def work() -> Seen:
-        counting = _Direct(layout) if direct else _Hashed(layout)
-        while True:
-            try:
-                block = np.array(todo.get_nowait(), np.int64)
-            except Empty:
-                return counting.seen(left, right)
-            counting.add(left, right, block)
-
-    n_workers = max(1, min(n_threads, len(blocks), n_pairs // _MIN_PAIRS))
-    return together(run([work] * n_workers, n_workers), layout)
-
-
-class _Direct:
-    """Counters by code."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
-        self._lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
-        self._counts = np.zeros(n_lanes << layout.n_bits, np.int64)
-        self._codes, self._pairs, self._n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
-
-    def add(self, left: Sides, right: Sides, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_direct
-
-        self._codes, self._pairs, self._n_codes = see_direct(
-            left.left,
-            right.right,
-            self._layout.masks,
-            self._layout.spans,
-            block,
-            self._counts,
-            self._codes,
-            self._pairs,
-            self._n_codes,
-            self._lanes,
-        )
-
-    def seen(self, left: Sides, right: Sides) -> Seen:
-        codes, pairs = self._codes[: self._n_codes], self._pairs[: self._n_codes]
-        low = codes & np.int32((1 << self._layout.n_bits) - 1)
-        return together([_seen(low.reshape(-1, 1), self._counts[codes], pairs, left, right)], self._layout)
-
-
-class _Hashed:
-    """Counters in a hash table."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._keys = np.empty((1 << 12, layout.n_words), np.int32)
-        self._counts = np.zeros(len(self._keys) + 1, np.int64)
-        self._pairs = np.empty(len(self._keys), np.int64)
-
-    def add(self, left: Sides, right: Sides, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_hashed
-
-        self._keys, self._counts, self._pairs = see_hashed(
-            left.left, right.right, self._layout.masks, self._layout.spans, block, self._keys, self._counts, self._pairs
-        )
-
-    def seen(self, left: Sides, right: Sides) -> Seen:
-        used = np.flatnonzero(self._counts[:-1])
-        return _seen(self._keys[used], self._counts[used], self._pairs[used], left, right)
-
-
-def _seen(codes: Int32Array, counts: Int64Array, pairs: Int64Array, left: Sides, right: Sides) -> Seen:
-    return Seen(codes, counts, left.serials[pairs >> 32], right.serials[pairs & _MASK])
-
-
-def turned(seen: Seen, layout: Layout) -> Seen:
-    """The same pairs with their rows exchanged."""
-    return Seen(mirrored(seen.codes, layout), seen.counts, seen.right, seen.left)
-
-
-def together(parts: Sequence[Seen], layout: Layout) -> Seen:
+def merge_evidence(parts: Sequence[PairEvidence]) -> PairEvidence:
     """Add up the counts of equal codes; of their pairs one is kept."""
     codes = np.concatenate([part.codes for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     left = np.concatenate([part.left for part in parts])
     right = np.concatenate([part.right for part in parts])
     if not counts.size:
-        return Seen(codes, counts, left, right)
+        return PairEvidence(codes, counts, left, right)
     order, starts = sorted_runs(codes)
     first = order[starts]
-    return Seen(codes[first], np.add.reduceat(counts[order], starts), left[first], right[first])
+    return PairEvidence(codes[first], np.add.reduceat(counts[order], starts), left[first], right[first])
 
 
 def sorted_runs(codes: Int32Array) -> tuple[Int64Array, Int64Array]:
@@ -203,12 +116,98 @@ def sorted_runs(codes: Int32Array) -> tuple[Int64Array, Int64Array]:
     return order, starts
 
 
-# So many rows against all others are looked at by the CPU in no time.
-_FEW_ROWS = 16
+def compare_change(
+    change: RelationChange, layout: Layout, n_threads: int = 1, device: Device = Device.CPU
+) -> tuple[PairEvidence, PairEvidence]:
+    """All ordered pairs that disappear with a change and all that appear: its rows with the others and each other."""
+    on_cuda = device_for(device, change.n_pairs, layout, n_threads) is Device.CUDA
+    compare = _compare_on_gpu if on_cuda else _compare_on_cpu
+    return compare(change.gone, change.stay, layout, n_threads), compare(change.fresh, change.stay, layout, n_threads)
+
+
+def compare_all(rows: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+    """All ordered pairs of some rows. Quadratic."""
+    return compare_blocks(rows, rows, list(triangle(rows.n_rows)), layout, n_threads).both_ways(layout)
+
+
+def _compare_on_cpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+    across = compare_blocks(rows, stay, list(rectangle(rows.n_rows, stay.n_rows)), layout, n_threads)
+    within = compare_blocks(rows, rows, list(triangle(rows.n_rows)), layout, n_threads)
+    return merge_evidence([across, within]).both_ways(layout)
+
+
+def compare_blocks(
+    left: EncodedRows, right: EncodedRows, blocks: Sequence[Block], layout: Layout, n_threads: int = 1
+) -> PairEvidence:
+    """Count the codes of all pairs in blocks as of `evidence.count_blocks`, and keep a pair for each."""
+    n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
+    todo: SimpleQueue[Block] = SimpleQueue()
+    for block in blocks:
+        todo.put(block)
+    # A table of counters is fast if it is used often enough to be worth its pages.
+    direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits
+
+    def work() -> PairEvidence:
+        counter = _TableCounter(layout) if direct else _HashCounter(layout)
+        while True:
+            try:
+                block = np.array(todo.get_nowait(), np.int64)
+            except Empty:
+                break
+            counter.add(left, right, block)
+        codes, counts, pairs = counter.found()
+        return PairEvidence(codes, counts, left.serials[pairs >> 32], right.serials[pairs & _MASK])
+
+    n_workers = max(1, min(n_threads, len(blocks), n_pairs // _MIN_PAIRS))
+    return merge_evidence(run_tasks([work] * n_workers, n_workers))
+
+
+class _TableCounter:
+    """A counter for every code that there may be."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
+        self._lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
+        self._counts = np.zeros(n_lanes << layout.n_bits, np.int64)
+        self._seen = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
+
+    def add(self, left: EncodedRows, right: EncodedRows, block: Int64Array) -> None:
+        from naysay.kernels.evidence.changed_pairs import see_direct
+
+        layout = self._layout
+        self._seen = see_direct(
+            left.left, right.right, layout.masks, layout.spans, block, self._counts, *self._seen, self._lanes
+        )
+
+    def found(self) -> tuple[Int32Array, Int64Array, Int64Array]:
+        codes, pairs, n_codes = self._seen
+        low = codes[:n_codes] & np.int32((1 << self._layout.n_bits) - 1)
+        return low.reshape(-1, 1), self._counts[codes[:n_codes]], pairs[:n_codes]
+
+
+class _HashCounter:
+    """Counters in a hash table."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        n_slots = 1 << 12
+        keys = np.empty((n_slots, layout.n_words), np.int32)
+        self._table = keys, np.zeros(n_slots + 1, np.int64), np.empty(n_slots, np.int64)
+
+    def add(self, left: EncodedRows, right: EncodedRows, block: Int64Array) -> None:
+        from naysay.kernels.evidence.changed_pairs import see_hashed
+
+        self._table = see_hashed(left.left, right.right, self._layout.masks, self._layout.spans, block, *self._table)
+
+    def found(self) -> tuple[Int32Array, Int64Array, Int64Array]:
+        keys, counts, pairs = self._table
+        used = np.flatnonzero(counts[:-1])
+        return keys[used], counts[used], pairs[used]
 
 
 def device_for(device: Device, n_pairs: int, layout: Layout, n_threads: int) -> Device:
-    """The device for the evidence of so many pairs: the one asked for, or the quicker one that is there."""
+    """The device for the evidence of this many pairs: the one asked for, or the faster one that is available."""
     if device is not Device.AUTO:
         return device
     n_comparisons = n_pairs * max(8, len(layout.fields))
@@ -218,28 +217,25 @@ def device_for(device: Device, n_pairs: int, layout: Layout, n_threads: int) -> 
     return Device.CUDA if missing() is None else Device.CPU
 
 
-def with_others(rows: Sides, stay: Sides, layout: Layout, n_threads: int) -> Seen:
-    """All ordered pairs of some rows with those that stay and with each other. Which pairs is found when asked for."""
-    half = _count(rows, stay, layout, 0, rows.n_rows)
-    both = together([half, turned(half, layout)], layout)
-    return Seen(both.codes, both.counts, both.left, both.right, partial(_located, rows, stay, layout, n_threads))
+def _compare_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+    """As `_compare_on_cpu`; which pairs have a code is found when asked for."""
+    both = _count_on_gpu(rows, stay, layout, 0, rows.n_rows).both_ways(layout)
+    return replace(both, locate=partial(_locate, rows, stay, layout, n_threads))
 
 
-def _count(rows: Sides, stay: Sides, layout: Layout, start: int, stop: int) -> Seen:
+def _count_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, start: int, stop: int) -> PairEvidence:
     """The codes of the rows from start to stop with those that stay and with the rows behind them; no pairs."""
-    own = _cut(rows, start, stop)
-    behind = _cut(rows, stop, rows.n_rows)
-    parts = [_pairs(own, stay, layout), _pairs(own, own, layout, once=True), _pairs(own, behind, layout)]
-    return together(parts, layout)
+    own, behind = rows.cut(start, stop), rows.cut(stop, rows.n_rows)
+    blocks = [(own, stay, False), (own, own, True), (own, behind, False)]
+    return merge_evidence([_count_pairs(left, right, layout, once=once) for left, right, once in blocks])
 
 
-def _pairs(left: Sides, right: Sides, layout: Layout, *, once: bool = False) -> Seen:
+def _count_pairs(left: EncodedRows, right: EncodedRows, layout: Layout, *, once: bool) -> PairEvidence:
     from naysay.kernels.evidence.gpu import count_pairs
 
     n_left, n_right = left.n_rows, right.n_rows
     if not n_left or not n_right:
-        empty = np.empty(0, np.int64)
-        return Seen(np.empty((0, layout.n_words), np.int32), empty, empty, empty)
+        return PairEvidence.empty(layout)
     codes, counts = count_pairs(
         np.ascontiguousarray(left.left[:, :n_left]),
         np.ascontiguousarray(right.right[:, :n_right]),
@@ -249,63 +245,48 @@ def _pairs(left: Sides, right: Sides, layout: Layout, *, once: bool = False) -> 
         layout.spans,
         once=once,
     )
-    nobody = np.full(counts.size, NOBODY, np.int64)
-    return Seen(codes, counts, nobody, nobody)
+    no_rows = np.full(counts.size, NO_ROW, np.int64)
+    return PairEvidence(codes, counts, no_rows, no_rows)
 
 
-def _cut(rows: Sides, start: int, stop: int) -> Sides:
-    left = np.ascontiguousarray(rows.left[:, start:stop])
-    right = left if rows.right is rows.left else np.ascontiguousarray(rows.right[:, start:stop])
-    return Sides(left, right, rows.serials[start:stop])
-
-
-def _located(
-    rows: Sides, stay: Sides, layout: Layout, n_threads: int, codes: Int32Array
+def _locate(
+    rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int, codes: Int32Array
 ) -> tuple[Int64Array, Int64Array]:
-    """For each code a pair that has it: the GPU halves the rows until few are left, of which the CPU sees all pairs."""
-    left, right = np.full(len(codes), NOBODY, np.int64), np.full(len(codes), NOBODY, np.int64)
+    """For each code a pair that has it: the GPU halves the rows until few are left, whose pairs the CPU compares."""
+    left, right = np.full(len(codes), NO_ROW, np.int64), np.full(len(codes), NO_ROW, np.int64)
     todo = [(0, rows.n_rows, np.arange(len(codes)))]
     while todo:
         start, stop, wanted = todo.pop()
-        wanted = wanted[left[wanted] == NOBODY]
+        wanted = wanted[left[wanted] == NO_ROW]
         if not wanted.size:
             continue
         if stop - start > _FEW_ROWS:
             middle = (start + stop) // 2
-            here = _known(codes[wanted], _count(rows, stay, layout, start, middle), layout) >= 0
+            here = _find_codes(codes[wanted], _count_on_gpu(rows, stay, layout, start, middle), layout) >= 0
             todo += [(start, middle, wanted[here]), (middle, stop, wanted[~here])]
             continue
-        seen = _see_few(rows, stay, layout, n_threads, start, stop)
-        at = _known(codes[wanted], seen, layout)
+        own, behind = rows.cut(start, stop), rows.cut(stop, rows.n_rows)
+        across = compare_blocks(own, behind, list(rectangle(own.n_rows, behind.n_rows)), layout, n_threads)
+        half = _compare_on_cpu(own, stay, layout, n_threads)
+        seen = merge_evidence([half, across.both_ways(layout)])
+        at = _find_codes(codes[wanted], seen, layout)
         found = at >= 0
         left[wanted[found]], right[wanted[found]] = seen.left[at[found]], seen.right[at[found]]
     return left, right
 
 
-def _see_few(rows: Sides, stay: Sides, layout: Layout, n_threads: int, start: int, stop: int) -> Seen:
-    own = _cut(rows, start, stop)
-    behind = _cut(rows, stop, rows.n_rows)
-    parts = [
-        see(own, stay, list(rectangle(own.n_rows, stay.n_rows)), layout, n_threads),
-        see(own, own, [(0, own.n_rows, 0, own.n_rows, 1)], layout),
-        see(own, behind, list(rectangle(own.n_rows, behind.n_rows)), layout, n_threads),
-    ]
-    half = together(parts, layout)
-    return together([half, turned(half, layout)], layout)
-
-
-def _known(codes: Int32Array, seen: Seen, layout: Layout) -> Int64Array:
-    """For each code the place of it, or of its mirror where only that is there, among those seen; -1 where neither."""
+def _find_codes(codes: Int32Array, seen: PairEvidence, layout: Layout) -> Int64Array:
+    """For each code its place, or that of its mirror if only that is there, among those seen; -1 if neither is."""
     places = _places(codes, seen.codes)
     return np.where(places >= 0, places, _places(mirrored(codes, layout), seen.codes))
 
 
 def _places(codes: Int32Array, among: Int32Array) -> Int64Array:
-    """For each code its place among distinct ones, -1 where it is not there."""
+    """For each code its place among distinct ones, -1 if it is not there."""
     both = np.concatenate([among, codes])
     order, starts = sorted_runs(both)
     sizes = np.diff(np.append(starts, len(both)))
-    # The sort is stable: where a code is among the distinct ones, that one comes first.
+    # The sort is stable: if a code is among the distinct ones, that one comes first.
     first = np.empty(len(both), np.int64)
     first[order] = np.repeat(order[starts], sizes)
     found = first[len(among) :]

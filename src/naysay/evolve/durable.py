@@ -1,7 +1,7 @@
-"""Between an evolver and its state: what it holds written as events of a store, and made of them again.
+"""The state of an evolver on disk: where it lies, and how its parts become bytes.
 
-The store is that of a watch: one transaction a batch, a chain of checksums, a seal beside the file. The first event and
-every snapshot hold everything; a batch holds its rows, and what it did to the evidence and the covers.
+It is a journal like that of a watch: one transaction per batch, chained checksums, a seal next to the file. The first
+event and every snapshot hold everything; a batch holds its rows, and what it changed in the evidence and the covers.
 """
 
 from __future__ import annotations
@@ -9,145 +9,123 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay.discovery.fields import Fields
-from naysay.discovery.space import Space
-from naysay.errors import NaysayError, StateError, UsageError
-from naysay.evolve.method import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
-from naysay.evolve.relation import Relation
-from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
-from naysay.live.journal.store import Event, Parts, Store, has_store
-from naysay.live.layout import Layout
+from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.space import Comparison, Space
+from naysay.errors import StateError, UsageError
+from naysay.evolve.method import Arrays, Settings
+from naysay.live.journal.store import Parts, Store, has_store
+from naysay.rule.model import Column, Nulls, Row
 
 # The file in the folder of a state.
 FILE = "evolve.duckdb"
-_WHAT = "evolve"
+LOCAL, ON_SPARK = "evolve", "evolve on Spark"
 _VERSION = 1
-_PART_ROWS = 1 << 16
-
-Arrays = dict[str, NDArray[Any]]
 
 
-def store_at(state: str | os.PathLike[str], *, make: bool) -> Store:
-    """The store in a folder, or the file itself where the path ends in .duckdb."""
+class WrongPlace(StateError):
+    """There is no state here, or one that must not be overwritten: a mistake of the caller, not damage."""
+
+    exit_code = 2
+
+
+def open_store(state: str | os.PathLike[str], *, make: bool) -> Store:
+    """The store in a folder, or the file itself if the path ends in .duckdb."""
     path = Path(state)
     if path.suffix != ".duckdb":
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path}: this is a file, and the state of an evolver is a folder")
+            raise UsageError(f"{path} is a file, but the state of an evolver is a folder")
         if make:
             if not path.parent.is_dir():
-                raise UsageError(f"there is no folder {path.parent} to make the state {path.name} in")
+                raise UsageError(f"there is no folder {path.parent} to create the state {path.name} in")
             path.mkdir(exist_ok=True)
         path = path / FILE
     if not make and not has_store(path):
-        raise UsageError(f"{path}: there is no state of an evolver here; naysay discover --state makes one")
-    return Store(path)
+        raise WrongPlace(f"{path}: no state of an evolver here; create one with `naysay discover --state`")
+    store = Store(path)
+    if store.is_new != make:
+        store.close()
+        if make:
+            raise WrongPlace(f"{path}: a state already exists here; use Evolver.open, or choose another path")
+        raise StateError(f"{path}: no state of an evolver here")
+    return store
 
 
-def settings_parts(settings: Settings, space: Space) -> dict[str, Any]:
-    """What a store says of itself."""
-    return {"what": _WHAT, "evolve": _VERSION, "settings": settings.to_json(), "space": space_to_json(space)}
-
-
-def whole_parts(relation: Relation, arrays: Arrays) -> dict[str, bytes]:
-    """Everything, as the first event and snapshots hold it."""
-    serials, rows = relation.rows()
-    parts = {
-        "schema": schema_to_bytes(rows.schema),
-        "fields": _json(fields_to_json(relation.fields)),
-        "serials": to_bytes(serials),
-        "next": _json(relation.next_serial),
+def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
+    """What a state says about itself; see `read_about`."""
+    comparisons = [_comparison_to_json(pair) for pair in space.comparisons]
+    return {
+        "what": what,
+        "evolve": _VERSION,
+        "settings": settings.to_json(),
+        "space": {"comparisons": comparisons, "notes": list(space.notes)},
     }
-    for number, start in enumerate(range(0, rows.num_rows, _PART_ROWS)):
-        parts[f"rows {number:06}"] = table_to_bytes(rows.slice(start, _PART_ROWS), "zstd")
-    return parts | {f"whole {name}": to_bytes(array) for name, array in arrays.items()}
 
 
-def batch_parts(
-    tables: Mapping[str, pa.Table], arrays: Arrays, fields: Fields | None, schema: pa.Schema | None
-) -> Parts:
-    """A batch: its frames, and arrays by name; fields and schema where they have changed."""
-    parts = {what: table_to_bytes(table) for what, table in tables.items() if table.num_rows}
-    parts |= {f"change {name}": to_bytes(array) for name, array in arrays.items()}
-    if fields is not None:
-        parts["fields"] = _json(fields_to_json(fields))
-    if schema is not None:
-        parts["schema"] = schema_to_bytes(schema)
-    return parts
+def read_about(store: Store, run: DiscoverRequest) -> tuple[str, Settings, Space]:
+    what, version = store.settings.get("what"), store.settings.get("evolve")
+    if what not in (LOCAL, ON_SPARK):
+        raise StateError(f"{store.path}: this is a state of naysay, but not of an evolver")
+    if version != _VERSION:
+        raise StateError(f"{store.path}: the state has version {version}, not {_VERSION}")
+    space = store.settings["space"]
+    comparisons = tuple(_comparison_from_json(pair) for pair in space["comparisons"])
+    return what, Settings.from_json(store.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What a store held: the relation, and arrays of the last whole with all changes since, in order."""
-
-    settings: Settings
-    relation: Relation
-    whole: Arrays
-    changes: tuple[Arrays, ...]
-
-
-def restored(store: Store) -> Restored:
-    """Read a state back; StateError where it is damaged, or another's."""
-    events = list(store.load())
-    try:
-        if store.settings.get("what") != _WHAT:
-            raise StateError(f"{store.path}: this is a store of naysay, but not of an evolver")
-        if store.settings.get("evolve") != _VERSION:
-            raise StateError(f"{store.path}: the state has version {store.settings.get('evolve')}, not {_VERSION}")
-        settings = Settings.from_json(store.settings["settings"])
-        space = space_from_json(store.settings["space"])
-        return _replayed(events, settings, space)
-    except StateError:
-        raise
-    except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:
-        # Every byte fits its checksum: what does not make sense was written so.
-        raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
+def fields_to_bytes(fields: Fields) -> bytes:
+    """The layout of codes bit by bit, so that old codes can be read however new ones are laid out."""
+    layout = fields.layout
+    document = {
+        "nullable": sorted(fields.nullable),
+        "chances": [[_comparison_to_json(pair), chance] for pair, chance in fields.chances.items()],
+        "fields": [
+            {**asdict(field), "comparison": _comparison_to_json(field.comparison), "kind": field.kind.value}
+            for field in layout.fields
+        ],
+        "spans": layout.spans.tolist(),
+        "n_bits": layout.n_bits,
+    }
+    return to_json(document)
 
 
-def _replayed(events: list[Event], settings: Settings, space: Space) -> Restored:
-    first = events[0].parts
-    schema = schema_from_bytes(first["schema"])
-    names = sorted(name for name in first if name.startswith("rows "))
-    tables = [table_from_bytes(first[name], schema, compressed=True) for name in names]
-    rows = pa.concat_tables(tables) if tables else schema.empty_table()
-    fields = fields_from_json(json.loads(first["fields"]), space, settings.nulls)
-    relation = Relation(
-        Layout(schema, settings.columns), space, settings.nulls, rows, from_bytes(first["serials"]), fields
+def fields_from_bytes(data: bytes, space: Space, nulls: Nulls) -> Fields:
+    given = json.loads(data)
+    fields = tuple(
+        Field(**{**field, "comparison": _comparison_from_json(field["comparison"]), "kind": FieldKind(field["kind"])})
+        for field in given["fields"]
     )
-    relation.next_serial = json.loads(first["next"])
-    changes = []
-    for event in events[1:]:
-        _replay(event.parts, relation, settings)
-        changes.append(_arrays(event.parts, "change "))
-        if "fields" in event.parts:
-            fields = fields_from_json(json.loads(event.parts["fields"]), space, settings.nulls)
-    relation.use(fields)
-    return Restored(settings, relation, _arrays(first, "whole "), tuple(changes))
+    masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
+    spans = np.array(given["spans"], np.int64).reshape(-1, 3)
+    layout = Layout(fields, masks.reshape(2, len(fields)), spans, given["n_bits"])
+    chances = {_comparison_from_json(pair): chance for pair, chance in given["chances"]}
+    return Fields(space, nulls, frozenset(given["nullable"]), chances, layout)
 
 
-def _replay(parts: Parts, relation: Relation, settings: Settings) -> None:
-    if "schema" in parts:
-        relation.retype(Layout(schema_from_bytes(parts["schema"]), settings.columns))
-    schema = relation.layout.schema
-    keys = pa.schema([schema.field(name) for name in settings.columns])
-    tables = {
-        what: table_from_bytes(parts[what], keys if what == "deletes" else schema)
-        for what in ("inserts", "updates", "deletes")
-        if what in parts
-    }
-    if tables:
-        relation.commit(relation.prepare(tables.get("inserts"), tables.get("updates"), tables.get("deletes")))
+def _comparison_to_json(pair: Comparison) -> list[Any]:
+    return [pair.left.row.value, pair.left.name, pair.right.row.value, pair.right.name, pair.ordered]
 
 
-def _arrays(parts: Parts, prefix: str) -> Arrays:
+def _comparison_from_json(given: list[Any]) -> Comparison:
+    left_row, left, right_row, right, ordered = given
+    return Comparison(Column(Row(left_row), left), Column(Row(right_row), right), bool(ordered))
+
+
+def arrays_to_parts(kind: str, arrays: Arrays) -> dict[str, bytes]:
+    """Arrays by name: all of them ("whole"), or what a batch changed ("change")."""
+    return {f"{kind} {name}": to_bytes(array) for name, array in arrays.items()}
+
+
+def arrays_from_parts(kind: str, parts: Parts) -> Arrays:
+    prefix = f"{kind} "
     return {name.removeprefix(prefix): from_bytes(data) for name, data in parts.items() if name.startswith(prefix)}
 
 
@@ -163,5 +141,5 @@ def from_bytes(data: bytes) -> NDArray[Any]:
     return array
 
 
-def _json(value: Any) -> bytes:
+def to_json(value: Any) -> bytes:
     return json.dumps(value).encode()

@@ -1,325 +1,322 @@
-"""Evolver: the rules of a table, kept current as rows come and go."""
+"""Evolver: the rules of a table, kept current as its rows change."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.discovery.device import device_named
-from naysay.discovery.fields import Fields
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery, Rules
-from naysay.discovery.space import Scope, Space, build_space, scope_of
-from naysay.errors import StateError, UsageError
-from naysay.evolve.change import NO_REMOVALS, Change, change_between, no_rules
-from naysay.evolve.method import ROW, Method, Settings, Step, choose_method, make_method, restored_method
-from naysay.evolve.relation import Batch, Relation
-from naysay.live.layout import Layout, layout_of
-from naysay.rule.model import Nulls
-from naysay.table import from_frame
+from naysay.discovery.space import Scope, Space
+from naysay.errors import NaysayError, StateError, UsageError
+from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
+from naysay.evolve.method import ROW, Settings, choose_method
+from naysay.live.layout import Layout
+from naysay.rule.model import Nulls, Rule
 from naysay.table.frame import to_arrow
 
 if TYPE_CHECKING:
-    from naysay.live.journal.store import Store
+    from naysay.live.journal.store import Parts, Store
 
-_CLOSED = "this evolver is closed; open its state again"
+
+class EvolveEngine(Protocol):
+    """Holds the rows and the rules of an evolver: in this process or on Spark. Nothing changes before `commit`."""
+
+    what: str
+    settings: Settings
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def space(self) -> Space: ...
+    @property
+    def layout(self) -> Layout: ...
+    def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch: ...
+    def whole_parts(self) -> Parts: ...
+    def fold(self, store: Store) -> None: ...
+    def contains(self, keys: Any) -> BoolArray: ...
+    def rows(self) -> Any: ...
+    def discovery(self) -> Discovery: ...
 
 
 class Evolver:
-    """The rules that a table obeys, kept current under inserts, deletes and updates.
+    """The rules that a table obeys, kept current under inserts, updates and deletes.
 
-    Always what `discover` would find on the rows that stand, in the space that the first frame made. `key` names the
-    columns that identify a row; without one rows are known by their number, from 0 in the order they came. `error`
-    is the fraction of pairs that may break a rule. With `state`, a path, every batch is durable before `apply`
-    returns; `Evolver.open`, or the path in the place of a frame, goes on from there. `device` says where pairs are
-    compared: "cpu", "cuda" or "auto", which takes a GPU where there is one and so many pairs that it is quicker.
+    They are always the rules that `discover` would find in the current rows, in the predicate space of the first frame.
+
+    frame: the first rows, in memory or a Spark DataFrame.
+    key: the column or columns that identify a row. Without a key, rows are numbered from 0 in the order of insertion.
+    state: a path. Every batch is durable before `apply` returns, and `Evolver.open` continues from there.
+        On Spark a state is required: a folder that the driver and all executors can reach.
+    error: the fraction of all ordered pairs of rows that may break a rule.
+    columns, cross, space, max_predicates, nulls: as for `discover`; what rules may compare, and how.
+    method: "all-pairs", "selective", "incdc", or "auto" to choose by the number of rows and the error.
+    threads: the number of threads; 0 for all cores.
+    device: where pairs are compared: "cpu", "cuda", or "auto" for a GPU if there is one and it is faster.
 
     >>> import naysay, pyarrow as pa
     >>> evolver = naysay.Evolver(pa.table({"id": [1, 2], "zip": [8, 9], "city": ["Ulm", "Bonn"]}), key="id")
     >>> change = evolver.apply(inserts=pa.table({"id": [3], "zip": [9], "city": ["Kiel"]}))
-    >>> for gone in change.removed:
-    ...     if gone.rule.column_names == ("zip",):
-    ...         print(naysay.render(gone.rule), gone.pair)
+    >>> for removed in change.removed:
+    ...     if removed.rule.column_names == ("zip",):
+    ...         print(naysay.render(removed.rule), removed.pair)
     not(t.zip == s.zip) (3, 2)
     """
 
     def __init__(
         self,
-        frame: Any = None,
+        frame: Any,
         key: str | Sequence[str] | None = None,
         *,
-        error: float = 0.0,
-        nulls: str | Nulls = Nulls.SQL,
-        columns: Sequence[str] | None = None,
-        space: str | Scope | Space = "naysay",
-        max_predicates: int | None = None,
-        method: str = "auto",
         state: str | os.PathLike[str] | None = None,
-        threads: int = 0,
+        error: float = 0.0,
+        columns: Sequence[str] | None = None,
+        cross: bool = True,
+        max_predicates: int | None = None,
+        nulls: str | Nulls = Nulls.SQL,
+        method: str = "auto",
         device: str = "auto",
+        space: str | Scope | Space = "naysay",
+        threads: int = 0,
     ) -> None:
-        if threads < 0:
-            raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
-        self._device = device_named(device)
-        self._n_threads = threads or os.cpu_count() or 1
-        self._closed = ""
-        self._method: Method
-        self._batch_ids: set[str] = set()
-        # Called with the number and the change of a batch right before it is durable.
-        self.publisher: Callable[[int, Change], None] | None = None
-        self._store: Store | None = None
-        self._kept_fields: Fields | None = None
-        self._kept_schema: pa.Schema | None = None
-        if isinstance(frame, (str, os.PathLike)):
+        from naysay.evolve.durable import about, open_store
+
+        if frame is None or isinstance(frame, (str, os.PathLike)):
+            raise UsageError("an evolver starts with a frame; use Evolver.open(state) to continue from a state")
+        on_spark = any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
+        if on_spark:
+            _refuse_on_spark(key, state, threads=threads, device=device, method=method)
+        table = None if on_spark else to_arrow(frame)
+        request = DiscoverRequest(
+            error=float(error),
+            columns=columns,
+            cross=cross,
+            max_predicates=max_predicates,
+            nulls=_nulls(nulls),
+            device=device_named(device).value,
+            space="naysay" if isinstance(space, Space) else space,
+            threads=threads,
+        )
+        chosen = "all-pairs" if table is None else choose_method(method, table.num_rows, error)
+        settings = Settings(_key(key), chosen, request)
+        given_space = space if isinstance(space, Space) else None
+        self._open(None)
+        if table is None:
+            from naysay.evolve.spark.engine import SparkEngine
+
+            assert state is not None
+            self._open(open_store(state, make=True))
+            with self._changing():
+                assert self._store is not None
+                self._engine = SparkEngine.start(frame, settings, given_space, self._store.path.parent)
+        else:
+            from naysay.evolve.local import LocalEngine
+
+            self._engine = LocalEngine.start(table, settings, given_space, may_change=method == "auto")
             if state is not None:
-                raise UsageError(f"{os.fspath(frame)} names a state to go on from, and so does {os.fspath(state)}")
-            frame, state = None, frame
-        if frame is None:
-            if state is None:
-                raise UsageError("an evolver needs a frame to begin with, or a state to go on from")
-            self._load(state)
-            return
-        table = to_arrow(frame)
-        chosen = choose_method(method, table.num_rows, error)
-        settings = Settings(_key(key), float(error), _nulls(nulls), max_predicates, chosen)
-        if not isinstance(space, Space):
-            space = build_space(from_frame(table), columns, scope_of(space, cross=True))
-        table = table if settings.key else numbered(table, 0)
-        self._start(table, settings, space, may_change=method == "auto")
-        if state is not None:
-            self._save(state)
+                self._open(open_store(state, make=True))
+        if self._store is not None:
+            with self._changing():
+                self._store.create(
+                    about(self._engine.what, self._engine.settings, self.space), self._engine.whole_parts()
+                )
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> Evolver:
-        """Go on from a state that another evolver left."""
-        return cls(state=state, threads=threads, device=device)
+        """Continue from a state. A state on Spark needs a running Spark session.
+
+        Raises StateError if there is no state, or if it is damaged.
+        """
+        from naysay.evolve.durable import open_store
+
+        run = DiscoverRequest(threads=threads, device=device_named(device).value)
+        self = cls.__new__(cls)
+        self._open(open_store(state, make=False))
+        with self._changing():
+            self._restore(run)
+        return self
+
+    _engine: EvolveEngine
+
+    def _open(self, store: Store | None) -> None:
+        self._store = store
+        self._batch_ids: set[str] = set()
+        self._closed = ""
+        # Called with the number and the change of a batch right before it becomes durable.
+        self.publisher: Callable[[int, RuleChange], None] | None = None
+
+    def _restore(self, run: DiscoverRequest) -> None:
+        from naysay.evolve.durable import ON_SPARK, read_about
+
+        store = self._store
+        assert store is not None
+        events = list(store.load())
+        self._batch_ids = set(store.batch_ids)
+        try:
+            what, settings, space = read_about(store, run)
+            if what == ON_SPARK:
+                from naysay.evolve.spark.engine import SparkEngine
+
+                self._engine = SparkEngine.restore(events, settings, space, store.path.parent)
+            else:
+                from naysay.evolve.local import LocalEngine
+
+                self._engine = LocalEngine.restore(events, settings, space)
+        except StateError:
+            raise
+        except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:
+            # Every byte matches its checksum: what makes no sense was written like that.
+            raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
 
     @property
     def rules(self) -> Rules:
         """Every minimal rule that holds now, short ones first."""
-        return self._method.rules
+        return self._engine.rules
+
+    @property
+    def best(self) -> list[Rule]:
+        """The rules to look at first, ranked as by `discover`."""
+        return [finding.rule for finding in self.discovery.findings]
+
+    @property
+    def discovery(self) -> Discovery:
+        """The rules as `discover` returns them. They are ranked at each access."""
+        self._check_open()
+        return self._engine.discovery()
 
     @property
     def n_rows(self) -> int:
-        return self._relation.n_rows
+        return self._engine.n_rows
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that identify a row; none where rows are known by their number."""
-        return self._settings.key
+        """The columns that identify a row; empty if rows are identified by their number."""
+        return self._engine.settings.key
 
     @property
     def space(self) -> Space:
         """What rules may compare: fixed by the first frame."""
-        return self._relation.space
+        return self._engine.space
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns, as every frame must have them."""
-        schema = self._relation.layout.schema
-        return schema if self._settings.key else schema.remove(schema.get_field_index(ROW))
-
-    @property
-    def method(self) -> str:
-        return self._method.name
-
-    @property
-    def store(self) -> Store | None:
-        """Where the state is; None where there is none."""
-        return self._store
+        """Names and types of the columns that every frame must have."""
+        schema = self.layout.schema
+        return schema if self.key else schema.remove(schema.get_field_index(ROW))
 
     @property
     def layout(self) -> Layout:
-        """Names and types of the columns, and which of them are the key."""
-        return self._relation.layout
+        """The schema and the key."""
+        return self._engine.layout
 
-    def knows(self, batch_id: str) -> bool:
-        """Whether a batch of this id was applied."""
+    @property
+    def method(self) -> str:
+        return self._engine.settings.method
+
+    @property
+    def store(self) -> Store | None:
+        """The store of the state; None if there is no state."""
+        return self._store
+
+    def has_applied(self, batch_id: str) -> bool:
+        """Whether a batch with this ID was applied."""
+        self._check_open()
         return batch_id in self._batch_ids
 
     def contains(self, keys: Any) -> BoolArray:
-        """For each key of a frame or list whether a row of it stands."""
-        return self._relation.contains(self._relation.layout.conform_keys(keys, "keys"))
-
-    def rows(self) -> pa.Table:
-        """The rows that stand, in no particular order."""
-        table = self._relation.table()
-        return table if self._settings.key else table.drop_columns([ROW])
-
-    @property
-    def discovery(self) -> Discovery:
-        """The rules as `discover` gives them: the best to look at first, and all of them. Ranked when asked for."""
-        from naysay.evolve.known import ranked
-
+        """For each key of a frame or list, whether it has a row."""
         self._check_open()
-        return ranked(self._relation, self._method, self._settings, self._n_threads)
+        return self._engine.contains(keys)
+
+    def rows(self) -> Any:
+        """All rows in no particular order: an Arrow table, or a Spark DataFrame on Spark."""
+        self._check_open()
+        return self._engine.rows()
 
     def apply(
         self, inserts: Any = None, updates: Any = None, deletes: Any = None, batch_id: str | None = None
-    ) -> Change:
-        """Change rows in one step, and say which rules that added and removed.
+    ) -> RuleChange:
+        """Change rows in one step, and return the rules that this added and removed.
 
-        `inserts` and `updates` are frames with all columns, `deletes` a frame with the key columns, or a list of
-        values of a single one (of row numbers where there is no key). Deletes come first. A `batch_id` that was
-        applied before is acknowledged, and nothing is done. Raises UsageError or TableError where keys or columns
-        do not fit; nothing has changed then.
+        inserts, updates: frames with all columns.
+        deletes: a frame with the key columns, or a list of values of a single one (of row numbers without a key).
+            Deletes are applied first.
+        batch_id: a batch whose ID was already applied is skipped.
+
+        Raises UsageError or TableError if keys or columns do not fit; nothing has changed then.
         """
         self._check_open()
         if batch_id is not None and not isinstance(batch_id, str):
-            raise UsageError(f"a batch id is text, not {type(batch_id).__name__}")
-        if batch_id is not None and batch_id in self._batch_ids:
-            rules = self.rules
-            return Change(no_rules(rules), NO_REMOVALS, self.n_rows, len(rules), batch_id, repeated=True)
-        batch, tables = self._prepare(inserts, updates, deletes)
-        step = self._method.advance(batch)
-        n_after = batch.stay.n_rows + batch.fresh.n_rows
-        change = change_between(self.rules, step, partial(self._relation.find, batch=batch), n_after, batch_id)
+            raise UsageError(f"a batch ID is text, not {type(batch_id).__name__}")
+        if batch_id in self._batch_ids:
+            return no_change(self.rules, self.n_rows, batch_id)
+        batch = self._engine.prepare(inserts, updates, deletes)
+        change = change_between(self.rules, batch.step, batch.find_rows, batch.n_rows, batch_id)
         with self._changing():
-            if self.publisher is not None and self._store is not None:
-                self.publisher(self._store.next_seq, change)
-            self._keep(tables, step, batch_id)
-            self._relation.commit(batch)
-            self._method.adopt(step)
+            if self._store is not None:
+                if self.publisher is not None:
+                    self.publisher(self._store.next_seq, change)
+                self._store.append("rows", batch.parts(), batch_id)
+            batch.commit()
             if batch_id is not None:
                 self._batch_ids.add(batch_id)
-            self._fold()
+            if self._store is not None:
+                self._engine.fold(self._store)
         return change
 
     def close(self) -> None:
-        """Close the state, where there is one. The evolver cannot be used afterwards."""
-        if self._store is not None and self._closed != _CLOSED:
+        """Close the state, if there is one. The evolver cannot be used afterwards."""
+        if self._store is not None and not self._closed:
             self._store.close()
-        self._closed = _CLOSED
+        self._closed = "this Evolver is closed"
 
     def __enter__(self) -> Evolver:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Where a change is cut short, what is in memory may be neither the old nor the new: it must not be used."""
+        """If a change is interrupted, memory may hold neither the old nor the new rules, and must not be used."""
         try:
             yield
         except BaseException:
-            self._closed = "the last batch was cut short: open the state again, or make the evolver anew"
-            if self._store is not None:
-                self._store.close()
+            self.close()
+            self._closed = "this Evolver was interrupted during its last batch; open the state again, or start over"
             raise
-
-    def _keep(self, tables: Mapping[str, pa.Table], step: Step, batch_id: str | None) -> None:
-        """Make a batch durable."""
-        if self._store is None:
-            return
-        from naysay.evolve.durable import batch_parts
-
-        fields = self._relation.fields
-        schema = self._relation.layout.schema
-        parts = batch_parts(
-            tables,
-            step.arrays(),
-            None if fields is self._kept_fields else fields,
-            None if schema == self._kept_schema else schema,
-        )
-        self._store.append("rows", parts, batch_id)
-        self._kept_fields, self._kept_schema = fields, schema
-
-    def _fold(self) -> None:
-        """Put everything in the place of a log that has grown long."""
-        if self._store is not None and self._store.needs_snapshot(self.n_rows):
-            from naysay.evolve.durable import whole_parts
-
-            self._store.snapshot(whole_parts(self._relation, self._method.arrays()))
-            self._kept_fields, self._kept_schema = self._relation.fields, self._relation.layout.schema
-
-    def _start(self, table: pa.Table, settings: Settings, space: Space, *, may_change: bool) -> None:
-        layout = layout_of(table, settings.columns)
-        self._relation = Relation(layout, space, settings.nulls, layout.conform(table, "the table"))
-        self._method = make_method(self._relation, settings, self._n_threads, self._device, may_change=may_change)
-        self._settings = replace(settings, method=self._method.name)
-
-    def _save(self, state: str | os.PathLike[str]) -> None:
-        """Begin a state."""
-        from naysay.evolve.durable import settings_parts, store_at, whole_parts
-
-        store = store_at(state, make=True)
-        try:
-            if not store.is_new:
-                raise UsageError(f"{store.path}: there is a state already; open it, or name another place")
-            store.create(settings_parts(self._settings, self.space), whole_parts(self._relation, self._method.arrays()))
-        except BaseException:
-            store.close()
-            raise
-        self._store = store
-        self._kept_fields, self._kept_schema = self._relation.fields, self._relation.layout.schema
-
-    def _load(self, state: str | os.PathLike[str]) -> None:
-        """Go on from a state."""
-        from naysay.evolve.durable import restored, store_at
-
-        store = store_at(state, make=False)
-        try:
-            if store.is_new:
-                raise StateError(f"{store.path}: there is no state of an evolver here")
-            found = restored(store)
-            self._settings, self._relation = found.settings, found.relation
-            try:
-                self._method = restored_method(found, self._n_threads, self._device)
-            except (AssertionError, KeyError, ValueError) as error:
-                raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
-        except BaseException:
-            store.close()
-            raise
-        self._store, self._batch_ids = store, set(store.batch_ids)
-        self._kept_fields, self._kept_schema = self._relation.fields, self._relation.layout.schema
-
-    def _prepare(self, inserts: Any, updates: Any, deletes: Any) -> tuple[Batch, dict[str, pa.Table]]:
-        """A change, checked, and its frames as they are kept."""
-        relation = self._relation
-        given = {"inserts": inserts, "updates": updates}
-        frames = {what: to_arrow(frame) for what, frame in given.items() if frame is not None}
-        if not self._settings.key:
-            if "updates" in frames:
-                raise UsageError("updates need a key; rows known by their number can be deleted and inserted")
-            if "inserts" in frames:
-                frames["inserts"] = numbered(frames["inserts"], relation.next_serial)
-        relation.grow(list(frames.values()))
-        layout = relation.layout
-        conformed = {what: layout.conform(frame, what) for what, frame in frames.items()}
-        if deletes is not None:
-            conformed["deletes"] = layout.conform_keys(deletes, "deletes")
-        batch = relation.prepare(conformed.get("inserts"), conformed.get("updates"), conformed.get("deletes"))
-        return batch, conformed
 
     def _check_open(self) -> None:
         if self._closed:
             raise StateError(self._closed)
 
 
-def numbered(table: pa.Table, first: int) -> pa.Table:
-    """A frame with the numbers of its rows as a column."""
-    if ROW in table.column_names:
-        raise UsageError(f"a column is named {ROW!r}, which stands for the number of a row; rename it, or name a key")
-    numbers = pa.array(np.arange(first, first + table.num_rows), pa.int64())
-    return table.append_column(ROW, numbers)
-
-
 def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:
     names = (key,) if isinstance(key, str) else tuple(key or ())
     if len(set(names)) < len(names):
-        raise UsageError(f"a key column stands twice in {', '.join(names)}")
+        raise UsageError(f"duplicate key column in {', '.join(names)}")
     return names
+
+
+def _refuse_on_spark(key: Any, state: Any, *, threads: int, device: str, method: str) -> None:
+    if not key:
+        raise UsageError("on Spark an evolver needs a key: rows have no numbers there")
+    if state is None:
+        raise UsageError("on Spark an evolver needs a state: a folder that the driver and all executors can reach")
+    if threads:
+        raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
+    if device not in ("auto", "cpu"):
+        raise UsageError(f"device {device!r} applies to frames in memory; on Spark the executors' cores do the work")
+    if method not in ("auto", "all-pairs"):
+        raise UsageError(f"method {method!r} applies to frames in memory; on Spark it is 'all-pairs'")
 
 
 def _nulls(nulls: str | Nulls) -> Nulls:

@@ -1,6 +1,6 @@
-"""Batches of changes from outside into a durable evolver: the rules that stop and start to hold, as events.
+"""An evolver that is fed with batches of changes, and writes the rules that start and stop to hold as events.
 
-A body for whatever follows changes (see `watch.feed`); each batch is applied once, with its output, whatever is killed.
+Each batch is applied once, with its output, even if the process is killed in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from naysay.arrays import BoolArray
 from naysay.discovery.space import build_space
 from naysay.errors import NaysayError, ResourceError, StateError, UsageError
-from naysay.evolve.change import Change
+from naysay.evolve.change import RuleChange
 from naysay.evolve.durable import FILE
 from naysay.evolve.evolver import Evolver
 from naysay.live.feed.changes import Aside, ChangeRows, fold
@@ -33,8 +33,8 @@ _EVENTS = pa.schema([("rule", pa.string()), ("left", pa.string()), ("right", pa.
 
 
 @dataclass(frozen=True, slots=True)
-class _Unborn:
-    """A table before its first rows, as far as changes are looked at."""
+class _NoTable:
+    """Stands in for the evolver before the first rows."""
 
     key: tuple[str, ...]
     layout: Layout | None = None
@@ -45,7 +45,7 @@ class _Unborn:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A change of rules as tables of rule, left, right and reason; keys as JSON."""
+    """A change of rules as tables with rule, left, right and reason; keys as JSON."""
 
     added: pa.Table
     removed: pa.Table
@@ -53,9 +53,9 @@ class Events:
 
 
 class EvolveFeed:
-    """An evolver in a state folder, begun with the first rows that come, and the folder of its output.
+    """An evolver in a state folder, which starts with the first rows that arrive, and the folder of its output.
 
-    What rules may compare is settled by the first batch. `n_sentences` rules a batch are put into words.
+    The first batch decides what rules may compare. `n_sentences` rules per batch are described in words.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class EvolveFeed:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if has_store(folder / "state.duckdb") or (folder / "parts").exists():
-            raise UsageError(f"{folder}: this is the state of a watch over given rules; name another folder")
+            raise UsageError(f"{folder}: this is the state of a watch over given rules; choose another folder")
         self._folder = folder
         self._options: dict[str, Any] = {"nulls": nulls or "sql", "error": error}
         self._n_sentences = n_sentences
         self._evolver: Evolver | None = None
-        self._unborn = _Unborn(tuple(key))
+        self._no_table = _NoTable(tuple(key))
         self._seen: set[str] = set()
         self._aside: Sequence[Aside] = ()
         if has_store(folder / FILE):
@@ -92,14 +92,14 @@ class EvolveFeed:
         return {"rules that hold": 0 if self._evolver is None else len(self._evolver.rules)}
 
     def knows(self, batch_id: str) -> bool:
-        return batch_id in self._seen if self._evolver is None else self._evolver.knows(batch_id)
+        return batch_id in self._seen if self._evolver is None else self._evolver.has_applied(batch_id)
 
     def apply(self, batch_id: str, changes: ChangeRows) -> Step:
-        """Apply a batch that is not known; bad changes are set aside, and part of the answer."""
+        """Apply a batch that was not applied yet; bad changes are rejected, and part of the answer."""
         start = time.perf_counter()
         n_changes, change = changes.n_changes, None
         try:
-            tables = fold(self._evolver or self._unborn, changes)
+            tables = fold(self._evolver or self._no_table, changes)
             self._aside = changes.aside
             change = self._applied(tables, batch_id)
         except (ResourceError, StateError):
@@ -107,7 +107,7 @@ class EvolveFeed:
         except NaysayError as error:
             if self._evolver is None and isinstance(error, UsageError):
                 raise unfit(batch_id, error) from error
-            # None of it can be made: remember it as done, and say why.
+            # No part of it can be applied: remember it as done, and say why.
             self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
             n_changes = 0
             change = self._applied({}, batch_id)
@@ -129,7 +129,7 @@ class EvolveFeed:
         )
 
     def write_standing(self) -> None:
-        """Write the rules that hold now, where they are not written yet."""
+        """Write the rules that hold now, if they are not written yet."""
         if self._evolver is None:
             return
         assert self._evolver.store is not None
@@ -148,16 +148,16 @@ class EvolveFeed:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _applied(self, tables: Mapping[str, pa.Table], batch_id: str) -> Change | None:
+    def _applied(self, tables: Mapping[str, pa.Table], batch_id: str) -> RuleChange | None:
         if self._evolver is None:
             if "inserts" not in tables:
-                # There is nothing yet to remember it in; it made nothing, and would not the next time.
+                # There is no state yet to remember it in; it did nothing, and would do nothing the next time.
                 self._seen.add(batch_id)
                 return None
             first = tables["inserts"]
-            key = self._unborn.key
+            key = self._no_table.key
             if not key:
-                raise UsageError("name the key of the table: changes are told apart by it")
+                raise UsageError("name the key of the table, which identifies the row of each change")
             space = build_space(from_frame(first))
             empty = first.schema.empty_table()
             self._use(Evolver(empty, key, space=space, state=self._folder, **self._options))
@@ -168,12 +168,14 @@ class EvolveFeed:
         assert evolver.store is not None
         if not evolver.key:
             evolver.close()
-            raise UsageError("the rows of this state have no key, and changes are told apart by one; begin another")
+            raise UsageError(
+                "the rows of this state have no key, so changes cannot be matched to them; start another state"
+            )
         self._evolver = evolver
         self._output = Output(self._folder / "output", evolver.store.history)
         evolver.publisher = self._publish
 
-    def _publish(self, seq: int, change: Change) -> None:
+    def _publish(self, seq: int, change: RuleChange) -> None:
         added = [{"rule": render(rule)} for rule in change.added]
         removed = [
             {"rule": render(gone.rule), "left": _shown(gone.left), "right": _shown(gone.right), "reason": gone.reason}
@@ -187,8 +189,8 @@ def _shown(key: Any) -> str | None:
     return None if key is None else json.dumps(key, default=str, ensure_ascii=False)
 
 
-def _sentences(change: Change, limit: int) -> list[str]:
-    # A rule may go because two rows break it, or because it is no longer the shortest way to say so.
+def _sentences(change: RuleChange, limit: int) -> list[str]:
+    # A rule is removed because two rows break it, or because a stronger rule holds.
     words = {True: "no longer holds", False: "no longer minimal"}
     said = [
         f"{words[gone.pair is not None]}: {render(gone.rule, short=True)}; {gone.reason}"

@@ -1,9 +1,9 @@
-"""The rows that stand: found by key, kept as Arrow, and laid out to be compared with others."""
+"""The rows of an evolver: found by key, kept as Arrow, and encoded to be compared with others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,8 @@ from naysay.watch.state import Edit, Options, State, build_state
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """Some rows as `kernels.evidence` wants them: the first `n_rows` places, and the serial numbers of the rows."""
+class EncodedRows:
+    """Rows as `kernels.evidence` wants them: the first `n_rows` places of both sides, and the rows' serial numbers."""
 
     left: Int32Array
     right: Int32Array
@@ -30,39 +30,58 @@ class Sides:
     def n_rows(self) -> int:
         return int(self.serials.size)
 
+    def take(self, places: Int64Array | slice) -> EncodedRows:
+        left = np.ascontiguousarray(self.left[:, places])
+        right = left if self.right is self.left else np.ascontiguousarray(self.right[:, places])
+        return EncodedRows(left, right, self.serials[places])
+
+    def cut(self, start: int, stop: int) -> EncodedRows:
+        return self.take(slice(start, stop))
+
+    def outcomes(self, layout: CodeLayout) -> Outcomes:
+        """The same rows as discovery wants them."""
+        n_rows = self.n_rows
+        left = self.left[:, :n_rows]
+        right = left if self.right is self.left else self.right[:, :n_rows]
+        return Outcomes(layout, left, right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64))
+
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A checked change: rows that go, laid out as they were, and rows that come. `stay` are all others."""
+class RelationChange:
+    """A checked change: `gone` rows as they were encoded, `fresh` rows, and `stay`, all others."""
 
     edit: Edit
-    gone: Sides
-    stay: Sides
-    fresh: Sides
+    gone: EncodedRows
+    stay: EncodedRows
+    fresh: EncodedRows
     codes: Codes
 
     @property
+    def n_after(self) -> int:
+        return self.stay.n_rows + self.fresh.n_rows
+
+    @property
     def n_pairs(self) -> int:
-        """Pairs to compare, each once, for the evidence of what goes and comes."""
+        """Pairs to compare, each once, for the evidence that disappears and appears."""
         n_gone, n_fresh, n_stay = self.gone.n_rows, self.fresh.n_rows, self.stay.n_rows
         return (n_gone + n_fresh) * n_stay + n_gone * (n_gone - 1) // 2 + n_fresh * (n_fresh - 1) // 2
 
-    def after(self) -> Sides:
-        """All rows that stand once the batch is in, side by side."""
+    def after(self) -> EncodedRows:
+        """All rows of the table once the change is made."""
         n_stay = self.stay.n_rows
         left = np.concatenate((self.stay.left[:, :n_stay], self.fresh.left), axis=1)
         right = left
         if self.fresh.right is not self.fresh.left:
             right = np.concatenate((self.stay.right[:, :n_stay], self.fresh.right), axis=1)
-        return Sides(left, right, np.concatenate((self.stay.serials, self.fresh.serials)))
+        return EncodedRows(left, right, np.concatenate((self.stay.serials, self.fresh.serials)))
 
 
 class Relation:
-    """A table under change. A row has a key, a slot that goes with the key, a place among the sides, and a serial
-    number of its own, which no other row ever gets: an update is another row.
+    """A table under change. A row has a key, a slot that belongs to the key, a place among the encoded rows, and a
+    serial number that no other row ever gets: an update is another row.
 
-    `fields` may change with any batch, see `Fields`, and `version` where codes or places of rows do. Nothing an answer
-    shows changes before `commit`.
+    `fields` may change with any batch, see `Fields`, and `version` changes with the codes or the places of rows.
+    Nothing that an answer shows changes before `commit`.
     """
 
     def __init__(
@@ -95,18 +114,13 @@ class Relation:
     def n_rows(self) -> int:
         return self._n_rows
 
-    @property
-    def with_null(self) -> frozenset[str]:
-        """The columns that hold a null now."""
-        return _with_null(self._nulls)
-
     def table(self) -> pa.Table:
-        """The rows that stand, in no particular order."""
+        """All rows, in no particular order."""
         table: pa.Table = self._state.rows.all()[1]
         return table
 
     def rows(self) -> tuple[Int64Array, pa.Table]:
-        """The serial numbers and the rows that stand."""
+        """All rows with their serial numbers."""
         slots, table = self._state.rows.all()
         return self._serials[self._places[slots]], table
 
@@ -117,12 +131,11 @@ class Relation:
             self.fields.layout, self._left, self._right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64)
         )
 
-    def sides(self) -> Sides:
-        """All rows that stand."""
-        return Sides(self._left, self._right, self._serials[: self._n_rows])
+    def encoded(self) -> EncodedRows:
+        return EncodedRows(self._left, self._right, self._serials[: self._n_rows])
 
-    def column_codes(self, rows: Sides) -> dict[str, Int64Array]:
-        """The codes of some rows by column; they mean nothing once `version` has changed."""
+    def column_codes(self, rows: EncodedRows) -> dict[str, Int64Array]:
+        """The codes of some rows by column; they are void once `version` has changed."""
         found: dict[str, Int64Array] = {}
         for number, field in enumerate(self.fields.layout.fields):
             comparison = field.comparison
@@ -131,34 +144,36 @@ class Relation:
                 found[comparison.right.name] = rows.right[number, : rows.n_rows].astype(np.int64)
         return found
 
-    def layout_after(self, batch: Batch) -> tuple[CodeLayout, frozenset[str]]:
-        """The layout for edges once a batch is in, and the columns that hold a null then."""
-        with_null = _with_null(self._nulls_after(batch))
-        return self.fields.now(with_null), with_null
+    def shape(self, batch: RelationChange | None = None) -> CodeLayout:
+        """The layout that edges are read by (see `Fields.now`): now, or once a batch is applied."""
+        return self.fields.now(_with_null(self._nulls if batch is None else self._nulls_after(batch)))
 
-    def prepare(self, inserts: pa.Table | None, updates: pa.Table | None, deletes: pa.Table | None) -> Batch:
-        """Check a change; UsageError or TableError where it does not fit the table."""
+    def prepare(
+        self, inserts: pa.Table | None = None, updates: pa.Table | None = None, deletes: pa.Table | None = None
+    ) -> RelationChange:
+        """Check a change; UsageError or TableError if it does not fit the table."""
         edit = self._state.prepare(inserts, updates, deletes)
         codes, void = self._coding.encode(edit.rows)
         fresh_null = _with_null(n_nulls(codes)) - self.fields.nullable
         if void or fresh_null:
-            self._lay_out_again(self.fields.widened(self.fields.nullable | fresh_null))
+            self._encode_again(self.fields.widened(self.fields.nullable | fresh_null))
             codes, _ = self._coding.encode(edit.rows)
         n_stay = self._arrange(self._places[np.concatenate((edit.deletes, edit.updates))])
         n_fresh = edit.rows.num_rows
         left = np.empty((self.fields.n_lines, n_fresh), np.int32)
         right = np.empty_like(left) if self.fields.two_sided else left
         self.fields.fill(codes, left, right, 0)
-        return Batch(
+        gone = self.encoded().cut(n_stay, self._n_rows)
+        return RelationChange(
             edit,
-            self._cut(n_stay, self._n_rows),
-            Sides(self._left, self._right, self._serials[:n_stay]),
-            Sides(left, right, self.next_serial + np.arange(n_fresh, dtype=np.int64)),
+            replace(gone, serials=gone.serials.copy()),
+            EncodedRows(self._left, self._right, self._serials[:n_stay]),
+            EncodedRows(left, right, self.next_serial + np.arange(n_fresh, dtype=np.int64)),
             codes,
         )
 
-    def commit(self, batch: Batch) -> None:
-        """Make a change that `prepare` gave just now."""
+    def commit(self, batch: RelationChange) -> None:
+        """Make the change that `prepare` returned last."""
         edit, fresh = batch.edit, batch.fresh
         self._nulls = self._nulls_after(batch)
         self._state.apply(edit)
@@ -176,8 +191,8 @@ class Relation:
         if self._state.is_sparse:
             self._renew(self._state.layout)
 
-    def find(self, serials: Int64Array, batch: Batch | None = None) -> tuple[pa.Array, pa.Table]:
-        """The keys and the compared values of rows that stand, or that come with a batch, known by serial numbers."""
+    def find(self, serials: Int64Array, batch: RelationChange | None = None) -> tuple[pa.Array, pa.Table]:
+        """The keys and the compared values of the rows, present or fresh, with these serial numbers."""
         names = list(self.space.names)
         standing = self._serials[: self._n_rows]
         old = serials < self.next_serial
@@ -196,29 +211,28 @@ class Relation:
         return one, rows
 
     def contains(self, keys: pa.Table) -> BoolArray:
-        """For each key whether a row of it stands."""
         return self._state.contains(keys)
 
     def grow(self, frames: Sequence[pa.Table]) -> None:
-        """Take types from frames for columns that have held nothing but nulls."""
+        """Take types from frames for columns that have held only nulls."""
         layout = self.layout
         for frame in frames:
             layout = layout.grown(frame)
         self.retype(layout)
 
     def retype(self, layout: Layout) -> None:
-        """Use other types, for columns that have held nothing but nulls."""
+        """Use other types for columns that have held only nulls."""
         if layout.schema != self.layout.schema:
             self._renew(layout)
 
     def use(self, fields: Fields) -> None:
-        """Lay rows out as they were before."""
+        """Encode rows as they were encoded before."""
         if fields.layout.fields != self.fields.layout.fields:
-            self._lay_out_again(fields)
+            self._encode_again(fields)
         self.fields = fields
 
     def _renew(self, layout: Layout) -> None:
-        """Make the state anew: keys and values that are gone go, and columns may have got a type."""
+        """Rebuild the state: drop keys and values that are gone, and give columns the types that they got."""
         slots, _ = self._state.rows.all()
         places = self._places[slots]
         self._state = self._state.rebuilt(layout)
@@ -226,7 +240,7 @@ class Relation:
             self._coding = Coding(layout.schema, self.space)
         new_slots, rows = self._state.rows.all()
         serials = self._serials[places]
-        assert np.array_equal(new_slots, np.arange(new_slots.size)), "a state made anew numbers its rows in order"
+        assert np.array_equal(new_slots, np.arange(new_slots.size)), "a rebuilt state numbers its rows in order"
         self._place(new_slots, self._encode_all(rows), serials)
 
     def _encode_all(self, rows: pa.Table) -> Codes:
@@ -236,8 +250,8 @@ class Relation:
         self._coding_schema = self._state.layout.schema
         return codes
 
-    def _lay_out_again(self, fields: Fields) -> None:
-        """Other codes, or another layout: lay out all rows, in the places that they have."""
+    def _encode_again(self, fields: Fields) -> None:
+        """Encode all rows again, in their places: codes are void, or the layout is another."""
         self.fields = fields
         slots, rows = self._state.rows.all()
         order = np.argsort(self._places[slots])
@@ -247,7 +261,7 @@ class Relation:
         )
 
     def _place(self, slots: Int64Array, codes: Codes, serials: Int64Array) -> None:
-        """Lay out rows in places from 0 on, with a little room beyond."""
+        """Encode rows into places from 0 on, with a little room beyond."""
         self.version += 1
         n_rows = slots.size
         room = n_rows + n_rows // 8 + 64
@@ -262,7 +276,7 @@ class Relation:
         self.next_serial = max(self.next_serial, int(serials.max(initial=-1)) + 1)
 
     def _arrange(self, last: Int64Array) -> int:
-        """Exchange rows so that those at the given places come last; gives the number of the others."""
+        """Swap rows so that those at the given places come last; returns the number of the others."""
         n_stay = self._n_rows - last.size
         holes = last[last < n_stay]
         tail = np.setdiff1d(np.arange(n_stay, self._n_rows), last)
@@ -275,12 +289,7 @@ class Relation:
         self._places[self._slots[holes]], self._places[self._slots[tail]] = holes, tail
         return n_stay
 
-    def _cut(self, start: int, stop: int) -> Sides:
-        left = np.ascontiguousarray(self._left[:, start:stop])
-        right = left if self._right is self._left else np.ascontiguousarray(self._right[:, start:stop])
-        return Sides(left, right, self._serials[start:stop].copy())
-
-    def _nulls_after(self, batch: Batch) -> dict[str, int]:
+    def _nulls_after(self, batch: RelationChange) -> dict[str, int]:
         edit = batch.edit
         slots = np.concatenate((edit.deletes, edit.updates))
         gone = self._state.rows.take(slots, list(self.space.names)) if slots.size else None

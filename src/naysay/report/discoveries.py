@@ -18,7 +18,7 @@ from naysay.rule import RuleKind, describe, render
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
-    from naysay.evolve.change import Change as RuleChange
+    from naysay.evolve.change import RuleChange
 
 SCHEMA_VERSION = 1
 _BY_CHANCE = "These may hold by chance"

@@ -1,13 +1,16 @@
-"""An evolver on Spark: the rows lie in Parquet files, those that come and go are sent to every task, and each task
-compares them with the rows of its partition. Evidence is added up, and covers are brought up to date, on the driver.
+"""The engine of an evolver on Spark: its rows are Parquet files, and always all pairs are compared.
+
+The rows of a batch are sent to every task, which compares them with the rows of its partition. The driver adds up the
+evidence and brings the covers up to date.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,54 +18,58 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.detect.request import CheckOptions
-from naysay.detect.spark.engine import SparkEngine
-from naysay.discovery.cover import allowed_pairs
+from naysay.detect.spark import engine as detection
+from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
-from naysay.discovery.result import Rules
-from naysay.discovery.space import Scope, Space, scope_of
-from naysay.discovery.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.result import Discovery, Rules
+from naysay.discovery.space import Space
+from naysay.discovery.spark.engine import (
+    BLOCKS,
+    _ranker,
+    _without_rows,
+    distinct_rows,
+    evidence_of_pairs,
+    fields_from,
+    profile_of,
+)
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
 from naysay.discovery.work import Clock
-from naysay.errors import StateError, UsageError
-from naysay.evolve.change import NO_REMOVALS, Change, change_between, no_rules
-from naysay.evolve.counted import (
-    Arrays,
-    Counted,
-    Limits,
-    change_arrays,
-    changed,
-    covered,
-    evidence_after,
-    kept_after,
-    of_evidence,
-    shown_rules,
-    whole_arrays,
+from naysay.errors import StateError
+from naysay.evolve.change import PreparedBatch
+from naysay.evolve.counted import Counted, make_step, require_pairs
+from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, merge_evidence
+from naysay.evolve.durable import (
+    ON_SPARK,
+    arrays_from_parts,
+    arrays_to_parts,
+    fields_from_bytes,
+    fields_to_bytes,
+    from_bytes,
+    to_bytes,
+    to_json,
 )
-from naysay.evolve.delta import NOBODY, Seen, evidence_of, together, turned
-from naysay.evolve.durable import from_bytes, store_at, to_bytes
-from naysay.evolve.method import CountedStep, Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
-from naysay.evolve.relation import Batch, Relation
+from naysay.evolve.method import Settings, fold_arrays
+from naysay.evolve.relation import Relation, RelationChange
 from naysay.evolve.spark.rows import ParquetRows
-from naysay.evolve.spark.worker import SERIAL, Delta, evidence_of_delta, schema_of, seen_in
+from naysay.evolve.spark.worker import SERIAL, ChangedRows, compare_partition, read_evidence, schema_of
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
-from naysay.live.journal.store import Store
+from naysay.live.journal.store import Event, Parts, Store
 from naysay.live.layout import Layout, layout_of
-from naysay.rule.model import Nulls
 from naysay.spark.frame import Frame, map_in_arrow, position
 from naysay.spark.session import errors_of_tasks
 from naysay.table.frame import to_arrow
 
-_WHAT = "evolve on Spark"
-# So many files of rows, or as many rows that went as stand, and the rows are written down anew.
+# With more files than this, or as many deleted rows as current ones, the rows are written again.
 _MANY_PARTS = 32
 
 
 @dataclass(frozen=True)
-class Standing:
+class SparkRelation:
     """Everything that an evolver knows between two batches."""
 
     rows: ParquetRows
@@ -72,116 +79,28 @@ class Standing:
     n_rows: int
     next_serial: int
 
-    @property
-    def with_null(self) -> frozenset[str]:
-        return frozenset(name for name, count in self.n_nulls.items() if count)
+    def to_parts(self) -> dict[str, bytes]:
+        table = {"parts": self.rows.parts, "nulls": dict(self.n_nulls), "rows": self.n_rows, "next": self.next_serial}
+        return {"table": to_json(table), "dead": to_bytes(self.rows.dead)}
 
 
-class SparkEvolver:
-    """As `naysay.Evolver`, for a table that lies on Spark; always by the evidence of all pairs, always with a state.
+class SparkEngine:
+    """See `evolver.EvolveEngine`."""
 
-    `state` is a folder that the driver and all tasks see. `key` names the columns that identify a row.
-    """
+    what = ON_SPARK
 
-    @errors_of_tasks()
-    def __init__(
-        self,
-        data: DataFrame,
-        key: str | Sequence[str],
-        *,
-        state: str | os.PathLike[str],
-        error: float = 0.0,
-        nulls: str | Nulls = Nulls.SQL,
-        columns: Sequence[str] | None = None,
-        space: str | Scope = "naysay",
-        max_predicates: int | None = None,
-    ) -> None:
-        frame = Frame.of(data)
-        names = (key,) if isinstance(key, str) else tuple(key)
-        if not names:
-            raise UsageError("on Spark an evolver needs a key: rows have no numbers there")
-        self._settings = Settings(names, float(error), Nulls(nulls), max_predicates)
-        layout = layout_of(frame.arrow_schema.empty_table(), names)
-        built = space_of(frame, columns, scope_of(space, cross=True))
-        self._store = store_at(state, make=True)
-        try:
-            if not self._store.is_new:
-                raise UsageError(f"{self._store.path}: there is a state already; open it, or name another place")
-            rows = ParquetRows.begin(frame, self._store.path.parent, layout)
-            self._use(self._begun(rows, built))
-            about = {"what": _WHAT, "settings": self._settings.to_json(), "space": space_to_json(built)}
-            self._store.create(about, self._whole())
-        except BaseException:
-            self._store.close()
-            raise
+    def __init__(self, relation: SparkRelation, settings: Settings) -> None:
+        self.settings = settings
+        self._use(relation)
 
     @classmethod
-    def open(cls, session: SparkSession, state: str | os.PathLike[str]) -> SparkEvolver:
-        """Go on from a state that another one left."""
-        self = cls.__new__(cls)
-        self._store = store_at(state, make=False)
-        try:
-            self._use(self._restored(session))
-        except BaseException:
-            self._store.close()
-            raise
-        return self
-
-    @property
-    def rules(self) -> Rules:
-        """Every minimal rule that holds now, short ones first."""
-        return self._rules
-
-    @property
-    def n_rows(self) -> int:
-        return self._now.n_rows
-
-    @property
-    def space(self) -> Space:
-        return self._now.fields.space
-
-    def rows(self) -> DataFrame:
-        """The rows that stand."""
-        return self._now.rows.named().drop(SERIAL)
-
     @errors_of_tasks()
-    def apply(
-        self, inserts: Any = None, updates: Any = None, deletes: Any = None, batch_id: str | None = None
-    ) -> Change:
-        """As `naysay.Evolver.apply`; frames may be Spark's too."""
-        if batch_id is not None and batch_id in self._store.batch_ids:
-            return Change(no_rules(self.rules), NO_REMOVALS, self.n_rows, len(self.rules), batch_id, repeated=True)
-        before, now = self.rules, self._now
-        relation, batch = self._prepare(inserts, updates, deletes)
-        after, step = self._advanced(relation, batch)
-        fields = None if after.fields is now.fields else after.fields
-        self._store.append("rows", self._change_parts(after, step, fields), batch_id)
-        self._use(after)
-        self._sweep()
-        return change_between(before, step, self._find, self.n_rows, batch_id)
-
-    def close(self) -> None:
-        self._store.close()
-
-    def __enter__(self) -> SparkEvolver:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _use(self, now: Standing) -> None:
-        self._now = now
-        self._rules = self._shown(now.counted, now.fields)
-
-    def _shown(self, counted: Counted, fields: Fields) -> Rules:
-        return shown_rules(counted, fields, self._settings.max_predicates, self._settings.error)
-
-    def _limits(self, n_rows: int) -> Limits:
-        most = allowed_pairs(self._settings.error, n_rows * (n_rows - 1))
-        return Limits(most, self._settings.max_predicates, os.cpu_count() or 1)
-
-    def _begun(self, rows: ParquetRows, space: Space) -> Standing:
+    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEngine:
         """Compare all pairs of the first rows, in the tasks of a discovery."""
+        frame = Frame.of(data)
+        layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
+        space = space or space_of(frame, settings.request.columns, settings.request.scope)
+        rows = ParquetRows.begin(frame, folder, layout)
         named = Frame.of(rows.named().drop(SERIAL))
         counts = [
             F.sum(F.col(position(named.place(name))).isNull().cast("int")).alias(f"n{place}")
@@ -190,159 +109,195 @@ class SparkEvolver:
         found = named.data.agg(F.count(F.lit(1)).alias("rows"), *counts).collect()[0]
         last = rows.all().agg(F.max(SERIAL).alias(SERIAL)).collect()[0][SERIAL]
         n_nulls = {name: int(found[f"n{place}"] or 0) for place, name in enumerate(space.names)}
-        distinct = distinct_rows(named, space).persist()
+        fields, evidence = _compare_all(named, space, settings)
+        counted = Counted.of(evidence, fields, _shape(fields, n_nulls), settings)
+        next_serial = 0 if last is None else int(last) + 1
+        return cls(SparkRelation(rows, fields, counted, n_nulls, int(found["rows"]), next_serial), settings)
+
+    @classmethod
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEngine:
+        """Continue with the last snapshot and the batches since then."""
+        session = SparkSession.getActiveSession()
+        if session is None:
+            raise StateError(f"{folder}: this state is on Spark; start a Spark session first")
+        parts: dict[str, bytes] = {}
+        for event in events:
+            parts |= event.parts
+        table = json.loads(parts["table"])
+        layout = Layout(schema_from_bytes(parts["schema"]), settings.key)
+        rows = ParquetRows(session, folder, layout, tuple(table["parts"]), from_bytes(parts["dead"]))
+        fields = fields_from_bytes(parts["fields"], space, settings.request.nulls)
+        changes = [arrays_from_parts("change", event.parts) for event in events[1:]]
+        kept = fold_arrays(arrays_from_parts("whole", events[0].parts), changes)
+        evidence = Evidence(kept["codes"], kept["counts"])
+        require_pairs(evidence, table["rows"])
+        counted = Counted.of(evidence, fields, _shape(fields, table["nulls"]), settings, kept["covers"])
+        return cls(SparkRelation(rows, fields, counted, table["nulls"], table["rows"], table["next"]), settings)
+
+    def _use(self, relation: SparkRelation) -> None:
+        self._relation = relation
+        self.rules: Rules = relation.counted.rules(relation.fields, self.settings)
+
+    @property
+    def n_rows(self) -> int:
+        return self._relation.n_rows
+
+    @property
+    def space(self) -> Space:
+        return self._relation.fields.space
+
+    @property
+    def layout(self) -> Layout:
+        return self._relation.rows.layout
+
+    def rows(self) -> DataFrame:
+        return self._relation.rows.named().drop(SERIAL)
+
+    @errors_of_tasks()
+    def contains(self, keys: Any) -> BoolArray:
+        wanted = self.layout.conform_keys(_to_arrow(keys, self.layout), "keys")
+        return self._fetch([wanted]).contains(wanted)
+
+    @errors_of_tasks()
+    def discovery(self) -> Discovery:
+        """What `discover` would return for the current rows; one pass over the rows for the ranking."""
+        now, request, clock = self._relation, self.settings.request, Clock()
+        answer = Answer(self.rules.covers, False, now.counted.edges, now.counted.counts)
+        distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
         try:
-            profile = profile_of(distinct, space, Clock())
-            fields = fields_from(distinct, space, self._settings.nulls, profile)
-            evidence: Evidence | None = _no_evidence(fields)
-            if profile.n_rows > 1:
-                evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
+            profile = profile_of(distinct, self.space, clock)
+            problem = Problem.of(
+                self.space,
+                request.nulls,
+                _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows),
+                most=now.counted.most,
+                max_predicates=request.max_predicates,
+                clock=clock,
+            )
+            ranker = _ranker(answer, problem, distinct, profile)
         finally:
             distinct.unpersist()
-        assert evidence is not None, "a clock without an end stopped"
-        with_null = frozenset(name for name, count in n_nulls.items() if count)
-        n_rows = int(found["rows"])
-        counted = covered(evidence, fields, fields.now(with_null), self._limits(n_rows))
-        return Standing(rows, fields, counted, n_nulls, n_rows, 0 if last is None else int(last) + 1)
+        return replace(conclude(problem, answer, self.settings.method, request, ranker), engine="spark")
 
-    def _prepare(self, inserts: Any, updates: Any, deletes: Any) -> tuple[Relation, Batch]:
-        """A change, checked against the rows that have the keys which it names: those alone are fetched."""
-        now = self._now
-        layout = now.rows.layout
-        frames = {"inserts": inserts, "updates": updates}
+    @errors_of_tasks()
+    def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
+        """Check a batch against the rows that have its keys, which are the only ones fetched; frames may be Spark's."""
+        layout = self.layout
+        given = {"inserts": inserts, "updates": updates}
         tables = {
-            what: layout.conform(_arrow(frame, layout), what) for what, frame in frames.items() if frame is not None
+            what: layout.conform(_to_arrow(frame, layout), what) for what, frame in given.items() if frame is not None
         }
         if deletes is not None:
-            tables["deletes"] = layout.conform_keys(_arrow(deletes, layout), "deletes")
-        keys = [table.select(list(layout.key)) for table in tables.values()]
-        serials, rows = now.rows.with_keys(pa.concat_tables(keys) if keys else pa.table({}))
-        relation = Relation(layout, self.space, self._settings.nulls, rows, serials, now.fields)
-        relation.next_serial = now.next_serial
-        batch = relation.prepare(tables.get("inserts"), tables.get("updates"), tables.get("deletes"))
-        assert not batch.stay.n_rows, "every row that was fetched goes"
-        return relation, batch
+            tables["deletes"] = layout.conform_keys(_to_arrow(deletes, layout), "deletes")
+        fetched = self._fetch([table.select(list(layout.key)) for table in tables.values()])
+        batch = fetched.prepare(**tables)
+        assert not batch.stay.n_rows, "every row that was fetched is changed"
+        return self._advance(fetched, batch)
 
-    def _advanced(self, relation: Relation, batch: Batch) -> tuple[Standing, CountedStep]:
-        now, fields = self._now, relation.fields
-        gone_rows = relation.find(batch.gone.serials)[1]
+    def _fetch(self, keys: Sequence[pa.Table]) -> Relation:
+        """The rows with some keys, in memory."""
+        now = self._relation
+        serials, rows = now.rows.with_keys(pa.concat_tables(keys) if keys else pa.table({}))
+        relation = Relation(self.layout, self.space, self.settings.request.nulls, rows, serials, now.fields)
+        relation.next_serial = now.next_serial
+        return relation
+
+    def _advance(self, fetched: Relation, batch: RelationChange) -> PreparedBatch:
+        now, fields, settings = self._relation, fetched.fields, self.settings
+        gone_rows = fetched.find(batch.gone.serials)[1]
         n_nulls = {
             name: count + batch.edit.rows.column(name).null_count - gone_rows.column(name).null_count
             for name, count in now.n_nulls.items()
         }
-        gone, came = self._evidence(batch, gone_rows, fields)
+        gone, came = self._compare(batch, gone_rows, fields)
         n_after = now.n_rows - batch.gone.n_rows + batch.fresh.n_rows
-        shape = fields.now(frozenset(name for name, count in n_nulls.items() if count))
-        evidence = evidence_after(now.counted, fields.layout, gone, came)
-        counted, came = changed(now.counted, evidence, came, fields, shape, n_after, self._limits(n_after))
-        rows = now.rows.written(batch.edit.rows, batch.fresh.serials, batch.gone.serials)
-        after = Standing(rows, fields, counted, n_nulls, n_after, now.next_serial + batch.fresh.n_rows)
+        evidence = now.counted.evidence_after(fields.layout, gone, came)
+        require_pairs(evidence, n_after)
+        counted, came = now.counted.advance(evidence, came, fields, _shape(fields, n_nulls), settings)
+        rows = now.rows.write(batch.edit.rows, batch.fresh.serials, batch.gone.serials)
+        after = SparkRelation(rows, fields, counted, n_nulls, n_after, now.next_serial + batch.fresh.n_rows)
+        step = make_step(now.counted, counted, came, counted.rules(fields, settings), partial(self._find_pairs, after))
 
-        def find(covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
-            rules = [counted.vertices.rule(to_int(cover)) for cover in covers]
-            options = CheckOptions(self._settings.nulls, key=(SERIAL,), quick=True)
-            report = SparkEngine(rows.named()).check(rules, options)
-            samples = [next(iter(result.sample), None) for result in report]
-            left = [NOBODY if pair is None else int(pair.left[SERIAL]) for pair in samples]
-            right = [NOBODY if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]
-            return np.array(left, np.int64), np.array(right, np.int64)
+        def parts() -> dict[str, bytes]:
+            kept = {**arrays_to_parts("change", step.changed_arrays()), **after.to_parts()}
+            return kept if fields is now.fields else {**kept, "fields": fields_to_bytes(fields)}
 
-        return after, CountedStep(self._shown(counted, fields), now.counted, counted, came, find)
+        return PreparedBatch(n_after, step, partial(self._find_rows, rows), parts, partial(self._use, after))
 
-    def _evidence(self, batch: Batch, gone_rows: pa.Table, fields: Fields) -> tuple[Seen, Seen]:
-        """The pairs that go and come: with the rows that stay in tasks, with each other here."""
-        now, layout = self._now, fields.layout
-        within = evidence_of(batch, layout)
+    @errors_of_tasks()
+    def _find_pairs(self, after: SparkRelation, covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
+        rules = [after.counted.vertices.rule(to_int(cover)) for cover in covers]
+        options = CheckOptions(self.settings.request.nulls, key=(SERIAL,), quick=True)
+        report = detection.SparkEngine(after.rows.named()).check(rules, options)
+        samples = [next(iter(result.sample), None) for result in report]
+        left = [NO_ROW if pair is None else int(pair.left[SERIAL]) for pair in samples]
+        right = [NO_ROW if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]
+        return np.array(left, np.int64), np.array(right, np.int64)
+
+    def _compare(self, batch: RelationChange, gone_rows: pa.Table, fields: Fields) -> tuple[PairEvidence, PairEvidence]:
+        """The pairs that disappear and appear: with other rows in tasks, among each other here."""
+        rows, layout = self._relation.rows, fields.layout
+        within = compare_change(batch, layout)
         names = list(self.space.names)
         if not batch.gone.n_rows + batch.fresh.n_rows:
             return within
-        dead = np.concatenate([now.rows.dead, batch.gone.serials])
-        delta = Delta.of(gone_rows.select(names), batch.edit.rows.select(names), dead)
-        columns = [position(now.rows.layout.names.index(name)) for name in names]
-        rows = now.rows.all().select(*columns, SERIAL)
-        found = map_in_arrow(rows, evidence_of_delta(fields, delta), schema_of(layout)).toArrow()
+        dead = np.concatenate([rows.dead, batch.gone.serials])
+        changed = ChangedRows.of(gone_rows.select(names), batch.edit.rows.select(names), dead)
+        columns = [position(self.layout.names.index(name)) for name in names]
+        work = compare_partition(fields, changed)
+        found = map_in_arrow(rows.all().select(*columns, SERIAL), work, schema_of(layout)).toArrow()
         serials = np.concatenate([batch.gone.serials, batch.fresh.serials])
-        across = [seen_in(found, number, serials, layout) for number in (0, 1)]
-        gone, came = (
-            together([inside, half, turned(half, layout)], layout) for inside, half in zip(within, across, strict=True)
-        )
+        across = (read_evidence(found, number, serials, layout).both_ways(layout) for number in (0, 1))
+        gone, came = (merge_evidence(parts) for parts in zip(within, across, strict=True))
         return gone, came
 
-    def _find(self, serials: Int64Array) -> tuple[pa.Array, pa.Table]:
-        rows, key = self._now.rows.with_serials(serials), self._settings.key
-        columns = [rows.column(name).combine_chunks() for name in key]
+    @errors_of_tasks()
+    def _find_rows(self, rows: ParquetRows, serials: Int64Array) -> tuple[pa.Array, pa.Table]:
+        table, key = rows.with_serials(serials), self.settings.key
+        columns = [table.column(name).combine_chunks() for name in key]
         keys = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, names=list(key))
-        return keys, rows.select(list(self.space.names))
+        return keys, table.select(list(self.space.names))
 
-    def _sweep(self) -> None:
-        """Write the rows down anew where they lie in many parts, or many of them are gone."""
-        now = self._now
-        if len(now.rows.parts) <= _MANY_PARTS and now.rows.dead.size <= max(1000, now.n_rows):
+    @errors_of_tasks()
+    def fold(self, store: Store) -> None:
+        """Write the rows again if they lie in many files, or if many of them are deleted."""
+        rows = self._relation.rows
+        if len(rows.parts) <= _MANY_PARTS and rows.dead.size <= max(1000, self.n_rows):
             return
-        before = now.rows.parts
-        self._now = replace(now, rows=now.rows.gathered())
-        self._store.snapshot(self._whole())
-        now.rows.remove(before)
+        self._relation = replace(self._relation, rows=rows.compact())
+        store.snapshot(self.whole_parts())
+        rows.remove(rows.parts)
 
-    def _whole(self) -> dict[str, bytes]:
-        now = self._now
-        arrays = {f"whole {name}": to_bytes(array) for name, array in whole_arrays(now.counted).items()}
+    def whole_parts(self) -> Parts:
+        now = self._relation
         return {
             "schema": schema_to_bytes(now.rows.layout.schema),
-            "dead": to_bytes(now.rows.dead),
-            "table": _table_json(now),
-            "fields": json.dumps(fields_to_json(now.fields)).encode(),
-            **arrays,
+            "fields": fields_to_bytes(now.fields),
+            **now.to_parts(),
+            **arrays_to_parts("whole", now.counted.arrays()),
         }
 
-    def _change_parts(self, after: Standing, step: CountedStep, fields: Fields | None) -> dict[str, bytes]:
-        arrays = change_arrays(step.before, step.counted)
-        parts = {f"change {name}": to_bytes(array) for name, array in arrays.items()}
-        parts |= {"table": _table_json(after), "dead": to_bytes(after.rows.dead)}
-        return parts if fields is None else {**parts, "fields": json.dumps(fields_to_json(fields)).encode()}
 
-    def _restored(self, session: SparkSession) -> Standing:
-        store = self._store
-        if store.is_new:
-            raise StateError(f"{store.path}: there is no state of an evolver here")
-        events = list(store.load())
-        if store.settings.get("what") != _WHAT:
-            raise StateError(f"{store.path}: this is a store of naysay, but not of an evolver on Spark")
-        try:
-            self._settings = Settings.from_json(store.settings["settings"])
-            space = space_from_json(store.settings["space"])
-            parts: dict[str, bytes] = {}
-            changes: list[Arrays] = []
-            for event in events:
-                parts |= event.parts
-                if event is not events[0]:
-                    changes.append(_arrays(event.parts, "change "))
-            return self._replayed(session, store, parts, _arrays(events[0].parts, "whole "), changes, space)
-        except (KeyError, ValueError, TypeError, AssertionError, pa.ArrowException) as error:
-            raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
-
-    def _replayed(
-        self,
-        session: SparkSession,
-        store: Store,
-        parts: Mapping[str, bytes],
-        whole: Arrays,
-        changes: Sequence[Arrays],
-        space: Space,
-    ) -> Standing:
-        table = json.loads(parts["table"])
-        layout = Layout(schema_from_bytes(parts["schema"]), self._settings.key)
-        rows = ParquetRows(session, store.path.parent, layout, tuple(table["parts"]), from_bytes(parts["dead"]))
-        fields = fields_from_json(json.loads(parts["fields"]), space, self._settings.nulls)
-        evidence, covers = kept_after(whole, changes)
-        with_null = frozenset(name for name, count in table["nulls"].items() if count)
-        most = allowed_pairs(self._settings.error, evidence.n_pairs)
-        counted = of_evidence(evidence, covers, fields, with_null, table["rows"], most)
-        return Standing(rows, fields, counted, table["nulls"], table["rows"], table["next"])
+def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields, Evidence]:
+    distinct = distinct_rows(frame, space).persist()
+    try:
+        profile = profile_of(distinct, space, Clock())
+        fields = fields_from(distinct, space, settings.request.nulls, profile)
+        evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
+        if profile.n_rows > 1:
+            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
+    finally:
+        distinct.unpersist()
+    assert evidence is not None, "a clock without an end stopped"
+    return fields, evidence
 
 
-def _arrow(frame: Any, layout: Layout) -> Any:
-    """A frame as Arrow; of Spark's the instants as the table has them. What is no frame stays what it is."""
+def _shape(fields: Fields, n_nulls: Mapping[str, int]) -> Any:
+    return fields.now(frozenset(name for name, count in n_nulls.items() if count))
+
+
+def _to_arrow(frame: Any, layout: Layout) -> Any:
+    """A frame as Arrow, with the time zones of the layout if it is Spark's; what is not a frame as it is."""
     if isinstance(frame, (list, tuple, pa.Array, pa.ChunkedArray, np.ndarray)):
         return frame
     if not hasattr(frame, "toArrow"):
@@ -353,17 +308,3 @@ def _arrow(frame: Any, layout: Layout) -> Any:
             wanted = layout.schema.field(field.name)
             table = table.set_column(place, wanted, table.column(place).cast(wanted.type))
     return table
-
-
-def _table_json(now: Standing) -> bytes:
-    return json.dumps(
-        {"parts": now.rows.parts, "nulls": dict(now.n_nulls), "rows": now.n_rows, "next": now.next_serial}
-    ).encode()
-
-
-def _arrays(parts: Mapping[str, bytes], prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): from_bytes(data) for name, data in parts.items() if name.startswith(prefix)}
-
-
-def _no_evidence(fields: Fields) -> Evidence:
-    return Evidence(np.empty((0, fields.layout.n_words), np.int32), np.empty(0, np.int64))

@@ -1,6 +1,6 @@
-"""What runs inside the tasks of an evolver: the rows of a partition meet those that come and go.
+"""What runs inside the tasks of an evolver: the rows of a partition are compared with those of a batch.
 
-Functions here take and give Arrow batches and know nothing of Spark.
+Functions here take and return Arrow batches, and do not use Spark.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.discovery.evidence import rectangle
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.outcomes import Layout
 from naysay.discovery.spark.worker import outcomes_in, word
-from naysay.evolve.delta import Seen, see, together
-from naysay.evolve.relation import Sides
+from naysay.evolve.delta import PairEvidence, compare_blocks, merge_evidence
+from naysay.evolve.relation import EncodedRows
 from naysay.table import Table
 
 SERIAL, GROUP, COUNT, LEFT, RIGHT = "serial", "part", "pairs", "left", "right"
-# Rows that are compared at a time: enough that encoding the delta beside them costs little.
+# Rows to compare at a time: enough that encoding the changed rows with them costs little.
 _ROWS_AT_ONCE = 1 << 16
 
 Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
-    """Rows that go, then rows that come, as an Arrow stream of the compared columns; and who is not there any more."""
+class ChangedRows:
+    """Deleted rows, then inserted rows, as an Arrow stream of the compared columns; `dead` rows are to be ignored."""
 
     rows: bytes
     n_gone: int
     dead: Int64Array
 
     @classmethod
-    def of(cls, gone: pa.Table, fresh: pa.Table, dead: Int64Array) -> Delta:
+    def of(cls, gone: pa.Table, fresh: pa.Table, dead: Int64Array) -> ChangedRows:
         sink = pa.BufferOutputStream()
         table = pa.concat_tables([gone, fresh]).combine_chunks()
         with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -49,39 +49,41 @@ class Delta:
 
 
 def schema_of(layout: Layout) -> pa.Schema:
-    """The columns of what tasks give back."""
+    """The columns of what tasks return."""
     words = [(word(number), pa.int32()) for number in range(layout.n_words)]
     return pa.schema([(GROUP, pa.int32()), *words, *((name, pa.int64()) for name in (COUNT, LEFT, RIGHT))])
 
 
-def evidence_of_delta(fields: Fields, delta: Delta) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The work of a task: standing rows in, with their serial numbers; distinct codes with counts and a pair out."""
-    return partial(_counted, fields, delta)
+def compare_partition(fields: Fields, changed: ChangedRows) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The work of a task: rows with their serial numbers in; distinct codes with counts and a pair out."""
+    return partial(_compare, fields, changed)
 
 
-def _counted(fields: Fields, delta: Delta, batches: Batches) -> Iterator[pa.RecordBatch]:
-    rows = delta.table()
-    parts: list[list[Seen]] = [[], []]
-    for chunk in _gathered(batches):
+def _compare(fields: Fields, changed: ChangedRows, batches: Batches) -> Iterator[pa.RecordBatch]:
+    rows = changed.table()
+    parts = [PairEvidence.empty(fields.layout), PairEvidence.empty(fields.layout)]
+    for chunk in _gather(batches):
         serials = chunk.column(SERIAL).to_numpy().astype(np.int64)
-        alive = ~np.isin(serials, delta.dead)
-        standing = chunk.drop_columns([SERIAL]).filter(pa.array(alive))
-        if not standing.num_rows:
+        alive = ~np.isin(serials, changed.dead)
+        others = chunk.drop_columns([SERIAL]).filter(pa.array(alive))
+        if not others.num_rows:
             continue
-        standing = standing.rename_columns(rows.column_names)
-        both = Table(pa.concat_tables([rows.cast(standing.schema), standing]).combine_chunks())
+        others = others.rename_columns(rows.column_names)
+        both = Table(pa.concat_tables([rows.cast(others.schema), others]).combine_chunks())
         outcomes = outcomes_in(both, fields, np.ones(both.n_rows, np.int64))
-        others = _sides(outcomes, rows.num_rows, both.n_rows, serials[alive])
-        for number, (start, stop) in enumerate(((0, delta.n_gone), (delta.n_gone, rows.num_rows))):
-            own = _sides(outcomes, start, stop, np.arange(start, stop))
-            seen = see(own, others, list(rectangle(own.n_rows, others.n_rows)), fields.layout)
-            parts[number] = [together([*parts[number], seen], fields.layout)]
+        numbers = np.concatenate([np.arange(rows.num_rows), serials[alive]])
+        encoded = EncodedRows(outcomes.left, outcomes.right, numbers)
+        stay = encoded.cut(rows.num_rows, both.n_rows)
+        for number, (start, stop) in enumerate(((0, changed.n_gone), (changed.n_gone, rows.num_rows))):
+            own = encoded.cut(start, stop)
+            seen = compare_blocks(own, stay, list(rectangle(own.n_rows, stay.n_rows)), fields.layout)
+            parts[number] = merge_evidence([parts[number], seen])
     for number, found in enumerate(parts):
-        if found and len(found[0]):
-            yield _batch(number, found[0])
+        if len(found):
+            yield _batch(number, found)
 
 
-def _gathered(batches: Batches) -> Iterator[pa.Table]:
+def _gather(batches: Batches) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     n_rows = 0
     for batch in batches:
@@ -94,13 +96,7 @@ def _gathered(batches: Batches) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _sides(outcomes: Outcomes, start: int, stop: int, serials: Int64Array) -> Sides:
-    left = np.ascontiguousarray(outcomes.left[:, start:stop])
-    right = left if outcomes.right is outcomes.left else np.ascontiguousarray(outcomes.right[:, start:stop])
-    return Sides(left, right, serials)
-
-
-def _batch(number: int, seen: Seen) -> pa.RecordBatch:
+def _batch(number: int, seen: PairEvidence) -> pa.RecordBatch:
     words = {word(place): pa.array(seen.codes[:, place]) for place in range(seen.codes.shape[1])}
     return pa.RecordBatch.from_pydict(
         {
@@ -113,11 +109,11 @@ def _batch(number: int, seen: Seen) -> pa.RecordBatch:
     )
 
 
-def seen_in(found: pa.Table, number: int, serials: Int64Array, layout: Layout) -> Seen:
-    """What tasks found of the rows that go (0) or come (1); `serials` are those of the delta's rows."""
+def read_evidence(found: pa.Table, number: int, serials: Int64Array, layout: Layout) -> PairEvidence:
+    """What tasks found for deleted (0) or inserted (1) rows; `serials` are those of the changed rows."""
     mine = found.filter(pa.compute.equal(found.column(GROUP), number))
     codes = np.stack([mine.column(word(place)).to_numpy() for place in range(layout.n_words)], axis=1)
-    return Seen(
+    return PairEvidence(
         np.ascontiguousarray(codes.astype(np.int32)),
         mine.column(COUNT).to_numpy().astype(np.int64),
         serials[mine.column(LEFT).to_numpy().astype(np.int64)],

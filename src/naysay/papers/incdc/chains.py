@@ -1,23 +1,22 @@
 """Indexes for two inequality comparisons (sections 5 and 6), for equality, and for one inequality (section 7).
 
-A row is an integer; values are integers that order as the column does. What the paper writes A^op is a Mark: a column
-and an operator, A^op(t, s) meaning t.A op s.A. Where the paper keeps each sorted structure in a skip list (6.4) this
-keeps arrays and searches them by halving: the same comparisons, without the pointers.
+A row is an integer; values are integers in the order of the column. What the paper writes A^op is a ColumnOp: a column
+and an operator, A^op(t, s) meaning t.A op s.A. The paper keeps each sorted structure in a skip list (6.4); here it is
+an array with binary search: the same comparisons, without the pointers.
 """
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from naysay.rule.model import Op
 
-Value = Callable[[int], int]
-
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ColumnOp:
     """A column with one of < <= > >=."""
 
     name: str
@@ -25,18 +24,18 @@ class Mark:
 
     @property
     def sign(self) -> int:
-        """Along a sorted structure a column ascends for > and >=, and descends for < and <=."""
+        """1 if the column ascends along a sorted structure (> and >=), -1 if it descends (< and <=)."""
         return 1 if self.op in (Op.GT, Op.GE) else -1
 
     @property
-    def reversed(self) -> Mark:
-        """The mark that runs the other way, as strict as this one."""
-        return Mark(self.name, self.op.flipped)
+    def reversed(self) -> ColumnOp:
+        """The opposite direction, as strict as this one."""
+        return ColumnOp(self.name, self.op.flipped)
 
 
 @dataclass(slots=True)
 class Chain:
-    """A sorted structure: rows that ascend in both keys (values times the signs of their marks)."""
+    """A sorted structure: rows that ascend in both keys (values times the signs of their operators)."""
 
     first: list[int] = field(default_factory=list)
     second: list[int] = field(default_factory=list)
@@ -50,22 +49,19 @@ class Chain:
 
 
 class ChainIndex:
-    """Index(A^op1, B^op2) of section 5.2: chains such that of two rows the later one satisfies both marks.
+    """Index(A^op1, B^op2) of section 5.2: chains in which a later row satisfies both operators with an earlier one.
 
-    Rows equal in both columns stand together behind one of them. `rank` is the number of chains.
+    Rows equal in both columns share one entry. `rank` is the number of chains.
     """
 
-    def __init__(self, one: Mark, two: Mark, value_one: Sequence[int], value_two: Sequence[int]) -> None:
-        """Algorithm OptIndex (6.1): the fewest chains there can be. O(n log n).
-
-        The values are those of all rows, row by row.
-        """
-        self.marks = (one, two)
+    def __init__(self, one: ColumnOp, two: ColumnOp, value_one: Sequence[int], value_two: Sequence[int]) -> None:
+        """Algorithm OptIndex (6.1): as few chains as possible, from the values of all rows. O(n log n)."""
+        self.ops = (one, two)
         self.chains: list[Chain] = []
         self._equal: dict[tuple[int, int], list[int]] = {}
         for row, key in enumerate(zip(value_one, value_two, strict=True)):
             self._equal.setdefault((one.sign * key[0], two.sign * key[1]), []).append(row)
-        # Where A must differ, rows of one A come in descending B, so that no two of them join one chain.
+        # If A must differ, rows with the same A come in descending B, so that no two of them join one chain.
         tie = -1 if one.op.is_strict else 1
         lasts: list[tuple[int, int]] = []
         for first, second in sorted(self._equal, key=lambda key: (key[0], tie * key[1])):
@@ -81,40 +77,38 @@ class ChainIndex:
     def rank(self) -> int:
         return len(self.chains)
 
-    def fetch(self, one: int, two: int, wanted: tuple[Mark, Mark]) -> tuple[list[int], list[int]]:
-        """Algorithm Fetch: of a row s with these values, T = rows t with s op t in both marks, and those with t op s.
+    def fetch(self, one: int, two: int, wanted: tuple[ColumnOp, ColumnOp]) -> tuple[list[int], list[int]]:
+        """Algorithm Fetch: for a row s with these values, the rows t with s op t in both columns, and with t op s.
 
-        `wanted` are the marks asked for: the index's own or stricter ones, or with the second one turned (6.2).
+        `wanted` are the index's own operators, stricter ones, or with the second one reversed (6.2).
         """
         return self.rows_after(one, two, wanted, before=True), self.rows_after(one, two, wanted, before=False)
 
-    def rows_after(self, one: int, two: int, wanted: tuple[Mark, Mark], *, before: bool) -> list[int]:
-        """The rows t with wanted(t, s) in both marks where s has these values; with wanted(s, t) where `before`.
+    def rows_after(self, one: int, two: int, wanted: tuple[ColumnOp, ColumnOp], *, before: bool) -> list[int]:
+        """The rows t with wanted(t, s) in both columns, for a row s with these values; with wanted(s, t) if `before`.
 
-        Algorithm Fetch+ (5.3) asks this of an index with values of other columns.
+        Algorithm Fetch+ (5.3) calls this with values of other columns.
         """
-        key_one, key_two = self.marks[0].sign * one, self.marks[1].sign * two
-        turned = wanted[1].sign != self.marks[1].sign
+        key_one, key_two = self.ops[0].sign * one, self.ops[1].sign * two
+        is_reversed = wanted[1].sign != self.ops[1].sign
         found: list[int] = []
         for chain in self.chains:
             # Positions up to which the chain stays at or below the row's keys, first with, then without equal ones.
             low_one, high_one = bisect_left(chain.first, key_one), bisect_right(chain.first, key_one)
             low_two, high_two = bisect_left(chain.second, key_two), bisect_right(chain.second, key_two)
-            above_one = high_one if wanted[0].op.is_strict else low_one
-            below_one = low_one if wanted[0].op.is_strict else high_one
-            above_two = high_two if wanted[1].op.is_strict else low_two
-            below_two = low_two if wanted[1].op.is_strict else high_two
+            above_one, below_one = (high_one, low_one) if wanted[0].op.is_strict else (low_one, high_one)
+            above_two, below_two = (high_two, low_two) if wanted[1].op.is_strict else (low_two, high_two)
             if before:
-                start, stop = (above_two, below_one) if turned else (0, min(below_one, below_two))
+                start, stop = (above_two, below_one) if is_reversed else (0, min(below_one, below_two))
             else:
-                start, stop = (above_one, below_two) if turned else (max(above_one, above_two), len(chain))
+                start, stop = (above_one, below_two) if is_reversed else (max(above_one, above_two), len(chain))
             for place in range(start, stop):
                 found += self._equal[chain.first[place], chain.second[place]]
         return found
 
     def insert(self, row: int, one: int, two: int) -> None:
-        """Section 6.3: put a row into the longest chain that has a place for it; a new one if none does."""
-        first, second = self.marks[0].sign * one, self.marks[1].sign * two
+        """Section 6.3: put a row into the longest chain that has a place for it, or into a new one."""
+        first, second = self.ops[0].sign * one, self.ops[1].sign * two
         equal = self._equal.setdefault((first, second), [])
         equal.append(row)
         if len(equal) > 1:
@@ -130,20 +124,18 @@ class ChainIndex:
         best[2].insert(best[1], first, second)
 
     def _place(self, chain: Chain, first: int, second: int) -> int | None:
-        """Where new keys stand in a chain; None where the two columns disagree about it."""
+        """The place of new keys in a chain; None if the two columns disagree about it."""
         place = bisect_left(chain.first, first)
-        if self.marks[0].op.is_strict:
+        if self.ops[0].op.is_strict:
             if place < len(chain.first) and chain.first[place] == first:
                 return None
         else:
-            # Among rows of one A the place is given by B.
+            # Among rows with the same A, B decides the place.
             place = bisect_left(chain.second, second, place, bisect_right(chain.first, first))
-        strict = self.marks[1].op.is_strict
-        if place > 0 and not (chain.second[place - 1] < second or (not strict and chain.second[place - 1] == second)):
+        before = operator.lt if self.ops[1].op.is_strict else operator.le
+        if place > 0 and not before(chain.second[place - 1], second):
             return None
-        if place < len(chain) and not (second < chain.second[place] or (not strict and second == chain.second[place])):
-            return None
-        return place
+        return place if place == len(chain) or before(second, chain.second[place]) else None
 
 
 class EqualityIndex:

@@ -1,50 +1,58 @@
-"""IncDC as a method of an evolver: indexes, fetched pairs, their evidence, and the inversion of it."""
+"""IncDC as a method of an evolver: indexes, fetched pairs, their evidence, and its inversion (section 8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.evidence import codes_of_pairs, triangle
-from naysay.discovery.outcomes import FieldKind, Layout, Outcomes
-from naysay.discovery.problem import Answer, Problem, finished
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.discovery.evidence import codes_of_pairs
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, sorted_unique, vertices_of
-from naysay.discovery.work import Clock
 from naysay.errors import UsageError
-from naysay.evolve.counted import Arrays, Limits, count_all
-from naysay.evolve.covers import Search, all_covers, edge_of_each, members
-from naysay.evolve.delta import Seen, see, together, turned
-from naysay.evolve.method import Broken, Settings, Step, pairs_breaking
-from naysay.evolve.relation import Batch, Relation
-from naysay.papers.incdc.chains import ChainIndex, EqualityIndex, Mark, SortedIndex
-from naysay.papers.incdc.select import Equality, Everything, Inequality, Single, Use, marks_of, select_indexes
-from naysay.rule.model import Column, Row, Rule
+from naysay.evolve.counted import count_all
+from naysay.evolve.covers import all_covers, edge_of_each
+from naysay.evolve.delta import PairEvidence, compare_all, merge_evidence
+from naysay.evolve.method import Arrays, MethodStep, Settings, array_changes, pairs_breaking, to_rules
+from naysay.evolve.relation import Relation, RelationChange
+from naysay.papers.incdc.chains import ChainIndex, ColumnOp, EqualityIndex, SortedIndex
+from naysay.papers.incdc.select import (
+    EqualityUse,
+    FullScan,
+    InequalityUse,
+    SingleUse,
+    Use,
+    column_ops,
+    names_of,
+    select_indexes,
+)
+from naysay.rule.model import Row, Rule
 
 _CHUNK = 1 << 22
+_PAIRS_AT_ONCE = 1 << 20
 
 
-def inverted(covers: UInt64Array, edges: UInt64Array, vertices: Vertices, max_groups: int | None) -> UInt64Array:
-    """The minimal covers after these edges, one by one; sorted. Covers and edges are rows of words."""
-    group_of, groups = vertices.tables()
+def invert(covers: UInt64Array, edges: UInt64Array, vertices: Vertices, max_groups: int | None) -> UInt64Array:
+    """The minimal covers once these edges are added, one by one; sorted. Covers and edges are rows of words."""
+    tables = vertices.tables()
     for edge in edges:
         broken = ~(covers & edge).any(axis=1)
         if not broken.any():
             continue
         kept = covers[~broken]
-        extended = [
-            _extended(covers[broken], kept, vertex, group_of, groups, max_groups) for vertex in _vertices_of(edge)
-        ]
+        vertices_of_edge = (vertex for vertex in range(64 * edge.size) if int(edge[vertex >> 6]) >> (vertex & 63) & 1)
+        extended = [_extend(covers[broken], kept, vertex, tables, max_groups) for vertex in vertices_of_edge]
         covers = np.concatenate([kept, *extended])
     return sorted_unique(covers)
 
 
-def unrelaxed_among(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
-    """Without the covers that say `<=` and `>=` where another of them shows that `==` would do; see `trivial`."""
+def without_relaxed(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
+    """Without the covers that say `<=` and `>=` if another one shows that `==` is enough; see `discovery.trivial`."""
     for group in vertices.groups:
         if group.kind is not FieldKind.ORDER_OR_NULL:
             continue
@@ -55,19 +63,11 @@ def unrelaxed_among(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
     return covers
 
 
-def _vertices_of(edge: UInt64Array) -> list[int]:
-    return [64 * word + bit for word in range(edge.size) for bit in range(64) if int(edge[word]) >> bit & 1]
-
-
-def _extended(
-    broken: UInt64Array,
-    kept: UInt64Array,
-    vertex: int,
-    group_of: Int64Array,
-    groups: Int64Array,
-    max_groups: int | None,
+def _extend(
+    broken: UInt64Array, kept: UInt64Array, vertex: int, tables: tuple[Int64Array, Int64Array], max_groups: int | None
 ) -> UInt64Array:
-    """Lines 14 to 17: broken rules with one more predicate, where that says something and no kept rule says it all."""
+    """Lines 14 to 17: broken rules with one more predicate, if that is not trivial and no kept rule is stronger."""
+    group_of, groups = tables
     word, bit = vertex >> 6, np.uint64(1) << np.uint64(vertex & 63)
     group = group_of[vertex]
     shift, mask = np.uint64(groups[group, 0] & 63), np.uint64(groups[group, 1])
@@ -82,8 +82,8 @@ def _extended(
     return safe
 
 
-def _contain_some(candidates: UInt64Array, rivals: UInt64Array) -> NDArray[np.bool_]:
-    """For each candidate whether one of the rivals is a part of it."""
+def _contain_some(candidates: UInt64Array, rivals: UInt64Array) -> BoolArray:
+    """For each candidate whether it contains one of the rivals."""
     found = np.zeros(len(candidates), np.bool_)
     step = max(1, _CHUNK // max(1, len(rivals)))
     for start in range(0, len(candidates), step):
@@ -100,197 +100,138 @@ def _n_groups(covers: UInt64Array, groups: Int64Array) -> Int64Array:
     return total
 
 
-_PAIRS_AT_ONCE = 1 << 20
-
-
 class Indexes:
-    """The indexes for a set of rules over the rows of a table; rows are known by their places."""
+    """The indexes for a set of rules over the rows of a table; rows are identified by their places."""
 
     def __init__(self, rules: Sequence[Rule], values: Mapping[str, Int64Array]) -> None:
         self.uses = select_indexes(rules, values)
         self._lists = {name: column.tolist() for name, column in values.items()}
         self._equality: dict[str, EqualityIndex] = {}
-        self._chains: dict[tuple[Mark, Mark], ChainIndex] = {}
+        self.chains: dict[tuple[ColumnOp, ColumnOp], ChainIndex] = {}
         self._sorted: dict[str, SortedIndex] = {}
         for use in self.uses:
             self._build(use)
 
-    @property
-    def chains(self) -> Mapping[tuple[Mark, Mark], ChainIndex]:
-        return self._chains
-
     def _build(self, use: Use) -> None:
-        if isinstance(use, Equality):
+        if isinstance(use, EqualityUse):
             for name in (use.left, use.right):
                 self._equality.setdefault(name, EqualityIndex(name, self._lists[name]))
-        elif isinstance(use, Everything):
-            return
-        elif isinstance(use, Single):
-            for name in _columns(use):
+        elif isinstance(use, SingleUse):
+            for name in names_of(use.predicate):
                 self._sorted.setdefault(name, SortedIndex(name, self._lists[name]))
-        else:
-            for marks in self._index_marks(use):
-                if marks not in self._chains:
-                    one, two = (self._lists[mark.name] for mark in marks)
-                    self._chains[marks] = ChainIndex(*marks, one, two)
+        elif isinstance(use, InequalityUse):
+            for ops in self._index_ops(use):
+                if ops not in self.chains:
+                    one, two = (self._lists[each.name] for each in ops)
+                    self.chains[ops] = ChainIndex(*ops, one, two)
 
     @staticmethod
-    def _index_marks(use: Inequality) -> list[tuple[Mark, Mark]]:
-        """The marks that the indexes of a use are built for: one index where each column meets itself (5.2)."""
-        found = [(one, two.reversed if use.turned else two) for one, two in marks_of(use)]
-        (a, _), (b, _) = marks_of(use)
+    def _index_ops(use: InequalityUse) -> list[tuple[ColumnOp, ColumnOp]]:
+        """What the indexes of a use are built for: one index if each column is compared with itself (5.2)."""
+        found = [(one, two.reversed if use.turned else two) for one, two in column_ops(use)]
+        (a, _), (b, _) = column_ops(use)
         same = a.name == b.name and found[0][1].name == found[1][1].name
         return found[:1] if same else found
 
     def add(self, row: int, values: Mapping[str, int]) -> list[int]:
-        """Visit every index with a new row, then put it in (6.3); gives the rows that may break a rule with it."""
+        """Look a new row up in every index, then insert it (6.3); returns the rows that may break a rule with it."""
         found: set[int] = set()
         for use in self.uses:
-            found.update(range(row) if isinstance(use, Everything) else self._visit(use, values))
+            found.update(range(row) if isinstance(use, FullScan) else self._fetch(use, values))
         for name, index in self._equality.items():
             index.insert(row, values[name])
-        for marks, chains in self._chains.items():
-            chains.insert(row, values[marks[0].name], values[marks[1].name])
+        for (one, two), chains in self.chains.items():
+            chains.insert(row, values[one.name], values[two.name])
         for name, ordered in self._sorted.items():
             ordered.insert(row, values[name])
         return list(found)
 
-    def _visit(self, use: Equality | Inequality | Single, values: Mapping[str, int]) -> list[int]:
-        if isinstance(use, Equality):
+    def _fetch(self, use: EqualityUse | InequalityUse | SingleUse, values: Mapping[str, int]) -> list[int]:
+        if isinstance(use, EqualityUse):
             found = self._equality[use.right].fetch(values[use.left])
             return found if use.left == use.right else found + self._equality[use.left].fetch(values[use.right])
-        if isinstance(use, Single):
-            left, right = _columns(use)
+        if isinstance(use, SingleUse):
+            left, right = names_of(use.predicate)
             op = use.predicate.op if use.predicate.left.row is Row.LEFT else use.predicate.op.flipped
             return self._sorted[left].fetch(values[right], op) + self._sorted[right].fetch(values[left], op.flipped)
-        wanted = marks_of(use)
-        built = self._index_marks(use)
+        wanted, built = column_ops(use), self._index_ops(use)
         (a, c), (b, d) = wanted
         if len(built) == 1:
-            after, before = self._chains[built[0]].fetch(values[a.name], values[c.name], wanted[0])
+            after, before = self.chains[built[0]].fetch(values[a.name], values[c.name], wanted[0])
             return after + before
         # Fetch+: the rows t with t.A op1 s.B and t.C op2 s.D, then those with s.A op1 t.B and s.C op2 t.D.
-        found = self._chains[built[0]].rows_after(values[b.name], values[d.name], wanted[0], before=False)
-        return found + self._chains[built[1]].rows_after(values[a.name], values[c.name], wanted[1], before=False)
-
-
-def _columns(use: Single) -> tuple[str, str]:
-    predicate = use.predicate
-    assert isinstance(predicate.right, Column)
-    names = predicate.left.name, predicate.right.name
-    return names if predicate.left.row is Row.LEFT else (names[1], names[0])
+        found = self.chains[built[0]].rows_after(values[b.name], values[d.name], wanted[0], before=False)
+        return found + self.chains[built[1]].rows_after(values[a.name], values[c.name], wanted[1], before=False)
 
 
 @dataclass(frozen=True, slots=True)
-class IncDCStep:
-    rules: Rules
-    before: UInt64Array
-    covers: UInt64Array
+class RuleIndexes:
+    """What the method holds: covers and, once they were needed, indexes."""
+
     vertices: Vertices
-    shape: Layout
-    came: Seen
-    indexes: Indexes | None
-
-    def broken(self, covers: UInt64Array) -> Broken:
-        return pairs_breaking(covers, self.came, self.shape, self.vertices)
-
-    def arrays(self) -> Arrays:
-        if self.indexes is None:
-            return {"covers": self.covers}
-        return {
-            "added": self.covers[~members(self.covers, self.before)],
-            "removed": self.before[~members(self.before, self.covers)],
-        }
+    covers: UInt64Array
+    indexes: Indexes | None = None
 
 
 class IncDC:
-    """Rules and indexes alone: no evidence is kept. Takes inserts."""
+    """Keeps only rules and indexes, no evidence. Takes inserts."""
 
     name = "incdc"
 
-    def __init__(
-        self, relation: Relation, settings: Settings, n_threads: int, covers: UInt64Array | None = None
-    ) -> None:
+    def __init__(self, relation: Relation, settings: Settings, kept: Arrays | None = None) -> None:
         self._relation = relation
         self._settings = settings
-        self._n_threads = n_threads
-        shape = relation.fields.now(relation.with_null)
-        self._vertices = vertices_of(relation.space, shape)
-        self._covers = self._discovered() if covers is None else covers
-        self._rules = self._shown(self._covers, self._vertices)
-        self._indexes: Indexes | None = None
+        vertices = vertices_of(relation.space, relation.shape())
+        covers = count_all(relation, settings).covers if kept is None else kept["covers"]
+        self._held = RuleIndexes(vertices, covers)
+        self.rules = self._to_rules(covers, vertices)
         self._version = -1
 
-    @property
-    def rules(self) -> Rules:
-        return self._rules
-
-    def advance(self, batch: Batch) -> IncDCStep:
+    def advance(self, batch: RelationChange) -> MethodStep[RuleIndexes]:
         if batch.gone.n_rows:
-            raise UsageError("the method 'incdc' takes inserts alone; use 'all-pairs' or 'selective' for deletes")
-        shape, _ = self._relation.layout_after(batch)
+            raise UsageError("the method 'incdc' takes inserts only; use 'all-pairs' or 'selective' for deletes")
+        shape, before = self._relation.shape(batch), self._held
         vertices = vertices_of(self._relation.space, shape)
-        if vertices != self._vertices:
-            return self._from_scratch(batch, shape, vertices)
-        indexes = self._indexed()
-        # Whatever happens, indexes that hold rows of this batch are of no use before it is in.
-        self._indexes = None
-        came = self._evidence(batch, self._fetch(batch, indexes))
-        edges = edge_of_each(came.codes, shape, vertices)
-        covers = inverted(self._covers, sorted_unique(edges), vertices, self._settings.max_predicates)
-        return IncDCStep(self._shown(covers, vertices), self._covers, covers, vertices, shape, came, indexes)
+        if vertices != before.vertices:
+            # The first null of an ordered column, if nulls are equal, brings predicates of a new kind: start over.
+            came = compare_all(batch.after(), self._relation.fields.layout, self._settings.n_threads)
+            edges = sorted_unique(edge_of_each(came.codes, shape, vertices))
+            after = RuleIndexes(vertices, all_covers(edges, self._settings.search(vertices)))
+        else:
+            indexes = self._indexed()
+            # Indexes that hold rows of this batch are useless until it is applied.
+            self._held = RuleIndexes(vertices, before.covers)
+            came = self._compare(batch, self._fetch(batch, indexes))
+            edges = sorted_unique(edge_of_each(came.codes, shape, vertices))
+            covers = invert(before.covers, edges, vertices, self._settings.request.max_predicates)
+            after = RuleIndexes(vertices, covers, indexes)
+        rules = self._to_rules(after.covers, vertices)
+        find_broken = partial(pairs_breaking, seen=came, shape=shape, vertices=vertices)
+        return MethodStep(rules, after.covers, after, find_broken, partial(_changed_arrays, before, after))
 
-    def _from_scratch(self, batch: Batch, shape: Layout, vertices: Vertices) -> IncDCStep:
-        """The first null of an ordered column, where nulls equal each other, brings predicates of a new kind."""
-        rows, layout = batch.after(), self._relation.fields.layout
-        half = see(rows, rows, list(triangle(rows.n_rows)), layout, self._n_threads)
-        seen = together([half, turned(half, layout)], layout)
-        edges = sorted_unique(edge_of_each(seen.codes, shape, vertices))
-        covers = all_covers(edges, Search(vertices, self._settings.max_predicates, self._n_threads))
-        return IncDCStep(self._shown(covers, vertices), self._covers, covers, vertices, shape, seen, None)
-
-    def adopt(self, step: Step) -> None:
-        assert isinstance(step, IncDCStep)
-        self._covers, self._rules, self._vertices = step.covers, step.rules, step.vertices
-        self._indexes, self._version = step.indexes, self._relation.version
-        if self._indexes is not None and Everything() in self._indexes.uses:
-            self._indexes = None
+    def adopt(self, step: MethodStep[RuleIndexes]) -> None:
+        held, self.rules = step.after, step.rules
+        is_served = held.indexes is not None and FullScan() not in held.indexes.uses
+        self._held = held if is_served else RuleIndexes(held.vertices, held.covers)
+        self._version = self._relation.version
 
     def answer(self) -> Answer:
-        counted = count_all(self._relation, Limits(0, self._settings.max_predicates, self._n_threads))
-        return Answer(self._rules.covers, False, counted.edges, counted.counts)
+        counted = count_all(self._relation, self._settings)
+        return Answer(self.rules.covers, False, counted.edges, counted.counts)
 
     def arrays(self) -> Arrays:
-        return {"covers": self._covers}
-
-    @classmethod
-    def restored(
-        cls, relation: Relation, settings: Settings, n_threads: int, whole: Arrays, changes: Sequence[Arrays]
-    ) -> IncDC:
-        """From what a store kept: the rules; indexes are built anew."""
-        covers = whole["covers"]
-        for change in changes:
-            if "covers" in change:
-                covers = change["covers"]
-                continue
-            kept = covers[~members(covers, sorted_unique(change["removed"]))]
-            covers = sorted_unique(np.concatenate([kept, change["added"]]))
-        return cls(relation, settings, n_threads, covers)
-
-    def _discovered(self) -> UInt64Array:
-        return count_all(self._relation, Limits(0, self._settings.max_predicates, self._n_threads)).covers
+        return {"covers": self._held.covers}
 
     def _indexed(self) -> Indexes:
         """The indexes, built when first needed, and again when codes have changed."""
-        if self._indexes is None or self._version != self._relation.version:
-            rows = self._relation.sides()
-            # Before there were two rows there was nothing to break: the rule that says nothing stands for all.
-            rules = list(self._rules) if self._covers.any(axis=1).all() else [Rule(())]
-            self._indexes = Indexes(rules, self._relation.column_codes(rows))
-            self._version = self._relation.version
-        return self._indexes
+        held = self._held
+        if held.indexes is not None and self._version == self._relation.version:
+            return held.indexes
+        # With fewer than two rows no rule can be broken: the empty rule represents all.
+        rules = list(self.rules) if held.covers.any(axis=1).all() else [Rule(())]
+        return Indexes(rules, self._relation.column_codes(self._relation.encoded()))
 
-    def _fetch(self, batch: Batch, indexes: Indexes) -> list[tuple[int, list[int]]]:
+    def _fetch(self, batch: RelationChange, indexes: Indexes) -> list[tuple[int, list[int]]]:
         """Line 1: for each new row, in order, the rows that may break a rule with it. New rows have the next places."""
         values = {name: column.tolist() for name, column in self._relation.column_codes(batch.fresh).items()}
         first = batch.stay.n_rows
@@ -299,40 +240,28 @@ class IncDC:
             for number in range(batch.fresh.n_rows)
         ]
 
-    def _evidence(self, batch: Batch, fetched: list[tuple[int, list[int]]]) -> Seen:
+    def _compare(self, batch: RelationChange, fetched: list[tuple[int, list[int]]]) -> PairEvidence:
         """BuildEvidence (algorithm 6), both directions of each pair."""
-        layout = self._relation.fields.layout
-        rows = batch.after()
-        outcomes = Outcomes(layout, rows.left, rows.right, np.ones(rows.n_rows, np.int64), np.arange(rows.n_rows))
+        layout, rows = self._relation.fields.layout, batch.after()
+        outcomes = rows.outcomes(layout)
         left = np.repeat([row for row, _ in fetched], [len(others) for _, others in fetched]).astype(np.int64)
         right = np.array([other for _, others in fetched for other in others], np.int64)
-        parts = [_nothing(layout)]
+        parts = [PairEvidence.empty(layout)]
         for start in range(0, left.size, _PAIRS_AT_ONCE):
             one, other = left[start : start + _PAIRS_AT_ONCE], right[start : start + _PAIRS_AT_ONCE]
             codes = codes_of_pairs(outcomes, one, other)
-            seen = Seen(codes, np.ones(one.size, np.int64), rows.serials[one], rows.serials[other])
-            parts.append(together([seen], layout))
-        half = together(parts, layout)
-        return together([half, turned(half, layout)], layout)
+            seen = PairEvidence(codes, np.ones(one.size, np.int64), rows.serials[one], rows.serials[other])
+            parts.append(merge_evidence([seen]))
+        return merge_evidence(parts).both_ways(layout)
 
-    def _shown(self, covers: UInt64Array, vertices: Vertices) -> Rules:
-        problem = Problem(
-            self._relation.space,
-            self._settings.nulls,
-            self._relation.outcomes(),
-            vertices,
-            0,
-            self._settings.max_predicates,
-            None,
-            self._n_threads,
-            Clock(),
-        )
-        # There is no evidence to ask whether `==` would do for `<=` and `>=`: the rules themselves say so.
+    def _to_rules(self, covers: UInt64Array, vertices: Vertices) -> Rules:
+        # There is no evidence to ask whether `==` is enough for `<=` and `>=`: the rules themselves say so.
         nothing_hits = np.zeros((1, vertices.n_words), np.uint64)
-        shown, _ = finished(problem, unrelaxed_among(covers, vertices), nothing_hits, np.ones(1, np.int64))
-        return Rules(shown, vertices, 0.0)
+        covers = without_relaxed(covers, vertices)
+        return to_rules(self._relation.fields, self._settings, vertices, covers, nothing_hits)
 
 
-def _nothing(layout: Layout) -> Seen:
-    empty = np.empty(0, np.int64)
-    return Seen(np.empty((0, layout.n_words), np.int32), empty, empty, empty)
+def _changed_arrays(before: RuleIndexes, after: RuleIndexes) -> Arrays:
+    if after.indexes is None:
+        return {"covers": after.covers}
+    return array_changes({"covers": before.covers}, {"covers": after.covers})

@@ -1,0 +1,207 @@
+"""The engine of an evolver in this process: a relation, and the method that keeps its rules current."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from naysay.arrays import BoolArray
+from naysay.discovery.cover import allowed_pairs
+from naysay.discovery.engine import conclude
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
+from naysay.discovery.result import Discovery, Rules
+from naysay.discovery.space import Space, build_space
+from naysay.discovery.work import Clock
+from naysay.errors import UsageError
+from naysay.evolve.change import PreparedBatch
+from naysay.evolve.durable import (
+    LOCAL,
+    arrays_from_parts,
+    arrays_to_parts,
+    fields_from_bytes,
+    fields_to_bytes,
+    from_bytes,
+    to_bytes,
+    to_json,
+)
+from naysay.evolve.method import ROW, Arrays, Method, MethodStep, Settings, fold_arrays, make_method
+from naysay.evolve.relation import Relation, RelationChange
+from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
+from naysay.live.journal.store import Event, Parts, Store
+from naysay.live.layout import Layout, layout_of
+from naysay.table import Table, from_frame
+from naysay.table.frame import to_arrow
+
+_PART_ROWS = 1 << 16
+
+
+class LocalEngine:
+    """See `evolver.EvolveEngine`."""
+
+    what = LOCAL
+
+    def __init__(self, relation: Relation, method: Method, settings: Settings) -> None:
+        self.relation = relation
+        self.method = method
+        self.settings = settings
+        # What the state has of these; a batch that changes them keeps them again.
+        self._kept_fields, self._kept_schema = relation.fields, relation.layout.schema
+
+    @classmethod
+    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEngine:
+        """Find the rules of a table, in a given space or in the one that was asked for."""
+        request = settings.request
+        space = space or build_space(from_frame(table), request.columns, request.scope)
+        table = table if settings.key else number_rows(table, 0)
+        layout = layout_of(table, settings.columns)
+        relation = Relation(layout, space, settings.request.nulls, layout.conform(table, "the table"))
+        method = make_method(relation, settings, may_change=may_change)
+        return cls(relation, method, replace(settings, method=method.name))
+
+    @classmethod
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEngine:
+        """Continue with the last snapshot and the batches since then."""
+        first = events[0].parts
+        schema = schema_from_bytes(first["schema"])
+        names = sorted(name for name in first if name.startswith("rows "))
+        tables = [table_from_bytes(first[name], schema, compressed=True) for name in names]
+        rows = pa.concat_tables(tables) if tables else schema.empty_table()
+        fields = fields_from_bytes(first["fields"], space, settings.request.nulls)
+        layout = Layout(schema, settings.columns)
+        relation = Relation(layout, space, settings.request.nulls, rows, from_bytes(first["serials"]), fields)
+        relation.next_serial = json.loads(first["next"])
+        changes: list[Arrays] = []
+        for event in events[1:]:
+            _replay(event.parts, relation, settings)
+            changes.append(arrays_from_parts("change", event.parts))
+            if "fields" in event.parts:
+                fields = fields_from_bytes(event.parts["fields"], space, settings.request.nulls)
+        relation.use(fields)
+        kept = fold_arrays(arrays_from_parts("whole", first), changes)
+        return cls(relation, make_method(relation, settings, kept), settings)
+
+    @property
+    def rules(self) -> Rules:
+        return self.method.rules
+
+    @property
+    def n_rows(self) -> int:
+        return self.relation.n_rows
+
+    @property
+    def space(self) -> Space:
+        return self.relation.space
+
+    @property
+    def layout(self) -> Layout:
+        return self.relation.layout
+
+    def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
+        relation = self.relation
+        given = {"inserts": inserts, "updates": updates}
+        frames = {what: to_arrow(frame) for what, frame in given.items() if frame is not None}
+        if not self.settings.key:
+            if "updates" in frames:
+                raise UsageError("updates need a key; without one, delete rows by their number and insert new ones")
+            if "inserts" in frames:
+                frames["inserts"] = number_rows(frames["inserts"], relation.next_serial)
+        relation.grow(list(frames.values()))
+        layout = relation.layout
+        tables = {what: layout.conform(frame, what) for what, frame in frames.items()}
+        if deletes is not None:
+            tables["deletes"] = layout.conform_keys(deletes, "deletes")
+        batch = relation.prepare(**tables)
+        step = self.method.advance(batch)
+        return PreparedBatch(
+            batch.n_after,
+            step,
+            partial(relation.find, batch=batch),
+            partial(self._batch_parts, tables, step),
+            partial(self._commit, batch, step),
+        )
+
+    def _commit(self, batch: RelationChange, step: MethodStep[Any]) -> None:
+        self.relation.commit(batch)
+        self.method.adopt(step)
+
+    def contains(self, keys: Any) -> BoolArray:
+        return self.relation.contains(self.layout.conform_keys(keys, "keys"))
+
+    def rows(self) -> pa.Table:
+        table = self.relation.table()
+        return table if self.settings.key else table.drop_columns([ROW])
+
+    def discovery(self) -> Discovery:
+        """What `discover` would return for the current rows. O(n) for the rows, plus the ranking."""
+        clock, request = Clock(), self.settings.request
+        with clock.phase("encode"):
+            outcomes = outcomes_of(Table(self.relation.table()), self.space, request.nulls)
+        problem = Problem.of(
+            self.space,
+            request.nulls,
+            outcomes,
+            most=allowed_pairs(request.error, outcomes.n_pairs),
+            max_predicates=request.max_predicates,
+            n_threads=request.n_threads,
+            clock=clock,
+        )
+        return conclude(problem, self.method.answer(), self.method.name, request)
+
+    def whole_parts(self) -> Parts:
+        """Everything, as the first event and snapshots hold it."""
+        relation = self.relation
+        serials, rows = relation.rows()
+        self._kept_fields, self._kept_schema = relation.fields, rows.schema
+        parts = {
+            "schema": schema_to_bytes(rows.schema),
+            "fields": fields_to_bytes(relation.fields),
+            "serials": to_bytes(serials),
+            "next": to_json(relation.next_serial),
+        }
+        for number, start in enumerate(range(0, rows.num_rows, _PART_ROWS)):
+            parts[f"rows {number:06}"] = table_to_bytes(rows.slice(start, _PART_ROWS), "zstd")
+        return parts | arrays_to_parts("whole", self.method.arrays())
+
+    def _batch_parts(self, tables: dict[str, pa.Table], step: MethodStep[Any]) -> Parts:
+        parts = {what: table_to_bytes(table) for what, table in tables.items() if table.num_rows}
+        parts |= arrays_to_parts("change", step.changed_arrays())
+        fields, schema = self.relation.fields, self.layout.schema
+        if fields is not self._kept_fields:
+            parts["fields"] = fields_to_bytes(fields)
+        if schema != self._kept_schema:
+            parts["schema"] = schema_to_bytes(schema)
+        self._kept_fields, self._kept_schema = fields, schema
+        return parts
+
+    def fold(self, store: Store) -> None:
+        """Replace a log that has grown long by a snapshot."""
+        if store.needs_snapshot(self.n_rows):
+            store.snapshot(self.whole_parts())
+
+
+def _replay(parts: Parts, relation: Relation, settings: Settings) -> None:
+    if "schema" in parts:
+        relation.retype(Layout(schema_from_bytes(parts["schema"]), settings.columns))
+    schema = relation.layout.schema
+    keys = pa.schema([schema.field(name) for name in settings.columns])
+    tables = {
+        what: table_from_bytes(parts[what], keys if what == "deletes" else schema)
+        for what in ("inserts", "updates", "deletes")
+        if what in parts
+    }
+    if tables:
+        relation.commit(relation.prepare(**tables))
+
+
+def number_rows(table: pa.Table, first: int) -> pa.Table:
+    """The frame with the numbers of its rows as a column."""
+    if ROW in table.column_names:
+        raise UsageError(f"the column name {ROW!r} is reserved for row numbers; rename the column, or name a key")
+    return table.append_column(ROW, pa.array(np.arange(first, first + table.num_rows), pa.int64()))
