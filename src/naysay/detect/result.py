@@ -54,8 +54,18 @@ class SamplePair:
 class RuleResult:
     """What a check found out about one rule.
 
-    `violations` counts ordered pairs (rows, for a one-row rule). After a quick check it, `rows_in_conflict` and
-    `rows_to_remove` are None if the rule is broken and tolerates nothing: the check stopped at the first violation.
+    Attributes:
+        rule: The rule.
+        holds: Whether no pair of rows breaks it.
+        passes: Whether it holds or is broken within its tolerance.
+        violations: The number of ordered pairs that break it (of rows, for a rule about single rows). This and the next
+            two are None if a quick check stopped at the first violation.
+        rows_in_conflict: The number of rows that take part in a violation.
+        rows_to_remove: The fewest rows to delete so that it holds, as `least` and `most`.
+        sample: Some violations, each with both rows and the reason.
+        strategy: How it was checked.
+        seconds: How long that took.
+        where: The number of rows in conflict in each of up to 60 equal slices of the table, first rows first.
     """
 
     rule: Rule
@@ -67,7 +77,6 @@ class RuleResult:
     sample: tuple[SamplePair, ...]
     strategy: str
     seconds: float
-    # How many of the rows in conflict lie in each of up to 60 equal slices of the table, first rows first.
     where: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -99,10 +108,25 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Report(Document):
-    """What a check of many rules found out about a table.
+    """What a check found out about a table. Iterate over it, or use `report[0]` or `report["name"]`, for the results.
 
-    `rows_in_conflict` counts rows that break any of the rules, `busiest` are those most often in conflict;
-    both are left out if the engine does not determine them.
+    Attributes:
+        engine: `"local"` or `"spark"`.
+        source: The name of the table, if it is known.
+        n_rows: The number of rows.
+        columns: The names of all columns.
+        results: One `RuleResult` per rule, in the order of the rules.
+        seconds: How long the check took.
+        identity: How rows are identified: the key columns, or the row number.
+        nulls: What a comparison with null meant.
+        rows_in_conflict: The number of rows that break any rule; None if the engine does not determine it.
+        busiest: The rows most often in conflict; empty if the engine does not determine them.
+        schema: Name, type and number of nulls of each column.
+
+    >>> from naysay import check
+    >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
+    >>> report.passes, report[0].violations
+    (False, 2)
     """
 
     engine: str
@@ -124,11 +148,12 @@ class Report(Document):
 
     @property
     def passes(self) -> bool:
-        """No rule of severity `error` is broken beyond its tolerance."""
+        """Whether no rule of severity `error` is broken beyond its tolerance."""
         return not any(not result.passes and result.rule.severity is Severity.ERROR for result in self.results)
 
     @property
     def exit_code(self) -> int:
+        """The exit code of `naysay check`: 0 if the report passes, else 1."""
         return 0 if self.passes else 1
 
     def __iter__(self) -> Iterator[RuleResult]:
@@ -159,9 +184,16 @@ def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Result):
-    """Whether a rule holds, and one violation if it does not. True or false as the rule holds or not.
+    """Whether a rule holds. A verdict is true if it does, and false otherwise.
 
-    `holds` is what was found out about all rows. It never follows from the lack of a witness.
+    Attributes:
+        rule: The rule.
+        holds: Whether no pair of rows breaks it.
+        witness: One violation if it does not hold.
+
+    >>> from naysay import verify
+    >>> bool(verify(pa.table({"a": [1, 2]}), "key(a)"))
+    True
     """
 
     rule: Rule
@@ -180,10 +212,18 @@ class Verdict(Result):
 
 @dataclass(frozen=True, slots=True)
 class Violations(Result):
-    """The pairs that break a rule, as a table: rule, left, right, and the compared values of both rows.
+    """The pairs of rows that break a rule. Dataframe libraries read it as they read Arrow data.
 
-    `left` and `right` are row numbers from 0, or the values of the key columns if a key was given. `total` is the
-    number of all violations, even if a limit cut the table short. Any dataframe library reads it as it reads Arrow.
+    Attributes:
+        rule: The rule.
+        table: One row per pair: rule, left, right, left_COLUMN... and right_COLUMN... `left` and `right` are row numbers
+            from 0, or the values of the key.
+        total: The number of all violations, even if a limit cut the table short.
+
+    >>> from naysay import violations
+    >>> found = violations(pa.table({"a": [1, 1, 1]}), "key(a)", limit=2)
+    >>> len(found), found.total, found.complete
+    (2, 6, False)
     """
 
     rule: Rule
@@ -192,7 +232,7 @@ class Violations(Result):
 
     @property
     def complete(self) -> bool:
-        """All violations are listed."""
+        """Whether all violations are listed."""
         return len(self) == self.total
 
     def __len__(self) -> int:
@@ -206,6 +246,7 @@ class Violations(Result):
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
+        """Return the table as a pandas DataFrame, with one row per violation."""
         return self.table.to_pandas()
 
 

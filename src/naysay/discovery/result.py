@@ -137,11 +137,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Discovery(Document):
-    """The rules of a table. `rules` are all minimal rules, short ones first; `best` the few to look at, best first,
-    and `findings` what is known of each of these.
+    """The rules that a table obeys.
 
-    `partial` says that the search was stopped (`reason`: by which limit) and more rules may hold; those given hold
-    and are minimal all the same. `n_pairs` is the denominator of every fraction: n * (n - 1) ordered pairs.
+    Attributes:
+        findings: The rules to look at first, best first, with how well the data tested each.
+        rules: All minimal rules, short ones first.
+        partial: Whether the search was stopped, so that more rules may hold; those found hold and are minimal.
+        reason: What stopped the search.
+        n_rows: The number of rows of the table.
+        error: The fraction of all ordered pairs that may break a rule.
+        space: The predicates that rules could use.
+        nulls: What a comparison with null meant.
+        method: How the rules were found.
+        seconds: The seconds that each phase took.
+        notes: Remarks, for example about columns that were left out.
+        device: Where pairs were compared: `"cpu"` or `"cuda"`.
+        engine: `"local"` or `"spark"`.
+
+    >>> import pyarrow as pa
+    >>> from naysay import discover
+    >>> found = discover(pa.table({"zip": [1, 1, 2], "city": ["Ulm", "Ulm", "Bonn"]}))
+    >>> [render(rule, short=True) for rule in found.best]
+    ['city -> zip', 'zip -> city']
     """
 
     findings: tuple[Finding, ...]
@@ -171,10 +188,20 @@ class Discovery(Document):
 
     @property
     def n_pairs(self) -> int:
+        """The number of all ordered pairs of rows, the denominator of every fraction."""
         return self.n_rows * (self.n_rows - 1)
 
     def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
-        """The best rules, as many as asked for; only those that mention all of some columns, or are like a rule."""
+        """Return the `n` best rules, perhaps only some of them.
+
+        Args:
+            n: The number of rules.
+            about: Columns that the rules must all mention.
+            like: A rule that they must imply or follow from.
+
+        Returns:
+            The findings, best first.
+        """
         if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.rules)):
             return list(self.findings[:n])
         rules = self.rules.about(*((about,) if isinstance(about, str) else about))
@@ -182,15 +209,15 @@ class Discovery(Document):
         return [] if self.ranker is None else list(self.ranker.best(rules, n))
 
     def groups(self) -> dict[RuleKind, list[Finding]]:
-        """The findings by kind: keys, dependencies, orders, others; each best first."""
+        """Return the findings by kind (keys, dependencies, orders, others), each best first."""
         return by_kind(self.findings)
 
     def text(self, rules: Sequence[Rule] | None = None) -> str:
-        """Rules (those of the findings where none are given) as a file that `check` reads."""
+        """Return rules (default: the best) as the text of a file that `naysay check --rules` reads."""
         return rules_text(self, self.best if rules is None else rules)
 
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule] | None = None) -> None:
-        """Write rules (those of the findings where none are given) into a file that `check` reads."""
+        """Write rules (default: the best) to a file that `naysay check --rules` and `load_rules` read."""
         Path(path).write_text(self.text(rules), encoding="utf-8")
 
 
