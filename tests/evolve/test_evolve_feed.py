@@ -98,7 +98,7 @@ def test_the_command(source: Path, tmp_path: Path) -> None:
 
 
 def test_other_states_are_refused(tmp_path: Path) -> None:
-    Watch("key(a)", key="id", store=tmp_path / "state.duckdb").close()
+    Watch("key(a)", key="id", state=tmp_path / "state.duckdb").close()
     with pytest.raises(UsageError, match="watch over given rules"):
         EvolveFeed(tmp_path, ["id"])
     Evolver(pyarrow.table({"a": [1]}), state=tmp_path / "numbered").close()

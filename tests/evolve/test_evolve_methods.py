@@ -156,7 +156,7 @@ def test_refusals_name_the_cause() -> None:
             Evolver(frame, **arguments)
     with pytest.raises(UsageError, match="frame to begin with"):
         Evolver()
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="duplicate key"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):
         Evolver(pa.table({"id": pa.array([1, None]), "a": [1, 2]}), key="id")

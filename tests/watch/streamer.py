@@ -33,13 +33,13 @@ COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at 
 
 
 def main(job: dict[str, Any]) -> None:
-    from naysay.live.journal import store
+    from naysay.live.journal import journal
     from naysay.live.spark.stream import StreamOptions
     from naysay.spark.session import STREAM_SETTINGS, session_for
     from naysay.watch.feed import FeedOptions
     from naysay.watch.spark.engine import follow_folder, open_body, watch_frame
 
-    store._MIN_LOG_EVENTS = 4
+    journal._MIN_LOG_EVENTS = 4
     rules, state = named(job["rules"]), Path(job["state"])
     with session_for("local[2]", settings={**STREAM_SETTINGS, "spark.driver.memory": "512m"}) as session:
         say("ready")

@@ -104,7 +104,7 @@ def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) ->
     (source / "2.csv").write_text('op,id,zip,city,big\ninsert,3,2139,"",5\ninsert,007,1,x,1\ni,4,10115,Rom,0x1F\n')
     counts, aside = follow(source, tmp_path / "state")
     assert counts == {"zip": 2}
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["zip"].to_pylist() == ["02139", "02139", "2139"]
@@ -123,7 +123,7 @@ def test_a_ragged_row_with_a_quote_inside_takes_no_other_row_along(source: Path,
     assert [(bad["row"], bad["reason"], bad["content"]) for bad in aside] == [
         (2, "3 columns where the header has 5", '2,6" x,insert')
     ]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert sorted(rows["id"].to_pylist()) == [1, 3, 4, 5]
@@ -143,7 +143,7 @@ def test_numbers_that_a_float_does_not_hold_are_set_aside(source: Path, tmp_path
     assert [bad["row"] for bad in aside] == [1, 2, 3]
     for bad in aside:
         assert "in column 'zip' is no double" in bad["reason"]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["zip"].to_pylist() == [0.5, 9007199254740994.0, 1e300, 0.0]
@@ -163,7 +163,7 @@ def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
         (4, "1 in column 'ok' is no bool"),
         (5, "'5.5' in column 'id' is no int64"),
     ]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["id"].to_pylist() == [1, 6]
@@ -384,4 +384,4 @@ def test_the_command_line(source: Path, tmp_path: Path) -> None:
     (tmp_path / "state" / "state.duckdb.seal").unlink()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "state.duckdb: the store is damaged" in done.stderr
+    assert "state.duckdb: the state is damaged" in done.stderr

@@ -147,7 +147,7 @@ def test_a_stream_stopped_inside_a_batch_keeps_nothing(spark: Any, tmp_path: Pat
 
 
 def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.watch import forest
+    from naysay.watch import tree_index
 
     source, state = tmp_path / "changes", tmp_path / "state"
     write_parquet(source, batches(6, 2))
@@ -155,7 +155,7 @@ def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeyp
     def start() -> Any:
         return naysay.watch_stream(changes_of(spark, source), RULES, "id", state=state, once=True, order="at")
 
-    monkeypatch.setattr(forest, "MAX_PAIRS", 1)
+    monkeypatch.setattr(tree_index, "MAX_PAIRS", 1)
     with start() as stream, pytest.raises(naysay.ResourceError, match="more than 1 violations"):
         stream.wait()
     monkeypatch.undo()

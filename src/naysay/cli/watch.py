@@ -205,9 +205,9 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _rules(request: Request) -> dict[str, Rule] | None:
     if not request.rules_files and not request.rule_texts:
-        from naysay.live.journal.store import has_store
+        from naysay.live.journal.journal import journal_exists
 
-        if has_store(request.state / "state.duckdb") or (request.state / "parts").exists():
+        if journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists():
             return None
         load((), ())
     return named(load(request.rules_files, request.rule_texts))

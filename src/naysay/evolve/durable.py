@@ -23,8 +23,8 @@ from naysay.discovery.space import Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve.method import Settings, fields_from_json, fields_to_json, space_from_json, space_to_json
 from naysay.evolve.relation import Relation
+from naysay.live.journal.journal import Event, Journal, Payload, journal_exists
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
-from naysay.live.journal.store import Event, Parts, Store, has_store
 from naysay.live.layout import Layout
 
 # The file in the folder of a state.
@@ -36,7 +36,7 @@ _PART_ROWS = 1 << 16
 Arrays = dict[str, NDArray[Any]]
 
 
-def store_at(state: str | os.PathLike[str], *, make: bool) -> Store:
+def store_at(state: str | os.PathLike[str], *, make: bool) -> Journal:
     """The store in a folder, or the file itself where the path ends in .duckdb."""
     path = Path(state)
     if path.suffix != ".duckdb":
@@ -47,9 +47,9 @@ def store_at(state: str | os.PathLike[str], *, make: bool) -> Store:
                 raise UsageError(f"there is no folder {path.parent} to make the state {path.name} in")
             path.mkdir(exist_ok=True)
         path = path / FILE
-    if not make and not has_store(path):
+    if not make and not journal_exists(path):
         raise UsageError(f"{path}: there is no state of an evolver here; naysay discover --state makes one")
-    return Store(path)
+    return Journal(path)
 
 
 def settings_parts(settings: Settings, space: Space) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def whole_parts(relation: Relation, arrays: Arrays) -> dict[str, bytes]:
 
 def batch_parts(
     tables: Mapping[str, pa.Table], arrays: Arrays, fields: Fields | None, schema: pa.Schema | None
-) -> Parts:
+) -> Payload:
     """A batch: its frames, and arrays by name; fields and schema where they have changed."""
     parts = {what: table_to_bytes(table) for what, table in tables.items() if table.num_rows}
     parts |= {f"change {name}": to_bytes(array) for name, array in arrays.items()}
@@ -94,7 +94,7 @@ class Restored:
     changes: tuple[Arrays, ...]
 
 
-def restored(store: Store) -> Restored:
+def restored(store: Journal) -> Restored:
     """Read a state back; StateError where it is damaged, or another's."""
     events = list(store.load())
     try:
@@ -133,7 +133,7 @@ def _replayed(events: list[Event], settings: Settings, space: Space) -> Restored
     return Restored(settings, relation, _arrays(first, "whole "), tuple(changes))
 
 
-def _replay(parts: Parts, relation: Relation, settings: Settings) -> None:
+def _replay(parts: Payload, relation: Relation, settings: Settings) -> None:
     if "schema" in parts:
         relation.retype(Layout(schema_from_bytes(parts["schema"]), settings.columns))
     schema = relation.layout.schema
@@ -147,7 +147,7 @@ def _replay(parts: Parts, relation: Relation, settings: Settings) -> None:
         relation.commit(relation.prepare(tables.get("inserts"), tables.get("updates"), tables.get("deletes")))
 
 
-def _arrays(parts: Parts, prefix: str) -> Arrays:
+def _arrays(parts: Payload, prefix: str) -> Arrays:
     return {name.removeprefix(prefix): from_bytes(data) for name, data in parts.items() if name.startswith(prefix)}
 
 

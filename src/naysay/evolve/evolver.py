@@ -28,7 +28,7 @@ from naysay.table import from_frame
 from naysay.table.frame import to_arrow
 
 if TYPE_CHECKING:
-    from naysay.live.journal.store import Store
+    from naysay.live.journal.journal import Journal
 
 _CLOSED = "this evolver is closed; open its state again"
 
@@ -75,7 +75,7 @@ class Evolver:
         self._batch_ids: set[str] = set()
         # Called with the number and the change of a batch right before it is durable.
         self.publisher: Callable[[int, Change], None] | None = None
-        self._store: Store | None = None
+        self._store: Journal | None = None
         self._kept_fields: Fields | None = None
         self._kept_schema: pa.Schema | None = None
         if isinstance(frame, (str, os.PathLike)):
@@ -132,7 +132,7 @@ class Evolver:
         return self._method.name
 
     @property
-    def store(self) -> Store | None:
+    def store(self) -> Journal | None:
         """Where the state is; None where there is none."""
         return self._store
 

@@ -24,7 +24,7 @@ from naysay.evolve.evolver import Evolver
 from naysay.live.feed.changes import Aside, ChangeRows, fold
 from naysay.live.feed.output import Output
 from naysay.live.feed.sink import Step, unfit
-from naysay.live.journal.store import has_store
+from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import Layout
 from naysay.rule import render
 from naysay.table import from_frame
@@ -62,7 +62,7 @@ class EvolveFeed:
         self, folder: Path, key: Sequence[str], *, nulls: str | None = None, error: float = 0.0, n_sentences: int = 0
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        if has_store(folder / "state.duckdb") or (folder / "parts").exists():
+        if journal_exists(folder / "state.duckdb") or (folder / "parts").exists():
             raise UsageError(f"{folder}: this is the state of a watch over given rules; name another folder")
         self._folder = folder
         self._options: dict[str, Any] = {"nulls": nulls or "sql", "error": error}
@@ -71,7 +71,7 @@ class EvolveFeed:
         self._unborn = _Unborn(tuple(key))
         self._seen: set[str] = set()
         self._aside: Sequence[Aside] = ()
-        if has_store(folder / FILE):
+        if journal_exists(folder / FILE):
             self._use(Evolver.open(folder))
 
     @property

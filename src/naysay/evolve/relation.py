@@ -14,8 +14,8 @@ from naysay.discovery.outcomes import Layout as CodeLayout
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.space import Space
 from naysay.live.layout import Layout
+from naysay.live.table import LiveTable, TableChange
 from naysay.rule.model import Nulls
-from naysay.watch.state import Edit, Options, State, build_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Sides:
 class Batch:
     """A checked change: rows that go, laid out as they were, and rows that come. `stay` are all others."""
 
-    edit: Edit
+    edit: TableChange
     gone: Sides
     stay: Sides
     fresh: Sides
@@ -76,9 +76,9 @@ class Relation:
     ) -> None:
         self.space = space
         self.nulls = nulls
-        self._state: State = build_state(layout, Options(nulls), rows, {})
+        self._state = LiveTable(layout, rows)
         self._coding = Coding(layout.schema, space)
-        slots, rows = self._state.rows.all()
+        slots, rows = self._state.all()
         codes = self._encode_all(rows)
         self.fields = fields or fields_of(space, nulls, _with_null(n_nulls(codes)), chances_of(codes, space))
         self.next_serial = 0
@@ -102,12 +102,12 @@ class Relation:
 
     def table(self) -> pa.Table:
         """The rows that stand, in no particular order."""
-        table: pa.Table = self._state.rows.all()[1]
+        table: pa.Table = self._state.all()[1]
         return table
 
     def rows(self) -> tuple[Int64Array, pa.Table]:
         """The serial numbers and the rows that stand."""
-        slots, table = self._state.rows.all()
+        slots, table = self._state.all()
         return self._serials[self._places[slots]], table
 
     def outcomes(self) -> Outcomes:
@@ -144,7 +144,7 @@ class Relation:
         if void or fresh_null:
             self._lay_out_again(self.fields.widened(self.fields.nullable | fresh_null))
             codes, _ = self._coding.encode(edit.rows)
-        n_stay = self._arrange(self._places[np.concatenate((edit.deletes, edit.updates))])
+        n_stay = self._arrange(self._places[edit.old_slots])
         n_fresh = edit.rows.num_rows
         left = np.empty((self.fields.n_lines, n_fresh), np.int32)
         right = np.empty_like(left) if self.fields.two_sided else left
@@ -161,12 +161,11 @@ class Relation:
         """Make a change that `prepare` gave just now."""
         edit, fresh = batch.edit, batch.fresh
         self._nulls = self._nulls_after(batch)
-        self._state.apply(edit)
-        insert_slots = self._state.keys.find(edit.insert_codes)
-        slots = np.concatenate((edit.updates, insert_slots))
+        self._state.commit(edit)
+        slots = edit.new_slots
         start = self._n_rows - batch.gone.n_rows
         stop = start + fresh.n_rows
-        self._make_room(stop, self._state.keys.n_slots)
+        self._make_room(stop, self._state.n_slots)
         for side, rows in ((self._left, fresh.left), (self._right, fresh.right)):
             side[:, start:stop] = rows
         self._slots[start:stop], self._serials[start:stop] = slots, fresh.serials
@@ -184,7 +183,7 @@ class Relation:
         wanted = np.flatnonzero(np.isin(standing, serials[old]))
         order = np.argsort(standing[wanted])
         slots = self._slots[wanted[order][np.searchsorted(standing[wanted[order]], serials[old])]]
-        keys, rows = self._state.keys.values.table(slots), self._state.rows.take(slots, names)
+        keys, rows = self._state.key_values.table(slots), self._state.take(slots, names)
         if batch is not None and not old.all():
             fresh = batch.edit.rows.take(pa.array(serials[~old] - self.next_serial))
             back = pa.array(np.argsort(np.argsort(~old, kind="stable")))
@@ -203,7 +202,7 @@ class Relation:
         """Take types from frames for columns that have held nothing but nulls."""
         layout = self.layout
         for frame in frames:
-            layout = layout.grown(frame)
+            layout = layout.extend(frame)
         self.retype(layout)
 
     def retype(self, layout: Layout) -> None:
@@ -219,12 +218,12 @@ class Relation:
 
     def _renew(self, layout: Layout) -> None:
         """Make the state anew: keys and values that are gone go, and columns may have got a type."""
-        slots, _ = self._state.rows.all()
+        slots, _ = self._state.all()
         places = self._places[slots]
-        self._state = self._state.rebuilt(layout)
+        self._state = self._state.rebuild(layout)
         if layout.schema != self._coding_schema:
             self._coding = Coding(layout.schema, self.space)
-        new_slots, rows = self._state.rows.all()
+        new_slots, rows = self._state.all()
         serials = self._serials[places]
         assert np.array_equal(new_slots, np.arange(new_slots.size)), "a state made anew numbers its rows in order"
         self._place(new_slots, self._encode_all(rows), serials)
@@ -239,7 +238,7 @@ class Relation:
     def _lay_out_again(self, fields: Fields) -> None:
         """Other codes, or another layout: lay out all rows, in the places that they have."""
         self.fields = fields
-        slots, rows = self._state.rows.all()
+        slots, rows = self._state.all()
         order = np.argsort(self._places[slots])
         codes = self._encode_all(rows)
         self._place(
@@ -256,7 +255,7 @@ class Relation:
         self.fields.fill(codes, self._left, self._right, 0)
         self._slots, self._serials = np.zeros(room, np.int64), np.zeros(room, np.int64)
         self._slots[:n_rows], self._serials[:n_rows] = slots, serials
-        self._places = np.zeros(self._state.keys.n_slots + 64, np.int64)
+        self._places = np.zeros(self._state.n_slots + 64, np.int64)
         self._places[slots] = np.arange(n_rows)
         self._n_rows = n_rows
         self.next_serial = max(self.next_serial, int(serials.max(initial=-1)) + 1)
@@ -282,8 +281,8 @@ class Relation:
 
     def _nulls_after(self, batch: Batch) -> dict[str, int]:
         edit = batch.edit
-        slots = np.concatenate((edit.deletes, edit.updates))
-        gone = self._state.rows.take(slots, list(self.space.names)) if slots.size else None
+        slots = edit.old_slots
+        gone = self._state.take(slots, list(self.space.names)) if slots.size else None
         fresh = n_nulls(batch.codes)
         return {
             name: count + fresh[name] - (gone.column(name).null_count if gone is not None else 0)

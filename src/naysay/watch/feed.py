@@ -14,11 +14,11 @@ from naysay.errors import NaysayError, ResourceError, RuleError, StateError, Usa
 from naysay.live.feed.changes import Aside, ChangeRows, fold
 from naysay.live.feed.output import Output
 from naysay.live.feed.sink import Step, unfit
-from naysay.live.journal.store import has_store
+from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
 from naysay.table.fit import check_rule
-from naysay.watch.change import Change, standing_table
+from naysay.watch.change import Change, violations_table
 from naysay.watch.watch import Watch
 
 
@@ -26,12 +26,13 @@ class Feed:
     """A durable watch and the folder of its output, as a body. `n_sentences` violations a batch are put into words."""
 
     def __init__(self, watch: Watch, folder: Path, *, n_sentences: int = 0) -> None:
-        assert watch.store is not None, "a feed needs a durable watch"
+        assert watch.log.journal is not None, "a feed needs a durable watch"
         self.watch = watch
-        self.output = Output(folder / "output", watch.store.history)
+        self._journal = watch.log.journal
+        self.output = Output(folder / "output", self._journal.history)
         self._n_sentences = n_sentences
         self._aside: Sequence[Aside] = ()
-        watch.publisher = self._publish
+        watch.log.publisher = self._publish
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -51,7 +52,7 @@ class Feed:
         return self.watch.rules
 
     def knows(self, batch_id: str) -> bool:
-        return batch_id in self.watch.batch_ids
+        return self.watch.has_applied(batch_id)
 
     def apply(self, batch_id: str, changes: ChangeRows) -> Step:
         start = time.perf_counter()
@@ -100,9 +101,8 @@ class Feed:
         return said
 
     def write_standing(self) -> None:
-        assert self.watch.store is not None
         self.output.write_standing(
-            self.watch.store.next_seq - 1, lambda: standing_table(self.watch.standing(), counting=self.watch.counting)
+            self._journal.next_seq - 1, lambda: violations_table(self.watch.violations(), counting=self.watch.counting)
         )
 
     def close(self) -> None:
@@ -122,8 +122,7 @@ class Feed:
         self._confirm("rules", None)
 
     def _confirm(self, kind: str, batch_id: str | None) -> None:
-        assert self.watch.store is not None
-        self.output.confirm(self.watch.store.last_event, kind, batch_id)
+        self.output.confirm(self._journal.last_event, kind, batch_id)
 
     def _publish(self, seq: int, change: Change) -> None:
         self.output.prepare(seq, change, self._aside)
@@ -143,8 +142,8 @@ def open_feed(
     folder: Path, rules: Mapping[str, Rule] | None, key: Sequence[str], options: FeedOptions
 ) -> tuple[Feed, list[str]]:
     """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
-    store = folder / "state.duckdb"
-    is_new = not has_store(store)
+    state = folder / "state.duckdb"
+    is_new = not journal_exists(state)
     if (folder / "parts").exists():
         raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
     if is_new and rules is None:
@@ -155,7 +154,7 @@ def open_feed(
     watch = Watch(
         list(rules.values()) if is_new and rules is not None else None,
         key,
-        store=store,
+        state=state,
         nulls=options.nulls,
         counting=options.counting,
         index=options.index,

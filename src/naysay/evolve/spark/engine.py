@@ -47,8 +47,8 @@ from naysay.evolve.method import CountedStep, Settings, fields_from_json, fields
 from naysay.evolve.relation import Batch, Relation
 from naysay.evolve.spark.rows import ParquetRows
 from naysay.evolve.spark.worker import SERIAL, Delta, evidence_of_delta, schema_of, seen_in
+from naysay.live.journal.journal import Journal
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
-from naysay.live.journal.store import Store
 from naysay.live.layout import Layout, layout_of
 from naysay.rule.model import Nulls
 from naysay.spark.frame import Frame, map_in_arrow, position
@@ -322,7 +322,7 @@ class SparkEvolver:
     def _replayed(
         self,
         session: SparkSession,
-        store: Store,
+        store: Journal,
         parts: Mapping[str, bytes],
         whole: Arrays,
         changes: Sequence[Arrays],

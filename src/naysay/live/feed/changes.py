@@ -190,7 +190,7 @@ def conform(changes: ChangeRows, layout: Layout | None, key: tuple[str, ...]) ->
         for name in layout.key:
             columns[name] = changes.table.column(name)
         changes.table = pa.table(columns)
-    layout = layout.grown(changes.table)
+    layout = layout.extend(changes.table)
     changes.table = layout.conform(changes.table, changes.sources[0] or "the changes").combine_chunks()
     return layout
 

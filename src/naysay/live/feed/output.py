@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 from naysay.errors import StateError
 from naysay.live.feed.changes import Aside
-from naysay.live.journal.crash import passing
+from naysay.live.journal.crash import crash_point
 from naysay.live.journal.seal import SealedLines
 from naysay.live.journal.serial import digest_of
 
@@ -142,13 +142,13 @@ class Output:
         if aside:
             files |= write_aside(aside, self.folder / "aside" / f"{seq:010}.jsonl", self.folder)
         self._pending = files
-        passing("output.events")
+        crash_point("output.events")
 
     def confirm(self, seq: int, kind: str, batch_id: str | None) -> None:
         """Enter the files of an event that is durable now."""
         self.manifest.enter(seq, kind, batch_id, self._pending)
         self._pending = {}
-        passing("output.manifest")
+        crash_point("output.manifest")
 
     def write_standing(self, seq: int, make_table: Callable[[], pa.Table]) -> None:
         """Write what stands after an event, in place of what was written before; nothing if it was written already."""
@@ -157,7 +157,7 @@ class Output:
             return
         path = self.folder / "standing" / f"{seq:010}.parquet"
         files = write_table(make_table(), path, self.folder)
-        passing("output.standing")
+        crash_point("output.standing")
         self.manifest.enter(seq, "standing", None, files)
         drop_older_standing(self.folder, files)
 

@@ -32,7 +32,7 @@ POINTS = (
 _passed: Counter[str] = Counter()
 
 
-def passing(point: str) -> None:
+def crash_point(point: str) -> None:
     """Die by SIGKILL at the k-th passing of a point, where NAYSAY_CRASH_AT is `point:k`; otherwise do nothing."""
     wanted = os.environ.get("NAYSAY_CRASH_AT")
     if wanted is None:

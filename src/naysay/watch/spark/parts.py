@@ -24,7 +24,7 @@ from naysay.errors import NaysayError, ResourceError, RuleError, StateError, Usa
 from naysay.live.feed.changes import NO_ROW, Aside, ChangeOp, ChangeRows, conform, no_changes
 from naysay.live.feed.output import Described, Manifest, drop_older_standing, make_folders, write_aside, write_bytes
 from naysay.live.feed.sink import Step, Unfit, unfit
-from naysay.live.journal.crash import passing
+from naysay.live.journal.crash import crash_point
 from naysay.live.journal.seal import read_sealed, sealed
 from naysay.live.journal.serial import digest_of, rules_from_json, rules_to_json, schema_from_bytes, schema_to_bytes
 from naysay.live.layout import Layout, layout_of, named
@@ -112,9 +112,9 @@ class Parts:
         if aside:
             files |= write_aside(aside, self._plan.output / "aside" / f"{task.seq:010}.jsonl", self._plan.output)
         marks = {str(self._place(answer)): answer["mark"] for answer in answers}
-        passing("parts.answered")
+        crash_point("parts.answered")
         self._manifest.enter(task.seq, "rows", batch_id, files, {"marks": marks})
-        passing("parts.manifest")
+        crash_point("parts.manifest")
         self._known.add(batch_id)
         self._begun = None if self._begun == batch_id else self._begun
         self._answers |= {self._place(answer): answer for answer in answers}

@@ -25,7 +25,7 @@ from naysay.watch.part import (
     table_bytes,
     write_part_standing,
 )
-from naysay.watch.partition import Group
+from naysay.watch.partition import RuleGroup
 
 SCHEMA = pa.schema({"place": pa.int32(), "what": pa.string(), "content": pa.binary()})
 ANSWER = "answer"
@@ -39,7 +39,7 @@ class Places:
     plan: PartPlan
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[RuleGroup, ...]:
         return (self.plan.rows, *self.plan.groups)
 
     @property
@@ -54,7 +54,7 @@ class Places:
             first += known.n_parts
         raise KeyError(group)
 
-    def part(self, place: int) -> tuple[Group, int]:
+    def part(self, place: int) -> tuple[RuleGroup, int]:
         for group in self.groups:
             if place < group.n_parts:
                 return group, place
