@@ -94,7 +94,7 @@ def follow(folder: Path, job: dict[str, Any]) -> None:
     with feed:
         for _ in Follower(folder / "changes", feed, state, moment=0).drain():
             pass
-        feed.write_standing()
+        feed.write_current()
 
 
 def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
@@ -104,9 +104,9 @@ def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
 
     parts = open_inline(folder / "state", 2, RULES)
     for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
-        if not parts.knows(str(number)):
+        if not parts.has_applied(str(number)):
             parts.apply(str(number), split_ops(str(number), change_table(batch)))
-    parts.write_standing()
+    parts.write_current()
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def _changes(home: Path, n_files: int) -> Path:
 def _drain(home: Path, feed: Any, n_files: int) -> None:
     for step in Follower(_changes(home, n_files), feed, home, moment=0).drain():
         _copy(home, int(step.source.split(".")[0])) if n_files == N_BATCHES else None
-    feed.write_standing()
+    feed.write_current()
 
 
 def _follow_watch(home: Path) -> None:
@@ -159,20 +159,20 @@ def _evolving_answers(home: Path) -> Answers:
 def _feed_parts(home: Path) -> None:
     from inline_parts import open_inline
 
-    from naysay.live.spark.record import StreamRecord
+    from naysay.live.spark.stream import StreamRecord
 
     StreamRecord(home, _SHAPE, {}, pinned=False)
     parts = open_inline(home, 2, RULES)
     for number, batch in enumerate(batches(_SEED, N_BATCHES)):
         parts.apply(str(number), split_ops(str(number), change_table({**batch, "deletes": [*batch["deletes"], 999]})))
         _copy(home, number)
-    parts.write_standing()
+    parts.write_current()
 
 
 def _parts_answers(home: Path) -> Answers:
     from inline_parts import open_inline
 
-    from naysay.live.spark.record import StreamRecord
+    from naysay.live.spark.stream import StreamRecord
     from naysay.watch import part
 
     # Another process would know nothing of parts that were opened before.
@@ -181,8 +181,8 @@ def _parts_answers(home: Path) -> Answers:
     # As the command line does: the rules may be given again.
     parts = open_inline(home, 2, RULES)
     parts.apply("one more", split_ops("one more", change_table(batches(_SEED, N_BATCHES + 1)[-1])))
-    parts.write_standing()
-    return parts.n_rows, parts.counts, parts.knows("3"), events(home), standing(home), asides(home)
+    parts.write_current()
+    return parts.n_rows, parts.counts, parts.has_applied("3"), events(home), standing(home), asides(home)
 
 
 def _killed(make: Callable[[Path], None]) -> Callable[[Path], None]:

@@ -37,7 +37,7 @@ def main(job: dict[str, Any]) -> None:
     from naysay.live.spark.stream import StreamOptions
     from naysay.spark.session import STREAM_SETTINGS, session_for
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import follow_folder, open_body, watch_frame
+    from naysay.watch.spark.engine import follow_folder, open_sink, watch_frame
 
     journal._MIN_LOG_EVENTS = 4
     rules, state = named(job["rules"]), Path(job["state"])
@@ -58,7 +58,7 @@ def main(job: dict[str, Any]) -> None:
             )
         else:
             options = StreamOptions(state, True, 0.0, 2 if job["mode"] == "parts" else 0)
-            body, _ = open_body(session, rules, ("id",), options, FeedOptions())
+            body, _ = open_sink(session, rules, ("id",), options, FeedOptions())
             stream = follow_folder(session, job["source"], body, options, None)
         with stream:
             stream.wait()

@@ -100,7 +100,7 @@ def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -
         home = tmp_path / str(n_lost)
         shutil.copytree(gallery.folder / "parts" / "state", home)
         manifest = home / "output" / "manifest.jsonl"
-        lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"standing"' not in line]
+        lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"current"' not in line]
         manifest.write_bytes(b"".join(lines[:-n_lost]))
         with pytest.raises(StateError, match=r"manifest\.jsonl: the parts know batches that it does not"):
             gallery.kinds["parts"].answers(home)

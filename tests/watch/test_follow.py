@@ -32,7 +32,7 @@ def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, An
     feed, _ = open_feed(state, named(RULE), ["id"], FeedOptions())
     with feed:
         list(Follower(source, feed, state, moment=0).drain())
-        feed.write_standing()
+        feed.write_current()
         return dict(feed.counts), asides(state)
 
 
@@ -53,7 +53,7 @@ def test_a_folder_of_all_formats(source: Path, tmp_path: Path) -> None:
     counts, aside = follow(source, state)
     assert (counts, aside) == ({"zip": 4}, [])
     assert events(state) == {("zip", 1, 5), ("zip", 5, 1), ("zip", 2, 5), ("zip", 5, 2)}
-    (standing,) = (state / "output" / "standing").glob("*.parquet")
+    (standing,) = (state / "output" / "current").glob("*.parquet")
     assert {tuple(row.values()) for row in pa.parquet.read_table(standing).to_pylist()} == events(state)
     assert follow(source, state) == (counts, [])
     (source / "4.csv").write_text("op,id\ndelete,5\n")
@@ -179,7 +179,7 @@ def test_decimals_beside_a_bad_line_keep_their_digits() -> None:
     ]
     changes = read_changes("1.jsonl", "\n".join(lines).encode(), known)
     assert changes.table.to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567.89"), "share": 1e5}]
-    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.aside) == [
+    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.rejected) == [
         (2, "[0.5] in column 'amount' is no decimal128(20, 2)"),
         (3, "no JSON"),
     ]
@@ -262,7 +262,7 @@ def test_times_in_json_keep_to_their_zone() -> None:
             assert changes.table.to_pylist() == [{"id": 0, "at": expected}]
         changes = read_changes("1.jsonl", lines[1].encode(), known)
         assert changes.table.num_rows == 0
-        assert [bad.reason for bad in changes.aside] == [f"'{bad}' in column 'at' is no {type_}"]
+        assert [bad.reason for bad in changes.rejected] == [f"'{bad}' in column 'at' is no {type_}"]
 
 
 def test_one_bad_row_spoils_no_other() -> None:
@@ -270,9 +270,9 @@ def test_one_bad_row_spoils_no_other() -> None:
     known = pa.schema([("id", pa.int64()), ("open", pa.time64("us")), ("day", pa.date32())])
     good = "op,id,open,day\ninsert,1,09:00:00, 2024-01-01\ninsert, 2 ,09:30:00.5,2024-01-02\n"
     sound, spoilt = (read_changes("1.csv", text.encode(), known) for text in (good, good + "insert,x,09:00:00,\n"))
-    assert sound.aside == []
+    assert sound.rejected == []
     assert spoilt.table.to_pylist() == sound.table.to_pylist()
-    assert [bad.row for bad in spoilt.aside] == [3]
+    assert [bad.row for bad in spoilt.rejected] == [3]
     line = '{"op": "insert", "id": 1, "open": "09:00:00", "day": "2024-01-01"}'
     assert read_changes("1.jsonl", line.encode(), known).table.to_pylist() == sound.table.to_pylist()[:1]
 

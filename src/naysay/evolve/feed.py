@@ -21,9 +21,8 @@ from naysay.errors import NaysayError, ResourceError, StateError, UsageError
 from naysay.evolve.change import Change
 from naysay.evolve.durable import FILE
 from naysay.evolve.evolver import Evolver
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold
 from naysay.live.feed.output import Output
-from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import Layout
 from naysay.rule import render
@@ -70,7 +69,7 @@ class EvolveFeed:
         self._evolver: Evolver | None = None
         self._unborn = _Unborn(tuple(key))
         self._seen: set[str] = set()
-        self._aside: Sequence[Aside] = ()
+        self._rejected: Sequence[RejectedChange] = ()
         if journal_exists(folder / FILE):
             self._use(Evolver.open(folder))
 
@@ -91,50 +90,50 @@ class EvolveFeed:
     def counts(self) -> Mapping[str, int]:
         return {"rules that hold": 0 if self._evolver is None else len(self._evolver.rules)}
 
-    def knows(self, batch_id: str) -> bool:
+    def has_applied(self, batch_id: str) -> bool:
         return batch_id in self._seen if self._evolver is None else self._evolver.knows(batch_id)
 
-    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+    def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         """Apply a batch that is not known; bad changes are set aside, and part of the answer."""
         start = time.perf_counter()
         n_changes, change = changes.n_changes, None
         try:
             tables = fold(self._evolver or self._unborn, changes)
-            self._aside = changes.aside
+            self._rejected = changes.rejected
             change = self._applied(tables, batch_id)
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
             if self._evolver is None and isinstance(error, UsageError):
-                raise unfit(batch_id, error) from error
+                raise first_batch_error(batch_id, error) from error
             # None of it can be made: remember it as done, and say why.
-            self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
+            self._rejected = [*changes.rejected, RejectedChange(None, str(error), source=changes.sources[0])]
             n_changes = 0
             change = self._applied({}, batch_id)
         if change is None:
-            return Step(batch_id, n_changes, 0, 0, 0, self.counts, self._aside)
+            return AppliedBatch(batch_id, n_changes, 0, 0, 0, self.counts, self._rejected)
         assert self._evolver is not None
         assert self._evolver.store is not None
         self._output.confirm(self._evolver.store.last_event, "rows", batch_id)
-        return Step(
+        return AppliedBatch(
             batch_id,
             n_changes,
             change.n_rows,
             len(change.added),
             len(change.removed),
             self.counts,
-            self._aside,
+            self._rejected,
             _sentences(change, self._n_sentences),
             time.perf_counter() - start,
         )
 
-    def write_standing(self) -> None:
+    def write_current(self) -> None:
         """Write the rules that hold now, where they are not written yet."""
         if self._evolver is None:
             return
         assert self._evolver.store is not None
         evolver, seq = self._evolver, self._evolver.store.next_seq - 1
-        self._output.write_standing(
+        self._output.write_current(
             seq, lambda: pa.table({"rule": pa.array([render(rule) for rule in evolver.rules], pa.string())})
         )
 
@@ -180,7 +179,7 @@ class EvolveFeed:
             for gone in change.removed
         ]
         came, went = (pa.Table.from_pylist(rows, _EVENTS) for rows in (added, removed))
-        self._output.prepare(seq, Events(came, went, change.batch_id), self._aside)
+        self._output.prepare(seq, Events(came, went, change.batch_id), self._rejected)
 
 
 def _shown(key: Any) -> str | None:

@@ -127,7 +127,7 @@ class LiveTable:
         return self._rows.all()
 
     def rebuild(self, layout: Layout | None = None) -> LiveTable:
-        """A new table of the same rows, in slots 0, 1, ... in the order of `all`; see `Layout.extend` for the layout."""
+        """A new table with the same rows, in slots 0, 1, ... in the order of `all`; `layout` may have more types."""
         return LiveTable(layout or self.layout, self.all()[1])
 
     def _has_row(self, slots: Int64Array) -> BoolArray:

@@ -11,9 +11,8 @@ from types import TracebackType
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold
 from naysay.live.feed.output import Output
-from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
@@ -23,7 +22,7 @@ from naysay.watch.watch import Watch
 
 
 class Feed:
-    """A durable watch and the folder of its output, as a body. `n_sentences` violations a batch are put into words."""
+    """A durable watch and the folder of its output, as a sink. `n_sentences` violations a batch are put into words."""
 
     def __init__(self, watch: Watch, folder: Path, *, n_sentences: int = 0) -> None:
         assert watch.log.journal is not None, "a feed needs a durable watch"
@@ -31,7 +30,7 @@ class Feed:
         self._journal = watch.log.journal
         self.output = Output(folder / "output", self._journal.history)
         self._n_sentences = n_sentences
-        self._aside: Sequence[Aside] = ()
+        self._rejected: Sequence[RejectedChange] = ()
         watch.log.publisher = self._publish
 
     @property
@@ -51,35 +50,35 @@ class Feed:
     def rules(self) -> Mapping[str, Rule]:
         return self.watch.rules
 
-    def knows(self, batch_id: str) -> bool:
+    def has_applied(self, batch_id: str) -> bool:
         return self.watch.has_applied(batch_id)
 
-    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+    def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         start = time.perf_counter()
         n_changes = changes.n_changes
         try:
             tables = fold(self.watch, changes)
-            self._aside = changes.aside
+            self._rejected = changes.rejected
             change = self.watch.apply(**tables, batch_id=batch_id)
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
             if self.watch.layout is None and isinstance(error, (UsageError, RuleError)):
-                raise unfit(batch_id, error) from error
+                raise first_batch_error(batch_id, error) from error
             # None of it can be made: remember it as done, and say why.
-            self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
+            self._rejected = [*changes.rejected, RejectedChange(None, str(error), source=changes.sources[0])]
             n_changes = 0
             change = self.watch.apply(batch_id=batch_id)
         self._confirm("rows", batch_id)
         sentences = self.watch.explain(change, self._n_sentences) if self._n_sentences else ()
-        return Step(
+        return AppliedBatch(
             batch_id,
             n_changes,
             change.n_rows,
             change.n_added,
             change.n_removed,
             change.counts,
-            self._aside,
+            self._rejected,
             sentences,
             time.perf_counter() - start,
         )
@@ -100,8 +99,8 @@ class Feed:
                 said.append(f"watched from now on: {name}")
         return said
 
-    def write_standing(self) -> None:
-        self.output.write_standing(
+    def write_current(self) -> None:
+        self.output.write_current(
             self._journal.next_seq - 1, lambda: violations_table(self.watch.violations(), counting=self.watch.counting)
         )
 
@@ -117,7 +116,7 @@ class Feed:
         self.close()
 
     def _change_rules(self, change: Callable[[RuleLike], Change], rule: RuleLike) -> None:
-        self._aside = ()
+        self._rejected = ()
         change(rule)
         self._confirm("rules", None)
 
@@ -125,7 +124,7 @@ class Feed:
         self.output.confirm(self._journal.last_event, kind, batch_id)
 
     def _publish(self, seq: int, change: Change) -> None:
-        self.output.prepare(seq, change, self._aside)
+        self.output.prepare(seq, change, self._rejected)
 
 
 @dataclass(frozen=True, slots=True)

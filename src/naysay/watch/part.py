@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import StateError
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import ChangeRows, RejectedChange, fold
 from naysay.live.feed.output import Described, described, events_table, stored_batch, write_bytes, write_table
 from naysay.live.journal.journal import JournalBusy, journal_exists
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
@@ -111,21 +111,21 @@ def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) ->
     with part_watch(plan, plan.rows, part) as watch:
         kept = plan.folder(plan.rows.name, part) / "routed.arrow"
         if watch.has_applied(task.batch_id):
-            pieces, aside = _read_routed(kept, task)
-            return {**_answer(plan, plan.rows, part, watch, task, None), "aside": aside}, pieces
+            pieces, rejected = _read_routed(kept, task)
+            return {**_answer(plan, plan.rows, part, watch, task, None), "rejected": rejected}, pieces
         tables = fold(watch, changes)
         changed = [what for what in tables if what != "inserts"]
         old = {what: _known_rows(watch, tables[what]) for what in changed}
         pieces = list(routed(plan.groups, plan.key, tables, old))
-        aside = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.aside]
+        rejected = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.rejected]
 
         def publish(seq: int, change: Change) -> None:
             _write_events(plan, plan.rows, part, change, task)
-            write_bytes(_routed_bytes(pieces, aside, task), kept, kept.parent)
+            write_bytes(_routed_bytes(pieces, rejected, task), kept, kept.parent)
 
         watch.log.publisher = publish
         change = watch.apply(**tables, batch_id=task.batch_id)
-        return {**_answer(plan, plan.rows, part, watch, task, change), "aside": aside}, pieces
+        return {**_answer(plan, plan.rows, part, watch, task, change), "rejected": rejected}, pieces
 
 
 def _known_rows(watch: Watch, keys: pa.Table) -> pa.Table:
@@ -162,13 +162,13 @@ def part_status(plan: PartPlan, group: RuleGroup, part: int, mark: Sequence[Any]
         return {**_answer(plan, group, part, watch, None, None), **batches}
 
 
-def write_part_standing(plan: PartPlan, group: RuleGroup, part: int, seq: int) -> Described:
+def write_part_violations(plan: PartPlan, group: RuleGroup, part: int, seq: int) -> Described:
     """Write what stands in a part."""
     with part_watch(plan, group, part) as watch:
         table = violations_table(watch.violations(), counting=plan.counting)
         if table.num_rows == 0:
             return {}
-        path = plan.output / "standing" / f"{seq:010}-{group.name}-{part:05}.parquet"
+        path = plan.output / "current" / f"{seq:010}-{group.name}-{part:05}.parquet"
         return write_table(table, path, plan.output)
 
 
@@ -208,31 +208,31 @@ def _answer(
     return answer
 
 
-def _routed_bytes(pieces: Sequence[Piece], aside: list[list[Any]], task: Task) -> bytes:
-    head = {"batch": task.batch_id, "seq": task.seq, "aside": aside}
+def _routed_bytes(pieces: Sequence[Piece], rejected: list[list[Any]], task: Task) -> bytes:
+    head = {"batch": task.batch_id, "seq": task.seq, "rejected": rejected}
     heads = [[piece.group, piece.part, piece.what] for piece in pieces]
     parts = [json.dumps({**head, "pieces": heads}).encode(), *(table_bytes(piece.table) for piece in pieces)]
-    body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-    return digest_of(body) + body
+    sink = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return digest_of(sink) + sink
 
 
 def _read_routed(path: Path, task: Task) -> tuple[list[Piece], list[list[Any]]]:
     data = path.read_bytes() if path.exists() else b""
-    check, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
-    if digest_of(body) != check:
+    check, sink = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if digest_of(sink) != check:
         raise StateError(f"{path}: this file is missing or damaged; put back a copy of the folder")
     parts = []
     place = 0
-    while place < len(body):
-        length = int.from_bytes(body[place : place + 8], "little")
-        parts.append(body[place + 8 : place + 8 + length])
+    while place < len(sink):
+        length = int.from_bytes(sink[place : place + 8], "little")
+        parts.append(sink[place + 8 : place + 8 + length])
         place += 8 + length
     head = json.loads(parts[0])
     if (head["batch"], head["seq"]) != (task.batch_id, task.seq):
         raise StateError(f"{path}: this is what another batch left, not {task.batch_id!r}; put back the right copy")
     named = zip(head["pieces"], parts[1:], strict=True)
     pieces = [Piece(group, part, what, bytes_table(content)) for (group, part, what), content in named]
-    return pieces, head["aside"]
+    return pieces, head["rejected"]
 
 
 def table_bytes(table: pa.Table) -> bytes:
@@ -248,5 +248,5 @@ def bytes_table(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def aside_of(item: Sequence[Any]) -> Aside:
-    return Aside(*item)
+def rejected_change(item: Sequence[Any]) -> RejectedChange:
+    return RejectedChange(*item)

@@ -24,7 +24,7 @@ POINTS = (
     "close.closed",
     "output.events",
     "output.manifest",
-    "output.standing",
+    "output.current",
     "parts.answered",
     "parts.manifest",
 )

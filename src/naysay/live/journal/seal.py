@@ -45,10 +45,10 @@ class Seal:
 
     def write(self, position: JournalPosition) -> None:
         """Note how far the store has come. The file is never cut: one of its two places always stands."""
-        body = _FORMAT.pack(_MAGIC, position.journal_id, position.seq, position.chain, b"")[:-DIGEST_BYTES]
+        sink = _FORMAT.pack(_MAGIC, position.journal_id, position.seq, position.chain, b"")[:-DIGEST_BYTES]
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.pwrite(file, body + digest_of(body), position.seq % 2 * _PLACE_BYTES)
+            os.pwrite(file, sink + digest_of(sink), position.seq % 2 * _PLACE_BYTES)
         finally:
             os.close(file)
 
@@ -79,17 +79,17 @@ _OLD = re.compile(rb"[0-9a-f]{%d} \{" % (2 * DIGEST_BYTES))
 
 def sealed(item: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
     """A line without its line end, and its checksum."""
-    body = json.dumps(item).encode()[:-1]
-    check = digest_of(before, body).hex()
-    return body + f', "check": "{check}"}}'.encode(), check
+    sink = json.dumps(item).encode()[:-1]
+    check = digest_of(before, sink).hex()
+    return sink + f', "check": "{check}"}}'.encode(), check
 
 
 def unsealed(line: bytes, before: str = "") -> tuple[dict[str, Any], str] | None:
     """The object of a line, and its checksum; None if the line is damaged."""
-    body, found = line[:-_CHECK_BYTES], _CHECK.fullmatch(line[-_CHECK_BYTES:])
-    if found is None or digest_of(before, body).hex().encode() != found[1]:
+    sink, found = line[:-_CHECK_BYTES], _CHECK.fullmatch(line[-_CHECK_BYTES:])
+    if found is None or digest_of(before, sink).hex().encode() != found[1]:
         return None
-    item: dict[str, Any] = json.loads(body + b"}")
+    item: dict[str, Any] = json.loads(sink + b"}")
     return item, found[1].decode()
 
 

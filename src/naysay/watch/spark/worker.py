@@ -23,7 +23,7 @@ from naysay.watch.part import (
     bytes_table,
     part_status,
     table_bytes,
-    write_part_standing,
+    write_part_violations,
 )
 from naysay.watch.partition import RuleGroup
 
@@ -134,7 +134,7 @@ class AskStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteStanding:
+class WriteViolations:
     """The standing violations of each part, as files."""
 
     places: Places
@@ -143,7 +143,7 @@ class WriteStanding:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place, _, _ in _records(batches):
             group, part = self.places.part(place)
-            files = write_part_standing(self.places.plan, group, part, self.seq)
+            files = write_part_violations(self.places.plan, group, part, self.seq)
             yield _batch([(place, ANSWER, json.dumps(files).encode())])
 
 
