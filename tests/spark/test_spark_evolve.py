@@ -138,4 +138,4 @@ def test_rules_that_come_and_go_in_a_stream(spark: Any, tmp_path: Path) -> None:
         assert feed.n_rows == 3
     assert [step.source for step in steps] == ["0.csv", "1.csv"]
     assert any(sentence.startswith("no longer holds: key(zip); rows 3 and 2") for sentence in steps[1].sentences)
-    assert list((state / "output" / "standing").iterdir())
+    assert list((state / "output" / "current").iterdir())

@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from naysay.live.feed.sink import Body, Step
+from naysay.live.feed.changes import AppliedBatch, ChangeSink
 from naysay.report.words import duration
 
 # Work that is over sooner than this shows no progress.
@@ -157,14 +157,14 @@ _RATE_SECONDS = 30.0
 class View:
     """What a person sees of a watch while it runs."""
 
-    def __init__(self, body: Body, *, color: str, quiet: bool, noun: str = "violations") -> None:
+    def __init__(self, body: ChangeSink, *, color: str, quiet: bool, noun: str = "violations") -> None:
         self._body = body
         self._noun = noun
         self._quiet = quiet
         self._newest: deque[str] = deque(maxlen=_N_NEWEST)
         self._aside: deque[str] = deque(maxlen=_N_ASIDE)
         self._recent: deque[tuple[float, int]] = deque()
-        self._last: Step | None = None
+        self._last: AppliedBatch | None = None
         self._n_aside = 0
         self._ended = False
         self._begun = time.monotonic()
@@ -187,10 +187,10 @@ class View:
         elif self._last is None and error is None and not self._quiet:
             sys.stdout.write(f"nothing new: {self._body.n_rows:,} rows, {self._n_standing:,} {self._noun} stand\n")
 
-    def show(self, step: Step) -> None:
+    def show(self, step: AppliedBatch) -> None:
         """One file was applied."""
         self._last = step
-        self._n_aside += len(step.aside)
+        self._n_aside += len(step.rejected)
         self._recent.append((time.monotonic(), step.n_changes))
         if self._quiet:
             return
@@ -198,7 +198,7 @@ class View:
         # What is said of a whole file names it already.
         self._aside.extend(
             bad.reason if bad.row is None else f"{step.source}: {_place(bad.row)}{bad.reason}"
-            for bad in step.aside[-_N_ASIDE:]
+            for bad in step.rejected[-_N_ASIDE:]
         )
         if self._live is None:
             self._print(step)
@@ -208,13 +208,13 @@ class View:
         if self._live is not None:
             self._live.refresh()
 
-    def _print(self, step: Step) -> None:
+    def _print(self, step: AppliedBatch) -> None:
         lines = [
-            f"{step.source}: {step.n_changes:,} changes, {len(step.aside):,} set aside, {step.n_rows:,} rows; "
+            f"{step.source}: {step.n_changes:,} changes, {len(step.rejected):,} rejected, {step.n_rows:,} rows; "
             f"{self._noun} +{step.n_added:,} -{step.n_removed:,}, {sum(step.counts.values()):,} stand"
         ]
         lines += [f"  {sentence}" for sentence in step.sentences]
-        lines += [f"  set aside: {_place(bad.row)}{bad.reason}" for bad in step.aside[:_N_NEWEST]]
+        lines += [f"  rejected: {_place(bad.row)}{bad.reason}" for bad in step.rejected[:_N_NEWEST]]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
@@ -227,13 +227,13 @@ class View:
         waiting = self._last.n_waiting if self._last else 0
         head = Text(
             f"{self._body.n_rows:,} rows, {rate:,.0f} changes a second, {waiting:,} files waiting{self._lag()}, "
-            f"{self._n_aside:,} set aside"
+            f"{self._n_aside:,} rejected"
         )
         table = Table("rule", self._noun, box=None)
         table.columns[1].justify = "right"
         for name, count in self._body.counts.items():
             table.add_row(Text(name), f"{count:,}")
-        lines = [*_titled("newest", self._newest), *_titled("set aside", self._aside)]
+        lines = [*_titled("newest", self._newest), *_titled("rejected", self._aside)]
         if not self._ended:
             lines.append(Text("Ctrl-C ends it; the next start goes on from here"))
         return Group(head, table, *lines)

@@ -21,7 +21,7 @@ from naysay.rule.model import Rule
 if TYPE_CHECKING:
     from naysay.cli.screen import View
     from naysay.evolve.feed import EvolveFeed
-    from naysay.live.feed.sink import Body
+    from naysay.live.feed.changes import ChangeSink
     from naysay.watch.feed import Feed, FeedOptions
 
 
@@ -59,8 +59,8 @@ def _on_spark(request: Request, feed: EvolveFeed, view: View) -> None:
             stream.wait()
 
 
-# While nothing comes, the standing violations are written this often at most.
-_STANDING_SECONDS = 10.0
+# While nothing comes, the current violations are written this often at most.
+_CURRENT_SECONDS = 10.0
 # So many of the newest violations are shown in words.
 N_SENTENCES = 6
 
@@ -144,7 +144,7 @@ def watch(**given: Any) -> int:
     A change file is Parquet, CSV or JSON lines: the columns of the table, and a column op with insert, update or
     delete (or c, u, d). Each file is applied once, in the order of names, also when the process is killed in between.
     Write files elsewhere and rename them into the folder: one that is still being written is waited for.
-    DIR/output has the events, the standing violations, what was set aside with the reason, and a manifest.
+    DIR/output has the events, the current violations, rejected changes with the reason, and a manifest.
 
     \b
     naysay watch changes/ --rules people.rules --key id --state people.watch
@@ -180,7 +180,7 @@ def _watch_locally(request: Request, rules: dict[str, Rule] | None) -> int:
             except KeyboardInterrupt:
                 # What is closed in the middle of a change stays as it is on disk.
                 with suppress(NaysayError):
-                    feed.write_standing()
+                    feed.write_current()
                 raise
         return _verdict(feed.rules, feed)
 
@@ -191,10 +191,10 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
     with session_for(request.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
         from naysay.live.spark.stream import StreamOptions
-        from naysay.watch.spark.engine import follow_folder, open_body
+        from naysay.watch.spark.engine import follow_folder, open_sink
 
         stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
-        body, said = open_body(session, rules, request.key, stream_options, _options(request))
+        body, said = open_sink(session, rules, request.key, stream_options, _options(request))
         for line in said:
             say(line)
         with closing(body), View(body, color=request.color, quiet=request.quiet) as view:
@@ -205,9 +205,9 @@ def _watch_on_spark(request: Request, rules: dict[str, Rule] | None) -> int:
 
 def _rules(request: Request) -> dict[str, Rule] | None:
     if not request.rules_files and not request.rule_texts:
-        from naysay.live.journal.store import has_store
+        from naysay.live.journal.journal import journal_exists
 
-        if has_store(request.state / "state.duckdb") or (request.state / "parts").exists():
+        if journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists():
             return None
         load((), ())
     return named(load(request.rules_files, request.rule_texts))
@@ -237,8 +237,8 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
             view.show(step)
             stale = True
         done = request.once and not follower.taker.changing
-        if stale and (done or time.monotonic() - written > _STANDING_SECONDS):
-            follower.body.write_standing()
+        if stale and (done or time.monotonic() - written > _CURRENT_SECONDS):
+            follower.sink.write_current()
             written, stale = time.monotonic(), False
         if done:
             return
@@ -249,7 +249,7 @@ def _follow(follower: Any, view: Any, request: Request) -> None:
         time.sleep(request.interval)
 
 
-def _verdict(rules: Mapping[str, Rule], body: Body) -> int:
+def _verdict(rules: Mapping[str, Rule], body: ChangeSink) -> int:
     """0 where all rules of severity error hold within their tolerance."""
     from naysay.detect.result import within_tolerance
     from naysay.rule.model import Severity
