@@ -150,12 +150,12 @@ def measure_watch(
     folder = Path(tempfile.mkdtemp(prefix="naysay-watch-"))
     try:
         # A first small watch loads libraries and kernels, which are no part of what the rows take.
-        with naysay.Watch(RULES[name], "id", store=folder / "first.duckdb" if store else None, index=index) as watch:
+        with naysay.Watch(RULES[name], "id", state=folder / "first.duckdb" if store else None, index=index) as watch:
             watch.apply(inserts=table.slice(0, 1000))
             watch.apply(deletes=table.slice(0, 1).select(["id"]))
         before = psutil.Process().memory_info().rss
         path = folder / "state.duckdb" if store else None
-        with naysay.Watch([], "id", store=path, index=index) as watch:
+        with naysay.Watch([], "id", state=path, index=index) as watch:
             start = time.perf_counter()
             watch.apply(inserts=table.slice(0, n_rows))
             for rule in RULES[name]:

@@ -120,14 +120,14 @@ def running(session: Any, source: str, changes: Path, state: Path, *, partitions
     from naysay.live.layout import named
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import follow_folder, open_body
+    from naysay.watch.spark.engine import follow_folder, open_sink
 
     def note(step: Any) -> None:
         done.append((time.perf_counter(), step.n_changes))
 
     if source == "folder":
         options = StreamOptions(state, partitions=partitions)
-        body, _ = open_body(session, named(RULE), ["id"], options, FeedOptions(n_sentences=5))
+        body, _ = open_sink(session, named(RULE), ["id"], options, FeedOptions(n_sentences=5))
         return follow_folder(session, str(changes), body, options, note)
     frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(changes))
     if source == "frame":

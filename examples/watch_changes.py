@@ -22,7 +22,7 @@ def main() -> None:
     visits = visits.filter(pc.equal(visits["clinic"], "Alder Street Clinic")).slice(0, 200)
     store = Path(tempfile.mkdtemp()) / "visits.duckdb"
 
-    with naysay.Watch(RULES, key="visit", store=store) as watch:
+    with naysay.Watch(RULES, key="visit", state=store) as watch:
         print("loaded:", watch.apply(inserts=visits))
         slip = visits.slice(0, 1).set_column(3, "city", pa.array(["Cambrigde"]))
         change = watch.apply(updates=slip, batch_id="monday")
@@ -30,7 +30,7 @@ def main() -> None:
         print(" ", watch.explain(change, limit=1)[0])
 
     # The store has everything: after a crash, or on the next day, the watch goes on where it stopped.
-    with naysay.Watch(store=store) as watch:
+    with naysay.Watch.open(store) as watch:
         print("monday again:", watch.apply(updates=slip, batch_id="monday"))
         print("put right:", watch.apply(updates=visits.slice(0, 1)))
         print("standing:", watch.counts)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
     from naysay.discovery.work import Progress
-    from naysay.live.feed.sink import Step
+    from naysay.live.feed.changes import AppliedBatch
     from naysay.live.spark.stream import Stream
     from naysay.table import Table
 
@@ -429,7 +429,7 @@ def watch_stream(
     partitions: int = 0,
     nulls: str | None = None,
     counting: bool = False,
-    on_step: Callable[[Step], None] | None = None,
+    on_step: Callable[[AppliedBatch], None] | None = None,
 ) -> Stream:
     """Watch a streaming Spark DataFrame of changes, and keep the violations of rules up to date.
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from naysay.evolve.evolver import Evolver
-from naysay.live.journal import store
+from naysay.live.journal import journal
 from nursery import serve
 
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
@@ -50,7 +50,7 @@ def batches(seed: int, n_batches: int) -> list[dict[str, Any]]:
 
 def feed(job: dict[str, Any]) -> None:
     """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
-    store._MIN_LOG_BYTES, store._MIN_LOG_EVENTS = job.get("log_bytes", 1 << 24), job.get("log_events", 4096)
+    journal._MIN_LOG_BYTES, journal._MIN_LOG_EVENTS = job.get("log_bytes", 1 << 24), job.get("log_events", 4096)
     acknowledged = Path(job["acknowledged"])
     n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
     first, *rest = batches(job["seed"], job["n_batches"])

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from naysay.evolve import durable
-from naysay.live.journal.store import Event, Parts
+from naysay.live.journal.journal import Event, Payload
 
 # So short a log that programs of a few steps fold it.
 _LONGEST_LOG = 3
@@ -32,12 +32,12 @@ class MemoryStore:
         found: dict[str, Any] = json.loads(self._settings)
         return found
 
-    def create(self, settings: Mapping[str, Any], parts: Parts) -> None:
+    def create(self, settings: Mapping[str, Any], parts: Payload) -> None:
         assert self.is_new
         self._settings, self.is_new = json.dumps(settings), False
         self._events = [Event(0, "create", None, parts)]
 
-    def append(self, kind: str, parts: Parts, batch_id: str | None = None) -> int:
+    def append(self, kind: str, parts: Payload, batch_id: str | None = None) -> int:
         self._events.append(Event(len(self._events), kind, batch_id, parts))
         if batch_id is not None:
             self.batch_ids.add(batch_id)
@@ -46,7 +46,7 @@ class MemoryStore:
     def needs_snapshot(self, n_rows: int) -> bool:
         return len(self._events) > _LONGEST_LOG
 
-    def snapshot(self, parts: Parts) -> None:
+    def snapshot(self, parts: Payload) -> None:
         self._events = [Event(len(self._events), "snapshot", None, parts)]
 
     def load(self) -> list[Event]:
@@ -63,9 +63,9 @@ def stores_in_memory() -> Iterator[None]:
     """Whatever evolvers keep inside stays in memory, under the path that they were given."""
     stores: dict[Path, MemoryStore] = {}
 
-    def open_store(state: str | os.PathLike[str], *, make: bool) -> MemoryStore:
+    def open_journal(state: str | os.PathLike[str], *, make: bool) -> MemoryStore:
         path = Path(state)
         return stores.setdefault(path, MemoryStore(path)) if make else stores[path]
 
-    with patch.object(durable, "open_store", open_store):
+    with patch.object(durable, "open_journal", open_journal):
         yield

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discovery.fields import NULL, Coding, Labels
+from naysay.discovery.fields import NULL, Coding
 from naysay.discovery.space import Scope, build_space
+from naysay.live.codes import NarrowLabels
 from naysay.table import from_frame
 
 
@@ -25,7 +26,7 @@ def check_order(codes: np.ndarray, labels: np.ndarray) -> None:
 @pytest.mark.parametrize("spread", [10, 2**33, 2**63 - 1])
 def test_labels_keep_order(spread: int) -> None:
     rng = np.random.default_rng(spread % 97)
-    labels = Labels()
+    labels = NarrowLabels()
     seen: list[np.ndarray] = []
     given: list[np.ndarray] = []
     for _ in range(30):
@@ -40,7 +41,7 @@ def test_labels_keep_order(spread: int) -> None:
 
 
 def test_labels_at_the_ends_and_in_one_gap_last_long() -> None:
-    labels = Labels()
+    labels = NarrowLabels()
     labels.label(np.array([0, 2**40]))
     for number in range(2000):
         labels.label(np.array([2**40 + number, -number]))

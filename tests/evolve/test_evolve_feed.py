@@ -48,10 +48,10 @@ def test_rules_come_and_go_as_events(source: Path, tmp_path: Path) -> None:
     with EvolveFeed(state, ["id"]) as feed:
         steps = list(Follower(source, feed, state, moment=0).drain())
         assert [step.n_rows for step in steps] == [2, 3, 3]
-        assert [len(step.aside) for step in steps] == [0, 1, 0]
+        assert [len(step.rejected) for step in steps] == [0, 1, 0]
         assert feed.evolver is not None
         standing = {render(rule) for rule in feed.evolver.rules}
-        feed.write_standing()
+        feed.write_current()
     found = events(state)
     held: set[str] = set()
     for event in found:
@@ -63,7 +63,7 @@ def test_rules_come_and_go_as_events(source: Path, tmp_path: Path) -> None:
     (gone,) = [event for event in found if event["event"] == "removed" and event["rule"] == "not(t.zip == s.zip)"]
     assert (gone["batch"], json.loads(gone["left"]), json.loads(gone["right"])) == ("1.csv", 3, 2)
     assert [event["batch"] for event in found if event["rule"] == "not(t.zip == s.zip)"] == ["0.csv", "1.csv", "2.csv"]
-    written = pyarrow.parquet.read_table(next((state / "output" / "standing").iterdir()))
+    written = pyarrow.parquet.read_table(next((state / "output" / "current").iterdir()))
     assert set(written.column("rule").to_pylist()) == standing
     with EvolveFeed(state, ["id"]) as feed:
         assert list(Follower(source, feed, state, moment=0).drain()) == []
@@ -98,7 +98,7 @@ def test_the_command(source: Path, tmp_path: Path) -> None:
 
 
 def test_other_states_are_refused(tmp_path: Path) -> None:
-    Watch("key(a)", key="id", store=tmp_path / "state.duckdb").close()
+    Watch("key(a)", key="id", state=tmp_path / "state.duckdb").close()
     with pytest.raises(UsageError, match="watch over given rules"):
         EvolveFeed(tmp_path, ["id"])
     Evolver(pyarrow.table({"a": [1]}), state=tmp_path / "numbered").close()

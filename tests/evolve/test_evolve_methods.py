@@ -162,7 +162,7 @@ def test_refusals_name_the_cause() -> None:
         Evolver("some.rules")
     with pytest.raises(UsageError, match="does not use a GPU"):
         Settings(("id",), "incdc", DiscoverRequest(device="cuda"))
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="duplicate key"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):
         Evolver(pa.table({"id": pa.array([1, None]), "a": [1, 2]}), key="id")

@@ -111,7 +111,7 @@ def test_foreign_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(StateError, match="no state"):
         Evolver.open(tmp_path / "empty")
-    Watch("key(a)", key="id", store=tmp_path / "watch.duckdb").close()
+    Watch("key(a)", key="id", state=tmp_path / "watch.duckdb").close()
     with pytest.raises(StateError, match="not of an evolver"):
         Evolver.open(tmp_path / "watch.duckdb")
     with pytest.raises(UsageError, match="no folder"):

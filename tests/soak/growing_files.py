@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from naysay.evolve.feed import EvolveFeed
-from naysay.live.feed.follow import Follower
-from naysay.live.feed.take import LocalFiles
+from naysay.live.feed.follow import Follower, LocalFiles
 from naysay.live.layout import named
 from naysay.live.spark import folder as stream_folder
 from naysay.watch.feed import FeedOptions, open_feed
@@ -162,11 +161,11 @@ class Following:
         self.open()
 
     def open(self) -> None:
-        self.body: Any
+        self.sink: Any
         if self.kind == "evolve":
-            self.body = EvolveFeed(self.state, ["id"])
+            self.sink = EvolveFeed(self.state, ["id"])
         else:
-            self.body, _ = open_feed(self.state, named("one: not(t.id < 0)"), ["id"], FeedOptions())
+            self.sink, _ = open_feed(self.state, named("one: not(t.id < 0)"), ["id"], FeedOptions())
         self.steps: Iterator[Any] = iter(())
         if self.kind == "stream":
             given: dict[str, Any] = {"moment": MOMENT, "clock": self.folder.clock}
@@ -174,11 +173,11 @@ class Following:
             self.stream._files._local = self.files
         else:
             self.follower = Follower(
-                self.folder.path, self.body, self.state, moment=MOMENT, files=self.files, clock=self.folder.clock
+                self.folder.path, self.sink, self.state, moment=MOMENT, files=self.files, clock=self.folder.clock
             )
 
     def restart(self) -> None:
-        self.body.close()
+        self.sink.close()
         self.open()
 
     def look(self) -> int:
@@ -190,7 +189,7 @@ class Following:
     def _look_as_spark(self) -> int:
         """Spark hands over each path once, and the batch that was not finished again after a restart."""
         self.n_looks += 1
-        found = len(list(self.stream.changed(self.body)))
+        found = len(list(self.stream.changed(self.sink)))
         for step in self._batch_steps():
             found += 1
             if step is None:
@@ -202,10 +201,10 @@ class Following:
         if not self.pending:
             self.pending = [path for path in sorted(self.folder.path.glob("[0-9]*")) if path.name not in self.handed]
             self.handed |= {path.name for path in self.pending}
-        yield from self.stream.steps(self.body, _Batch(self.pending), self.n_looks)  # type: ignore[arg-type]
+        yield from self.stream.steps(self.sink, _Batch(self.pending), self.n_looks)  # type: ignore[arg-type]
 
     def rows(self) -> list[dict[str, Any]]:
-        table = self.body.evolver.rows() if self.kind == "evolve" else self.body.watch.rows()
+        table = self.sink.evolver.rows() if self.kind == "evolve" else self.sink.watch.rows()
         return table.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -267,7 +266,7 @@ def trial(seed: int) -> Outcome:
         following.restart()
         following.handed.clear()
         again = following.look()
-        following.body.close()
+        following.sink.close()
         if not failure and again:
             failure = f"a restart on files that had not changed made {again} steps"
         refused = {bad["file"] for bad in _asides(following.state) if _is_refusal(bad)}
@@ -311,7 +310,7 @@ def _judged(following: Following) -> str:
         said = {rows_in(name, data) for data in folder.still(name)}
         if last is None:
             said.add(frozenset())
-        if last is not None and not following.body.knows(name):
+        if last is not None and not following.sink.has_applied(name):
             return f"{name} was never applied"
         if found not in said:
             return f"{name}: {sorted(found)} stand, and it never said so for a moment: {said}"
@@ -322,7 +321,7 @@ def _judged(following: Following) -> str:
 
 
 def _asides(state: Path) -> list[dict[str, Any]]:
-    paths = sorted((state / "output" / "aside").glob("*.jsonl"))
+    paths = sorted((state / "output" / "rejected").glob("*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

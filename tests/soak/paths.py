@@ -130,7 +130,7 @@ def _pickle_in_a_store(verb: str, file: str, protocol: int, folder: Path) -> str
     """A planted pickle in the place of a file of a watch's or an evolver's state: damage by name, or without effect."""
     store = folder / "state.duckdb"
     if verb == "watch":
-        with naysay.Watch("a -> b", "id", store=store) as watch:
+        with naysay.Watch("a -> b", "id", state=store) as watch:
             watch.apply(inserts=_ROWS, batch_id="1")
             wanted: Any = watch.counts
     else:
@@ -139,7 +139,7 @@ def _pickle_in_a_store(verb: str, file: str, protocol: int, folder: Path) -> str
     (folder / file).write_bytes(_pickle(folder, protocol))
     try:
         if verb == "watch":
-            with naysay.Watch(store=store) as watch:
+            with naysay.Watch.open(store) as watch:
                 found: Any = watch.counts
         else:
             with naysay.Evolver.open(store) as evolver:

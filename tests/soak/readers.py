@@ -196,7 +196,7 @@ def _change_trial(rng: random.Random) -> Outcome:
         return Outcome(failure=failure, notes=("a change file, refused",))
     cells = [["" if cell is None else cell for cell in row] for row in _rows(found.table)]
     ours = list(zip(found.rows.tolist(), cells, strict=True))
-    aside = sorted(bad.row or 0 for bad in found.aside)
+    aside = sorted(bad.row or 0 for bad in found.rejected)
     expected = good, sorted({number for number, _ in numbered} - {number for number, _ in good})
     failure = "" if (ours, aside) == expected else f"{drawn}: {ours}, set aside {aside}; with csv.reader {expected}"
     return Outcome(failure=failure, notes=("a change file",))

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 
 from machine import run_program
 
-from naysay.live.journal import store
+from naysay.live.journal import journal
 from naysay.watch import counting as counters
-from naysay.watch import forest as tree
+from naysay.watch import tree_index as tree
 from soak.row import Outcome
 
 # Seeds of CI's dose lie below.
@@ -23,7 +23,7 @@ def trial(seed: int) -> Outcome:
     """By all indexes and with counts alone; every 20th program keeps its state in files."""
     tree._REBUILD_SHARE = 0 if seed % 2 else 8
     counters._BUFFER_ROWS = 3 if seed % 2 else 1024
-    store._MIN_LOG_EVENTS = 5 if seed % 3 else 4096
+    journal._MIN_LOG_EVENTS = 5 if seed % 3 else 4096
     how = ("auto", "auto", "lt-tree", "auto", "counting")[seed % 5]
     try:
         if seed % 20 == 0:

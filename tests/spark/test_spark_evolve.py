@@ -69,7 +69,7 @@ def test_equals_an_evolver_in_process(
     monkeypatch.setattr(spark_evolve, "_MANY_PARTS", 2)
     rng = random.Random(5)
     first = rows(rng, list(range(30)))
-    made = spark_evolve.SparkEvolver(
+    made = Evolver(
         spark.createDataFrame(first), "id", state=tmp_path / "state", nulls=nulls, error=error, columns=columns
     )
     twin = Evolver(first, "id", nulls=nulls, error=error, space=made.space)
@@ -85,9 +85,13 @@ def test_equals_an_evolver_in_process(
         same(made, twin)
         if number in (1, 3):
             made.close()
-            made = spark_evolve.SparkEvolver.open(spark, tmp_path / "state")
+            made = Evolver.open(tmp_path / "state")
             same(made, twin)
+            assert made.has_applied(str(number))
             assert made.apply(deletes=[999], batch_id=str(number)).repeated
+    assert made.contains([5, 7, 50]).tolist() == [True, False, True]
+    assert len(made.best) == len(twin.best)
+    assert made.discovery.n_rows == twin.n_rows
     found = {row["id"]: row for row in made.rows().toArrow().cast(SCHEMA).to_pylist()}
     expected = {row["id"]: row for row in twin.rows().to_pylist()}
     assert repr(sorted(found.items())) == repr(sorted(expected.items()))
@@ -95,14 +99,12 @@ def test_equals_an_evolver_in_process(
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
-    from naysay import SparkEvolver
-
     frame = spark.createDataFrame(pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"], "c": [5, 6, 7]}))
-    with pytest.raises(UsageError, match="stands twice"):
-        SparkEvolver(frame, "a", state=tmp_path / "twice")
+    with pytest.raises(UsageError, match="duplicate key"):
+        Evolver(frame, "a", state=tmp_path / "twice")
     with pytest.raises(UsageError, match="not in the table"):
-        SparkEvolver(frame, "d", state=tmp_path / "none")
-    with SparkEvolver(frame, ["a", "b"], state=tmp_path / "state", columns=["c"]) as made:
+        Evolver(frame, "d", state=tmp_path / "none")
+    with Evolver(frame, ["a", "b"], state=tmp_path / "state", columns=["c"]) as made:
         before = list(made.rules)
         with pytest.raises(UsageError, match="no row with the key"):
             made.apply(deletes=pa.table({"a": [2], "b": ["x"]}))
@@ -113,12 +115,22 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         assert (list(made.rules), made.n_rows) == (before, 3)
         change = made.apply(inserts=spark.createDataFrame(pa.table({"a": [3], "b": ["x"], "c": [7]})))
         assert [gone.pair for gone in change.removed] == [({"a": 3, "b": "x"}, {"a": 2, "b": "z"})]
-    with pytest.raises(UsageError, match="already"):
-        SparkEvolver(frame, ["a", "b"], state=tmp_path / "state")
-    with pytest.raises(StateError, match="not of an evolver"):
-        Evolver.open(tmp_path / "state")
-    with pytest.raises(UsageError, match="no state"):
-        SparkEvolver.open(spark, tmp_path / "nowhere")
+    with pytest.raises(StateError, match="closed"):
+        made.apply(deletes=pa.table({"a": [3], "b": ["x"]}))
+    with pytest.raises(StateError, match="already exists"):
+        Evolver(frame, ["a", "b"], state=tmp_path / "state")
+    with pytest.raises(StateError, match="no state"):
+        Evolver.open(tmp_path / "nowhere")
+    refused: dict[str, dict[str, Any]] = {
+        "needs a key": {"key": None},
+        "needs a state": {"state": None},
+        "threads applies": {"threads": 2},
+        "device 'cuda' applies": {"device": "cuda"},
+        "method 'selective' applies": {"method": "selective"},
+    }
+    for words, options in refused.items():
+        with pytest.raises(UsageError, match=words):
+            Evolver(frame, **{"key": "a", "state": tmp_path / "other", **options})
 
 
 def test_rules_that_come_and_go_in_a_stream(spark: Any, tmp_path: Path) -> None:
@@ -138,4 +150,4 @@ def test_rules_that_come_and_go_in_a_stream(spark: Any, tmp_path: Path) -> None:
         assert feed.n_rows == 3
     assert [step.source for step in steps] == ["0.csv", "1.csv"]
     assert any(sentence.startswith("no longer holds: key(zip); rows 3 and 2") for sentence in steps[1].sentences)
-    assert list((state / "output" / "standing").iterdir())
+    assert list((state / "output" / "current").iterdir())

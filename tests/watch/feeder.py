@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from naysay.live.feed.changes import split_ops
 from naysay.live.feed.follow import Follower
-from naysay.live.journal import store
+from naysay.live.journal import journal
 from naysay.live.layout import named
 from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
@@ -65,7 +65,7 @@ def rows(rng: random.Random, keys: list[int]) -> pa.Table:
 
 def feed(job: dict[str, Any]) -> None:
     """Do a job, as far as it is not done yet."""
-    store._MIN_LOG_EVENTS = job["log_events"]
+    journal._MIN_LOG_EVENTS = job["log_events"]
     folder = Path(job["folder"])
     {"apply": apply, "follow": follow, "parts": apply_in_parts}[job["kind"]](folder, job)
 
@@ -74,7 +74,7 @@ def apply(folder: Path, job: dict[str, Any]) -> None:
     """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
     acknowledged = folder / "acknowledged"
     n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
-    watch = Watch(RULES, "id", store=folder / "state.duckdb")
+    watch = Watch(RULES, "id", state=folder / "state.duckdb")
     for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
         # The one after the last acknowledged may or may not have arrived: its id decides.
         if number < n_known and number % 7:
@@ -94,7 +94,7 @@ def follow(folder: Path, job: dict[str, Any]) -> None:
     with feed:
         for _ in Follower(folder / "changes", feed, state, moment=0).drain():
             pass
-        feed.write_standing()
+        feed.write_current()
 
 
 def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
@@ -104,9 +104,9 @@ def apply_in_parts(folder: Path, job: dict[str, Any]) -> None:
 
     parts = open_inline(folder / "state", 2, RULES)
     for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
-        if not parts.knows(str(number)):
+        if not parts.has_applied(str(number)):
             parts.apply(str(number), split_ops(str(number), change_table(batch)))
-    parts.write_standing()
+    parts.write_current()
 
 
 if __name__ == "__main__":

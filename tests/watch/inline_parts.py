@@ -11,7 +11,7 @@ from naysay.live.layout import named
 from naysay.live.spark.stream import StreamOptions
 from naysay.watch import part
 from naysay.watch.feed import FeedOptions
-from naysay.watch.spark import parts as stream_parts
+from naysay.watch.spark import engine as stream_engine
 from naysay.watch.spark import worker as stream_tasks
 
 Record = tuple[int, str, bytes]
@@ -21,7 +21,7 @@ class Broken(Exception):
     """The process is gone, as far as the test is concerned."""
 
 
-class Inline(stream_parts.Parts):
+class Inline(stream_engine.PartitionedWatch):
     """Stages run one after the other, place by place; `fuse` is how many may pass until it breaks off."""
 
     fuse = -1
@@ -46,8 +46,8 @@ class Inline(stream_parts.Parts):
         Inline.fuse -= Inline.fuse > 0
 
 
-def open_inline(state: Path, n_parts: int, rules: Any, **options: Any) -> stream_parts.Parts:
+def open_inline(state: Path, n_parts: int, rules: Any, **options: Any) -> stream_engine.PartitionedWatch:
     given = None if rules is None else named(rules)
     stream = StreamOptions(state, partitions=n_parts)
-    with mock.patch.object(stream_parts, "Parts", Inline):
-        return stream_parts.open_parts(None, given, ("id",), stream, FeedOptions(**options))
+    with mock.patch.object(stream_engine, "PartitionedWatch", Inline):
+        return stream_engine.open_parts(None, given, ("id",), stream, FeedOptions(**options))

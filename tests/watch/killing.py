@@ -44,12 +44,12 @@ def judge(folder: Path, job: dict[str, Any]) -> None:
     if job["kind"] == "parts":
         return
     store = folder / ("state.duckdb" if job["kind"] == "apply" else "state/state.duckdb")
-    with Watch(store=store) as watch:
+    with Watch.open(store) as watch:
         table = watch.rows()
         assert table is not None
         found = table.select(list(SCHEMA.names)).sort_by("id").to_pylist()
         assert found == [rows[key] for key in sorted(rows)]
-        assert {tuple(row.values()) for row in watch.standing().table.to_pylist()} == expected
+        assert {tuple(row.values()) for row in watch.violations().table.to_pylist()} == expected
 
 
 def kill_at_random(nursery: Nursery, folder: Path, seed: int, kind: str, most_kills: int) -> int:

@@ -227,17 +227,17 @@ class Program:
             self.watch.close()
             self.watch = self._open()
         elif self.watch._state is not None:
-            self.watch._state = self.watch._state.rebuilt()
+            self.watch._state = self.watch._state.rebuild()
         self._compare(None)
 
     # What steps are made of.
 
     def _open(self) -> Watch:
-        store = None if self.folder is None else self.folder / f"{self.seed}.duckdb"
+        state = None if self.folder is None else self.folder / f"{self.seed}.duckdb"
         model = self.model
         key = model.key_names[0] if len(model.key_names) == 1 else model.key_names
         return Watch(
-            list(model.rules.values()), key, store=store, nulls=model.nulls, counting=self.counting, index=self.index
+            list(model.rules.values()), key, state=state, nulls=model.nulls, counting=self.counting, index=self.index
         )
 
     def _new_rule(self) -> str:
@@ -301,12 +301,12 @@ class Program:
             self._compare_standing(expected)
 
     def _compare_standing(self, expected: Found) -> None:
-        standing = self.watch.standing()
+        standing = self.watch.violations()
         assert self._found(standing.table) == expected
         self._compare_conflicts(expected)
 
     def _compare_conflicts(self, expected: Found) -> None:
-        conflicts = self.watch.standing().rows_in_conflict
+        conflicts = self.watch.violations().rows_in_conflict
         for name in self.model.rules:
             rows = {key for found in expected if found[0] == name for key in found[1:] if key is not None}
             assert conflicts[name] == len(rows)

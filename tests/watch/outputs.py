@@ -22,7 +22,7 @@ Found = set[tuple[Any, ...]]
 
 def asides(state: Path) -> list[dict[str, Any]]:
     """Everything that was set aside."""
-    paths = sorted((state / "output" / "aside").glob("*.jsonl"))
+    paths = sorted((state / "output" / "rejected").glob("*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
@@ -51,7 +51,7 @@ def events(state: Path) -> Found:
 
 def standing(state: Path) -> Found:
     """The violations that the table of standing violations holds."""
-    last = Manifest(state / "output").last("standing")
+    last = Manifest(state / "output").last("current")
     assert last is not None
     found = [
         tuple(row.values()) for name in last.files for row in pa.parquet.read_table(state / "output" / name).to_pylist()

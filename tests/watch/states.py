@@ -26,7 +26,7 @@ from naysay.evolve.evolver import Evolver
 from naysay.evolve.feed import EvolveFeed
 from naysay.live.feed.changes import split_ops
 from naysay.live.feed.follow import Follower
-from naysay.live.journal import store
+from naysay.live.journal import journal
 from naysay.live.layout import named
 from naysay.rule import render
 from naysay.watch import Watch
@@ -64,20 +64,20 @@ def _rows(table: Any) -> list[dict[str, Any]]:
 
 def _feed_watch(home: Path, *, closed: bool) -> None:
     path = home / "state.duckdb"
-    watch = Watch(RULES, "id", store=path)
+    watch = Watch(RULES, "id", state=path)
     for number, batch in enumerate(batches(_SEED, N_BATCHES + 1)[:-1]):
         watch.apply(**batch, batch_id=str(number))
         if closed and number in _COPIED:
             watch.close()
         _copy(home, number)
         if closed and number in _COPIED:
-            watch = Watch(store=path)
+            watch = Watch.open(path)
     if closed:
         watch.close()
 
 
 def _watch_answers(home: Path) -> Answers:
-    with Watch(store=home / "state.duckdb") as watch:
+    with Watch.open(home / "state.duckdb") as watch:
         before = _shown(watch)
         change = watch.apply(**batches(_SEED, N_BATCHES + 1)[-1], batch_id="one more")
         repeated = watch.apply(batch_id="3").repeated
@@ -85,7 +85,7 @@ def _watch_answers(home: Path) -> Answers:
 
 
 def _shown(watch: Watch) -> Answers:
-    found = {tuple(row.values()) for row in watch.standing().table.to_pylist()}
+    found = {tuple(row.values()) for row in watch.violations().table.to_pylist()}
     return watch.counts, _rows(watch.rows()), found
 
 
@@ -128,7 +128,7 @@ def _changes(home: Path, n_files: int) -> Path:
 def _drain(home: Path, feed: Any, n_files: int) -> None:
     for step in Follower(_changes(home, n_files), feed, home, moment=0).drain():
         _copy(home, int(step.source.split(".")[0])) if n_files == N_BATCHES else None
-    feed.write_standing()
+    feed.write_current()
 
 
 def _follow_watch(home: Path) -> None:
@@ -159,20 +159,20 @@ def _evolving_answers(home: Path) -> Answers:
 def _feed_parts(home: Path) -> None:
     from inline_parts import open_inline
 
-    from naysay.live.spark.record import StreamRecord
+    from naysay.live.spark.stream import StreamRecord
 
     StreamRecord(home, _SHAPE, {}, pinned=False)
     parts = open_inline(home, 2, RULES)
     for number, batch in enumerate(batches(_SEED, N_BATCHES)):
         parts.apply(str(number), split_ops(str(number), change_table({**batch, "deletes": [*batch["deletes"], 999]})))
         _copy(home, number)
-    parts.write_standing()
+    parts.write_current()
 
 
 def _parts_answers(home: Path) -> Answers:
     from inline_parts import open_inline
 
-    from naysay.live.spark.record import StreamRecord
+    from naysay.live.spark.stream import StreamRecord
     from naysay.watch import part
 
     # Another process would know nothing of parts that were opened before.
@@ -181,8 +181,8 @@ def _parts_answers(home: Path) -> Answers:
     # As the command line does: the rules may be given again.
     parts = open_inline(home, 2, RULES)
     parts.apply("one more", split_ops("one more", change_table(batches(_SEED, N_BATCHES + 1)[-1])))
-    parts.write_standing()
-    return parts.n_rows, parts.counts, parts.knows("3"), events(home), standing(home), asides(home)
+    parts.write_current()
+    return parts.n_rows, parts.counts, parts.has_applied("3"), events(home), standing(home), asides(home)
 
 
 def _killed(make: Callable[[Path], None]) -> Callable[[Path], None]:
@@ -196,7 +196,7 @@ def _killed(make: Callable[[Path], None]) -> Callable[[Path], None]:
 def kinds() -> list[Kind]:
     """Every kind of state that there is here."""
     # Snapshots come soon, so that stores hold one and a log after it.
-    store._MIN_LOG_EVENTS = 5
+    journal._MIN_LOG_EVENTS = 5
     found = [
         Kind("closed", lambda home: _feed_watch(home, closed=True), _watch_answers),
         Kind("killed", _killed(lambda home: _feed_watch(home, closed=False)), _watch_answers),

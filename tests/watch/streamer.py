@@ -33,13 +33,13 @@ COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at 
 
 
 def main(job: dict[str, Any]) -> None:
-    from naysay.live.journal import store
+    from naysay.live.journal import journal
     from naysay.live.spark.stream import StreamOptions
     from naysay.spark.session import STREAM_SETTINGS, session_for
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import follow_folder, open_body, watch_frame
+    from naysay.watch.spark.engine import follow_folder, open_sink, watch_frame
 
-    store._MIN_LOG_EVENTS = 4
+    journal._MIN_LOG_EVENTS = 4
     rules, state = named(job["rules"]), Path(job["state"])
     with session_for("local[2]", settings={**STREAM_SETTINGS, "spark.driver.memory": "512m"}) as session:
         say("ready")
@@ -58,7 +58,7 @@ def main(job: dict[str, Any]) -> None:
             )
         else:
             options = StreamOptions(state, True, 0.0, 2 if job["mode"] == "parts" else 0)
-            body, _ = open_body(session, rules, ("id",), options, FeedOptions())
+            body, _ = open_sink(session, rules, ("id",), options, FeedOptions())
             stream = follow_folder(session, job["source"], body, options, None)
         with stream:
             stream.wait()

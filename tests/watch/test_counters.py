@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.codes import Labels, SortedBlocks, Space, TextTable, TupleTable
+from naysay.live.codes import CodeSpace, OrderLabels, SortedBlocks, TextTable, TupleTable
 from naysay.watch import counting as counters
 from naysay.watch.counting import GroupCounter, PointCounter, TreeCounter
 from naysay.watch.partition import GREATEST
@@ -81,7 +81,7 @@ def test_tuples_and_texts_keep_their_numbers() -> None:
 @pytest.mark.parametrize("pattern", ["random", "ascending", "descending", "nested", "two runs"])
 def test_labels_keep_the_order(pattern: str) -> None:
     rng = random.Random(5)
-    labels = Labels()
+    labels = OrderLabels()
     seen: dict[Fraction, int] = {}
     for step in range(300):
         if pattern == "nested":
@@ -116,7 +116,7 @@ def test_sorted_blocks_find_neighbours() -> None:
 
 
 def test_a_space_changes_its_codes_only_where_it_must() -> None:
-    space = Space([pa.int64(), pa.decimal128(38, 2)], ordered=True)
+    space = CodeSpace([pa.int64(), pa.decimal128(38, 2)], ordered=True)
     small = space.encode(pa.chunked_array([pa.array([1, None, -5], pa.int64())]))
     assert small.tolist() == [100, NULL, -500]
     assert space.version == 0

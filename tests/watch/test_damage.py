@@ -45,9 +45,9 @@ def test_random_damages(gallery: Gallery, lot: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        ("followed", "state.duckdb", "the file is missing, though its seal is there"),
-        ("evolving", "evolve.duckdb", "the file is missing, though its seal is there"),
-        ("evolve closed", "evolve.duckdb", "the file is missing, though its seal is there"),
+        ("followed", "state.duckdb", "the file is missing, but its seal exists"),
+        ("evolving", "evolve.duckdb", "the file is missing, but its seal exists"),
+        ("evolve closed", "evolve.duckdb", "the file is missing, but its seal exists"),
         ("parts", "parts/settings.json", "this file is missing"),
         ("parts", "output/manifest.jsonl", "the parts know batches that it does not"),
     ],
@@ -100,7 +100,7 @@ def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -
         home = tmp_path / str(n_lost)
         shutil.copytree(gallery.folder / "parts" / "state", home)
         manifest = home / "output" / "manifest.jsonl"
-        lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"standing"' not in line]
+        lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"current"' not in line]
         manifest.write_bytes(b"".join(lines[:-n_lost]))
         with pytest.raises(StateError, match=r"manifest\.jsonl: the parts know batches that it does not"):
             gallery.kinds["parts"].answers(home)
@@ -109,13 +109,13 @@ def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     path = tmp_path / "state.duckdb"
-    with Watch("key(a)", "id", store=path) as watch:
+    with Watch("key(a)", "id", state=path) as watch:
         watch.apply(inserts=ROWS, batch_id="first")
     return path
 
 
 def test_a_store_is_restored_exactly(stored: Path) -> None:
-    with Watch(store=stored) as watch:
+    with Watch.open(stored) as watch:
         assert watch.counts == {"not(t.a == s.a)": 2}
         assert watch.key == ("id",)
         assert watch.apply(inserts=ROWS, batch_id="first").repeated
@@ -125,70 +125,70 @@ def test_a_store_is_restored_exactly(stored: Path) -> None:
 def test_another_version_is_refused_by_name(stored: Path) -> None:
     with duckdb.connect(str(stored)) as database:
         database.execute("UPDATE meta SET content = replace(content, '\"version\": 1', '\"version\": 7')")
-    with pytest.raises(StateError, match=r"state\.duckdb: the store has version 7, and this naysay reads version 1"):
-        Watch(store=stored)
+    with pytest.raises(StateError, match=r"state\.duckdb: the state has version 7, but this naysay reads version 1"):
+        Watch.open(stored)
 
 
 def test_another_database_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "other.duckdb"
     with duckdb.connect(str(path)) as database:
         database.execute("CREATE TABLE people (name VARCHAR)")
-    with pytest.raises(StateError, match=r"other\.duckdb: this is a database, but no store of naysay"):
-        Watch("key(a)", "id", store=path)
+    with pytest.raises(StateError, match=r"other\.duckdb: not a naysay state file"):
+        Watch("key(a)", "id", state=path)
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database" * 1000)
-    with pytest.raises(StateError, match=r"notes\.txt: the store is damaged"):
-        Watch("key(a)", "id", store=path)
+    with pytest.raises(StateError, match=r"notes\.txt: the state is damaged"):
+        Watch("key(a)", "id", state=path)
     assert path.read_text() == "not a database" * 1000
 
 
 @pytest.mark.parametrize(
     ("statement", "cause"),
     [
-        ("UPDATE events SET batch_id = 'other' WHERE seq = 1", "event 1 does not fit its checksum"),
+        ("UPDATE events SET batch_id = 'other' WHERE seq = 1", "event 1 does not match its checksum"),
         ("DELETE FROM events WHERE seq = 1", "event 1 was acknowledged"),
         ("DELETE FROM events WHERE seq = 0", "event 0 is missing"),
-        ("DELETE FROM events", "no event is left"),
-        ("DELETE FROM payloads WHERE seq = 1", "the content of event 1 does not fit"),
-        ("INSERT INTO payloads SELECT * FROM payloads WHERE seq = 1", "stands twice"),
+        ("DELETE FROM events", "it has no events"),
+        ("DELETE FROM payloads WHERE seq = 1", "the content of event 1 does not match"),
+        ("INSERT INTO payloads SELECT * FROM payloads WHERE seq = 1", "is repeated"),
         ("INSERT INTO payloads VALUES (9, 'inserts', 'x'::BLOB)", "belongs to no event"),
-        ("UPDATE meta SET content = replace(content, 'sql', 'equal')", "event 0 does not fit its checksum"),
+        ("UPDATE meta SET content = replace(content, 'sql', 'equal')", "event 0 does not match its checksum"),
         ("UPDATE meta SET content = '{'", "cannot be read"),
-        ("DROP TABLE payloads", "the tables of the store are missing"),
+        ("DROP TABLE payloads", "its tables are missing"),
     ],
 )
 def test_a_change_behind_the_back_is_found(stored: Path, statement: str, cause: str) -> None:
     with duckdb.connect(str(stored)) as database:
         database.execute(statement)
     with pytest.raises(StateError, match=cause):
-        Watch(store=stored)
+        Watch.open(stored)
 
 
 def test_the_seal_belongs_to_its_store(stored: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.duckdb"
-    with Watch("key(a)", "id", store=other) as watch:
+    with Watch("key(a)", "id", state=other) as watch:
         watch.apply(inserts=ROWS)
     shutil.copy(f"{other}.seal", f"{stored}.seal")
-    with pytest.raises(StateError, match="belongs to another store"):
-        Watch(store=stored)
+    with pytest.raises(StateError, match="belongs to another state"):
+        Watch.open(stored)
     Path(f"{stored}.seal").unlink()
     with pytest.raises(StateError, match=r"its seal state\.duckdb\.seal is missing"):
-        Watch(store=stored)
+        Watch.open(stored)
 
 
 def test_the_store_is_asked_for_what_it_has_not(stored: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the store has the key id, not a"):
-        Watch(key="a", store=stored)
-    with pytest.raises(UsageError, match="was made with nulls='sql'"):
-        Watch(store=stored, nulls="equal")
+    with pytest.raises(UsageError, match="the state has the key id, not a"):
+        Watch(key="a", state=stored)
+    with pytest.raises(UsageError, match="was created with nulls='sql'"):
+        Watch(state=stored, nulls="equal")
     with pytest.raises(UsageError, match="watches other rules"):
-        Watch("key(id)", store=stored)
+        Watch("key(id)", state=stored)
     with pytest.raises(UsageError, match="there is no folder"):
-        Watch("key(a)", "id", store=tmp_path / "missing" / "state.duckdb")
-    with Watch("key(a)", store=stored) as watch:
+        Watch("key(a)", "id", state=tmp_path / "missing" / "state.duckdb")
+    with Watch("key(a)", state=stored) as watch:
         assert watch.n_rows == 3
-    with pytest.raises(UsageError, match="closed"):
+    with pytest.raises(StateError, match="closed"):
         watch.apply(deletes=[1])

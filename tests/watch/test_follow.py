@@ -32,7 +32,7 @@ def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, An
     feed, _ = open_feed(state, named(RULE), ["id"], FeedOptions())
     with feed:
         list(Follower(source, feed, state, moment=0).drain())
-        feed.write_standing()
+        feed.write_current()
         return dict(feed.counts), asides(state)
 
 
@@ -53,7 +53,7 @@ def test_a_folder_of_all_formats(source: Path, tmp_path: Path) -> None:
     counts, aside = follow(source, state)
     assert (counts, aside) == ({"zip": 4}, [])
     assert events(state) == {("zip", 1, 5), ("zip", 5, 1), ("zip", 2, 5), ("zip", 5, 2)}
-    (standing,) = (state / "output" / "standing").glob("*.parquet")
+    (standing,) = (state / "output" / "current").glob("*.parquet")
     assert {tuple(row.values()) for row in pa.parquet.read_table(standing).to_pylist()} == events(state)
     assert follow(source, state) == (counts, [])
     (source / "4.csv").write_text("op,id\ndelete,5\n")
@@ -104,7 +104,7 @@ def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) ->
     (source / "2.csv").write_text('op,id,zip,city,big\ninsert,3,2139,"",5\ninsert,007,1,x,1\ni,4,10115,Rom,0x1F\n')
     counts, aside = follow(source, tmp_path / "state")
     assert counts == {"zip": 2}
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["zip"].to_pylist() == ["02139", "02139", "2139"]
@@ -123,7 +123,7 @@ def test_a_ragged_row_with_a_quote_inside_takes_no_other_row_along(source: Path,
     assert [(bad["row"], bad["reason"], bad["content"]) for bad in aside] == [
         (2, "3 columns where the header has 5", '2,6" x,insert')
     ]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert sorted(rows["id"].to_pylist()) == [1, 3, 4, 5]
@@ -143,7 +143,7 @@ def test_numbers_that_a_float_does_not_hold_are_set_aside(source: Path, tmp_path
     assert [bad["row"] for bad in aside] == [1, 2, 3]
     for bad in aside:
         assert "in column 'zip' is no double" in bad["reason"]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["zip"].to_pylist() == [0.5, 9007199254740994.0, 1e300, 0.0]
@@ -163,7 +163,7 @@ def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
         (4, "1 in column 'ok' is no bool"),
         (5, "'5.5' in column 'id' is no int64"),
     ]
-    with Watch(store=tmp_path / "state" / "state.duckdb") as watch:
+    with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
         assert rows["id"].to_pylist() == [1, 6]
@@ -179,7 +179,7 @@ def test_decimals_beside_a_bad_line_keep_their_digits() -> None:
     ]
     changes = read_changes("1.jsonl", "\n".join(lines).encode(), known)
     assert changes.table.to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567.89"), "share": 1e5}]
-    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.aside) == [
+    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.rejected) == [
         (2, "[0.5] in column 'amount' is no decimal128(20, 2)"),
         (3, "no JSON"),
     ]
@@ -262,7 +262,7 @@ def test_times_in_json_keep_to_their_zone() -> None:
             assert changes.table.to_pylist() == [{"id": 0, "at": expected}]
         changes = read_changes("1.jsonl", lines[1].encode(), known)
         assert changes.table.num_rows == 0
-        assert [bad.reason for bad in changes.aside] == [f"'{bad}' in column 'at' is no {type_}"]
+        assert [bad.reason for bad in changes.rejected] == [f"'{bad}' in column 'at' is no {type_}"]
 
 
 def test_one_bad_row_spoils_no_other() -> None:
@@ -270,9 +270,9 @@ def test_one_bad_row_spoils_no_other() -> None:
     known = pa.schema([("id", pa.int64()), ("open", pa.time64("us")), ("day", pa.date32())])
     good = "op,id,open,day\ninsert,1,09:00:00, 2024-01-01\ninsert, 2 ,09:30:00.5,2024-01-02\n"
     sound, spoilt = (read_changes("1.csv", text.encode(), known) for text in (good, good + "insert,x,09:00:00,\n"))
-    assert sound.aside == []
+    assert sound.rejected == []
     assert spoilt.table.to_pylist() == sound.table.to_pylist()
-    assert [bad.row for bad in spoilt.aside] == [3]
+    assert [bad.row for bad in spoilt.rejected] == [3]
     line = '{"op": "insert", "id": 1, "open": "09:00:00", "day": "2024-01-01"}'
     assert read_changes("1.jsonl", line.encode(), known).table.to_pylist() == sound.table.to_pylist()[:1]
 
@@ -384,4 +384,4 @@ def test_the_command_line(source: Path, tmp_path: Path) -> None:
     (tmp_path / "state" / "state.duckdb.seal").unlink()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "state.duckdb: the store is damaged" in done.stderr
+    assert "state.duckdb: the state is damaged" in done.stderr

@@ -41,5 +41,5 @@ def test_kills_at_named_points(nursery: Nursery, tmp_path: Path, point: str) -> 
         folder = tmp_path / str(turn)
         folder.mkdir()
         killed = kill_at_point(nursery, folder, turn // 2, point, turn)
-        passes_once = point.startswith(("create", "close", "output.standing"))
+        passes_once = point.startswith(("create", "close", "output.current"))
         assert killed == (turn == 1 or not passes_once)

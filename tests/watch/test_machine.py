@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from machine import run_program
 
-from naysay.live.journal import store
+from naysay.live.journal import journal
 from naysay.watch import counting as counters
-from naysay.watch import forest as tree
+from naysay.watch import tree_index as tree
 
 # Programs are run in lots, so that several processes share them evenly.
 N_LOTS = 20
@@ -47,5 +47,5 @@ def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_with_a_store(lot: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 40):
-        monkeypatch.setattr(store, "_MIN_LOG_EVENTS", 5 if seed % 2 else 4096)
+        monkeypatch.setattr(journal, "_MIN_LOG_EVENTS", 5 if seed % 2 else 4096)
         run_program(seed, folder=tmp_path)

@@ -23,7 +23,7 @@ from naysay.live.feed.changes import split_ops
 from naysay.live.layout import named
 from naysay.watch import part
 from naysay.watch.partition import groups_of, part_numbers
-from naysay.watch.spark.parts import Parts
+from naysay.watch.spark.engine import PartitionedWatch
 
 MORE_RULES = (
     *RULES,
@@ -38,7 +38,7 @@ def _cold() -> None:
     part._warm.clear()
 
 
-def open_parts(state: Path, n_parts: int, rules: Any = MORE_RULES, **options: Any) -> Parts:
+def open_parts(state: Path, n_parts: int, rules: Any = MORE_RULES, **options: Any) -> PartitionedWatch:
     return open_inline(state, n_parts, rules, **options)
 
 
@@ -52,11 +52,11 @@ def test_parts_agree_with_brute_force(tmp_path: Path, seed: int) -> None:
         if Inline.fuse < 0 and n_broken < 6 and seed:
             Inline.fuse = rng.randrange(20)
         try:
-            if not parts.knows(f"batch {number}"):
+            if not parts.has_applied(f"batch {number}"):
                 parts.apply(f"batch {number}", split_ops("", change_table(made[number])))
             number += 1
             if rng.random() < 0.3:
-                parts.write_standing()
+                parts.write_current()
         except Broken:
             n_broken += 1
             parts = None
@@ -67,7 +67,7 @@ def test_parts_agree_with_brute_force(tmp_path: Path, seed: int) -> None:
             expected = brute_force(named(MORE_RULES), rows_after(made[:number]))
             assert parts.counts == {name: sum(found[0] == name for found in expected) for name in named(MORE_RULES)}
     Inline.fuse = -1
-    parts.write_standing()
+    parts.write_current()
     rows = rows_after(made)
     expected = brute_force(named(MORE_RULES), rows)
     assert parts.n_rows == len(rows)
@@ -94,7 +94,7 @@ def test_bad_changes_are_set_aside(tmp_path: Path) -> None:
     step = parts.apply("first", split_ops("1.csv", rows))
     assert (step.n_added, step.counts, step.n_rows) == (2, {"zip": 2}, 2)
     other = rows.slice(1, 1).set_column(2, "zip", pa.array(["a"]))
-    assert parts.apply("second", split_ops("2.csv", other)).aside[0].reason.startswith("2.csv: column 'zip' has type")
+    assert parts.apply("second", split_ops("2.csv", other)).rejected[0].reason.startswith("2.csv: column 'zip' has type")
     reasons = sorted((bad["file"], bad["row"], bad["reason"]) for bad in asides(tmp_path) if bad["file"] == "1.csv")
     assert reasons == [
         ("1.csv", 1, "there is no row with this key"),

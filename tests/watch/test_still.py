@@ -13,8 +13,7 @@ from outputs import asides
 
 from naysay.errors import StateError
 from naysay.evolve.feed import EvolveFeed
-from naysay.live.feed.follow import Follower
-from naysay.live.feed.take import LocalFiles
+from naysay.live.feed.follow import Follower, LocalFiles
 from naysay.live.layout import named
 from naysay.watch.feed import FeedOptions, open_feed
 
@@ -105,7 +104,7 @@ def test_the_files_after_one_that_grows_wait_for_it(opened: Any, source: Path) -
         (source / "1.csv").write_text(HEAD + ONE)
         assert [*following.drain()] == []
         clock.now += MOMENT
-        assert [(step.source, len(step.aside)) for step in following.drain()] == [("1.csv", 0), ("2.csv", 0)]
+        assert [(step.source, len(step.rejected)) for step in following.drain()] == [("1.csv", 0), ("2.csv", 0)]
 
 
 def test_many_files_wait_for_one_moment(opened: Any, source: Path) -> None:
@@ -169,7 +168,7 @@ def test_a_file_that_changes_after_it_was_applied_is_refused_once(
     refused, step = following.drain()
     assert step.source == "2.csv"
     assert (feed.n_rows, refused.n_changes) == (n_rows + 1, 0)
-    (bad,) = refused.aside
+    (bad,) = refused.rejected
     assert bad.source == "1.csv"
     assert bad.reason.startswith("1.csv: this file has ")
     assert words in bad.reason

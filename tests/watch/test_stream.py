@@ -73,7 +73,7 @@ def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
             assert stream.wait()
         rows = rows_after(made[:n_batches])
         expected = brute_force(named(RULES), rows)
-        assert (stream.body.n_rows, sum(stream.body.counts.values())) == (len(rows), len(expected))
+        assert (stream.sink.n_rows, sum(stream.sink.counts.values())) == (len(rows), len(expected))
         assert standing(state) == events(state) == expected
     assert len(steps) == 5
     assert steps[0].sentences
@@ -107,7 +107,7 @@ def test_changes_of_a_batch_in_order(spark: Any, tmp_path: Path) -> None:
     state = tmp_path / "state"
     with naysay.watch_stream(frame, "key(a)", "id", state=state, once=True, order="at") as stream:
         stream.wait()
-    assert (stream.body.n_rows, asides(state)) == (1, [])
+    assert (stream.sink.n_rows, asides(state)) == (1, [])
 
 
 def test_a_stream_that_goes_on(spark: Any, tmp_path: Path) -> None:
@@ -141,13 +141,13 @@ def test_a_stream_stopped_inside_a_batch_keeps_nothing(spark: Any, tmp_path: Pat
     streams.append(naysay.watch_stream(changes_of(spark, source, 1), RULES, "id", state=tmp_path / "s", on_step=hold))
     assert began.wait(60)
     streams[0].close()
-    watch = weakref.ref(streams.pop().body.watch)
+    watch = weakref.ref(streams.pop().sink.watch)
     gc.collect()
     assert watch() is None
 
 
 def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.watch import forest
+    from naysay.watch import tree_index
 
     source, state = tmp_path / "changes", tmp_path / "state"
     write_parquet(source, batches(6, 2))
@@ -155,7 +155,7 @@ def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeyp
     def start() -> Any:
         return naysay.watch_stream(changes_of(spark, source), RULES, "id", state=state, once=True, order="at")
 
-    monkeypatch.setattr(forest, "MAX_PAIRS", 1)
+    monkeypatch.setattr(tree_index, "MAX_PAIRS", 1)
     with start() as stream, pytest.raises(naysay.ResourceError, match="more than 1 violations"):
         stream.wait()
     monkeypatch.undo()
@@ -221,16 +221,15 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
     from naysay.live.spark.folder import FolderSource
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import open_body
-    from naysay.watch.spark.parts import Parts
+    from naysay.watch.spark.engine import PartitionedWatch, open_sink
 
     path, state, clock = tmp_path / "changes" / "1.csv", tmp_path / "state", Clock()
     lines = ["op,id,zip,city\n", "insert,1,9,Ulm\n", "insert,2,9,Bonn\n", "insert,3,8,Kiel\n"]
     path.write_text(lines[0])
-    body, _ = open_body(
+    body, _ = open_sink(
         spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=partitions), FeedOptions()
     )
-    admit = body.admit if isinstance(body, Parts) else None
+    admit = body.admit if isinstance(body, PartitionedWatch) else None
     batch = spark.createDataFrame([(path.as_uri(),)], "path STRING")
 
     def source() -> FolderSource:
@@ -252,7 +251,7 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
     path.write_text("".join(lines))
     assert list(following.changed(body)) == [None]
     clock.now += 5
-    assert [step and len(step.aside) for step in following.changed(body)] == [1]
+    assert [step and len(step.rejected) for step in following.changed(body)] == [1]
     assert list(following.changed(body)) == list(source().changed(body)) == []
     (bad,) = asides(state)
     assert bad["reason"].startswith("1.csv: this file has grown from 46 to 62 bytes since it was applied")
@@ -266,14 +265,13 @@ def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, pa
     from naysay.live.spark.folder import FolderSource
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import open_body
-    from naysay.watch.spark.parts import Parts
+    from naysay.watch.spark.engine import PartitionedWatch, open_sink
 
     folder, state = tmp_path / "changes", tmp_path / "state"
     folder.mkdir()
     options = StreamOptions(state, partitions=partitions)
-    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
-    admit = body.admit if isinstance(body, Parts) else None
+    body, _ = open_sink(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
+    admit = body.admit if isinstance(body, PartitionedWatch) else None
     source = FolderSource(spark, str(folder), state, admit, moment=0)
     batch = spark.createDataFrame([((folder / "1.csv").as_uri(),)], "path STRING")
     steps = list(source.steps(body, batch, 0))
@@ -291,13 +289,13 @@ def test_a_batch_that_is_sent_again_must_hold_the_same(spark: Any, tmp_path: Pat
     from naysay.live.spark.folder import FolderSource
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import open_body
+    from naysay.watch.spark.engine import open_sink
 
     folder, state = tmp_path / "changes", tmp_path / "state"
     folder.mkdir()
     path = folder / "1.csv"
     path.write_text("op,id,zip,city\ninsert,1,9,Ulm\n")
-    body, _ = open_body(spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=2), FeedOptions())
+    body, _ = open_sink(spark, named("zip: zip -> city"), ("id",), StreamOptions(state, partitions=2), FeedOptions())
     batch = spark.createDataFrame([(path.as_uri(),)], "path STRING")
 
     def steps(admit: Any) -> Any:
@@ -318,7 +316,7 @@ def test_a_stream_reports_a_file_that_grows_later(spark: Any, tmp_path: Path) ->
     """While it runs, and at the next start."""
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
-    from naysay.watch.spark.engine import follow_folder, open_body
+    from naysay.watch.spark.engine import follow_folder, open_sink
 
     source, state = tmp_path / "changes", tmp_path / "state"
     source.mkdir()
@@ -327,7 +325,7 @@ def test_a_stream_reports_a_file_that_grows_later(spark: Any, tmp_path: Path) ->
     for n_known, once in ((0, False), (1, True)):
         steps: list[Any] = []
         options = StreamOptions(state, once=once, interval=0.1)
-        body, _ = open_body(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
+        body, _ = open_sink(spark, named("zip: zip -> city"), ("id",), options, FeedOptions())
         with follow_folder(spark, str(source), body, options, steps.append) as stream:
             while not once and not steps:
                 assert not stream.wait(0.1)

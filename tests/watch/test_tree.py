@@ -18,9 +18,9 @@ from naysay.kernels.trees.zone_tree import (
     NULL,
     ROOT,
 )
-from naysay.watch import forest as tree_module
-from naysay.watch.forest import ZoneTree
+from naysay.watch import tree_index as tree_module
 from naysay.watch.partition import GREATEST
+from naysay.watch.tree_index import ZoneTree
 
 # How many rows come at once, and how often; fewer where kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"

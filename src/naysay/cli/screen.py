@@ -29,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay.cli.failure import Session, say
-from naysay.live.feed.sink import Body, Step
+from naysay.live.feed.changes import AppliedBatch, ChangeSink
 from naysay.report.terminal import WIDTH_IN_A_PIPE
 from naysay.report.words import duration
 
@@ -162,22 +162,22 @@ class Waiting:
 
 
 _N_NEWEST = 6
-_N_ASIDE = 3
+_N_REJECTED = 3
 _RATE_SECONDS = 30.0
 
 
 class View:
-    """What a person sees of a watch while it runs."""
+    """What a person sees of a watch while it runs: a live display on a terminal, else a line per file."""
 
-    def __init__(self, body: Body, *, color: str, quiet: bool, noun: str = "violations") -> None:
-        self._body = body
+    def __init__(self, sink: ChangeSink, *, color: str, quiet: bool, noun: str = "violations") -> None:
+        self._sink = sink
         self._noun = noun
         self._quiet = quiet
         self._newest: deque[str] = deque(maxlen=_N_NEWEST)
-        self._aside: deque[str] = deque(maxlen=_N_ASIDE)
+        self._rejected: deque[str] = deque(maxlen=_N_REJECTED)
         self._recent: deque[tuple[float, int]] = deque()
-        self._last: Step | None = None
-        self._n_aside = 0
+        self._last: AppliedBatch | None = None
+        self._n_rejected = 0
         self._ended = False
         self._begun = time.monotonic()
         self._live: Live | None = None
@@ -197,36 +197,37 @@ class View:
         if self._live is not None:
             self._live.stop()
         elif self._last is None and error is None and not self._quiet:
-            sys.stdout.write(f"nothing new: {self._body.n_rows:,} rows, {self._n_standing:,} {self._noun} stand\n")
+            n_now = sum(self._sink.counts.values())
+            sys.stdout.write(f"nothing new: {self._sink.n_rows:,} rows, {n_now:,} {self._noun}\n")
 
-    def show(self, step: Step) -> None:
-        """One file was applied."""
-        self._last = step
-        self._n_aside += len(step.aside)
-        self._recent.append((time.monotonic(), step.n_changes))
+    def show(self, batch: AppliedBatch) -> None:
+        """Show that a file was applied."""
+        self._last = batch
+        self._n_rejected += len(batch.rejected)
+        self._recent.append((time.monotonic(), batch.n_changes))
         if self._quiet:
             return
-        self._newest.extend(step.sentences)
-        # What is said of a whole file names it already.
-        self._aside.extend(
-            bad.reason if bad.row is None else f"{step.source}: {_place(bad.row)}{bad.reason}"
-            for bad in step.aside[-_N_ASIDE:]
+        self._newest.extend(batch.sentences)
+        # A reason that concerns the whole file names it already.
+        self._rejected.extend(
+            bad.reason if bad.row is None else f"{batch.source}: {_row_prefix(bad.row)}{bad.reason}"
+            for bad in batch.rejected[-_N_REJECTED:]
         )
         if self._live is None:
-            self._print(step)
+            self._print(batch)
 
     def idle(self) -> None:
-        """Nothing is waiting."""
+        """Refresh the display while no file is waiting."""
         if self._live is not None:
             self._live.refresh()
 
-    def _print(self, step: Step) -> None:
+    def _print(self, batch: AppliedBatch) -> None:
         lines = [
-            f"{step.source}: {step.n_changes:,} changes, {len(step.aside):,} set aside, {step.n_rows:,} rows; "
-            f"{self._noun} +{step.n_added:,} -{step.n_removed:,}, {sum(step.counts.values()):,} stand"
+            f"{batch.source}: {batch.n_changes:,} changes, {len(batch.rejected):,} rejected, {batch.n_rows:,} rows; "
+            f"{self._noun} +{batch.n_added:,} -{batch.n_removed:,}, now {sum(batch.counts.values()):,}"
         ]
-        lines += [f"  {sentence}" for sentence in step.sentences]
-        lines += [f"  set aside: {_place(bad.row)}{bad.reason}" for bad in step.aside[:_N_NEWEST]]
+        lines += [f"  {sentence}" for sentence in batch.sentences]
+        lines += [f"  rejected: {_row_prefix(bad.row)}{bad.reason}" for bad in batch.rejected[:_N_NEWEST]]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
@@ -234,30 +235,23 @@ class View:
         now = time.monotonic()
         while self._recent and self._recent[0][0] < now - _RATE_SECONDS:
             self._recent.popleft()
-        # Over the time that it has run, at first.
+        # At first, the rate is that of the time since the start.
         rate = sum(count for _, count in self._recent) / max(1.0, min(_RATE_SECONDS, now - self._begun))
         waiting = self._last.n_waiting if self._last else 0
+        lag = self._last.lag if self._last else None
+        behind = "" if lag is None else f", {lag:,.1f} s behind"
         head = Text(
-            f"{self._body.n_rows:,} rows, {rate:,.0f} changes a second, {waiting:,} files waiting{self._lag()}, "
-            f"{self._n_aside:,} set aside"
+            f"{self._sink.n_rows:,} rows, {rate:,.0f} changes per second, {waiting:,} files waiting{behind}, "
+            f"{self._n_rejected:,} rejected"
         )
         table = Table("rule", self._noun, box=None)
         table.columns[1].justify = "right"
-        for name, count in self._body.counts.items():
+        for name, count in self._sink.counts.items():
             table.add_row(Text(name), f"{count:,}")
-        lines = [*_titled("newest", self._newest), *_titled("set aside", self._aside)]
+        lines = [*_titled("newest", self._newest), *_titled("rejected", self._rejected)]
         if not self._ended:
-            lines.append(Text("Ctrl-C ends it; the next start goes on from here"))
+            lines.append(Text("Ctrl-C stops the watch; a restart resumes from here"))
         return Group(head, table, *lines)
-
-    @property
-    def _n_standing(self) -> int:
-        return sum(self._body.counts.values())
-
-    def _lag(self) -> str:
-        """How old the last changes were when they were applied."""
-        lag = self._last.lag if self._last else None
-        return "" if lag is None else f", {lag:,.1f} s behind"
 
 
 def _titled(title: str, lines: Iterable[str]) -> list[Text]:
@@ -265,5 +259,5 @@ def _titled(title: str, lines: Iterable[str]) -> list[Text]:
     return [Text(title), *shown] if shown else []
 
 
-def _place(row: int | None) -> str:
+def _row_prefix(row: int | None) -> str:
     return "" if row is None else f"row {row}: "

@@ -20,7 +20,7 @@ from naysay.live.layout import named
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
-    from naysay.live.feed.sink import Body
+    from naysay.live.feed.changes import ChangeSink
     from naysay.watch.feed import FeedOptions
 
 # While nothing arrives, the current violations are written at most this often.
@@ -152,7 +152,7 @@ def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: Watch
         except KeyboardInterrupt:
             # If it was closed in the middle of a change, the files stay as they are.
             with suppress(NaysayError):
-                feed.write_standing()
+                feed.write_current()
             raise
         return _verdict(feed.rules, feed)
 
@@ -162,16 +162,16 @@ def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, re
 
     with session_for(place.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
         from naysay.live.spark.stream import StreamOptions
-        from naysay.watch.spark.engine import follow_folder, open_body
+        from naysay.watch.spark.engine import follow_folder, open_sink
 
         stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
-        body, notes = open_body(session, rules, request.key, stream_options, request.feed_options)
+        sink, notes = open_sink(session, rules, request.key, stream_options, request.feed_options)
         for note in notes:
             say(note)
-        with closing(body), View(body, color=color, quiet=request.quiet) as view:
-            with closing(follow_folder(session, source, body, stream_options, view.show)) as stream:
+        with closing(sink), View(sink, color=color, quiet=request.quiet) as view:
+            with closing(follow_folder(session, source, sink, stream_options, view.show)) as stream:
                 stream.wait()
-            return _verdict(body.rules, body)
+            return _verdict(sink.rules, sink)
 
 
 def _watch_rules(source: str, rules: RuleSource, place: Place, request: WatchRequest, color: str) -> int:
@@ -206,9 +206,9 @@ def _watch_rules(source: str, rules: RuleSource, place: Place, request: WatchReq
 
 def _load(rules: RuleSource, request: WatchRequest) -> dict[str, Rule] | None:
     """The rules by name; None to continue with those of an existing state."""
-    from naysay.live.journal.store import has_store
+    from naysay.live.journal.journal import journal_exists
 
-    if not rules and (has_store(request.state / "state.duckdb") or (request.state / "parts").exists()):
+    if not rules and (journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists()):
         return None
     return named(rules.load())
 
@@ -223,7 +223,7 @@ def _follow(follower: Any, view: View, request: WatchRequest) -> None:
             stale = True
         done = request.once and not follower.taker.changing
         if stale and (done or time.monotonic() - written > _WRITE_SECONDS):
-            follower.body.write_standing()
+            follower.sink.write_current()
             written, stale = time.monotonic(), False
         if done:
             return
@@ -234,12 +234,12 @@ def _follow(follower: Any, view: View, request: WatchRequest) -> None:
         time.sleep(request.interval)
 
 
-def _verdict(rules: Mapping[str, Rule], body: Body) -> int:
+def _verdict(rules: Mapping[str, Rule], sink: ChangeSink) -> int:
     """The exit code: 0 if all rules of severity error hold within their tolerance."""
     from naysay.detect.result import within_tolerance
     from naysay.rule.model import Severity
 
     for name, rule in rules.items():
-        if rule.severity is Severity.ERROR and not within_tolerance(rule, body.counts[name], body.n_rows):
+        if rule.severity is Severity.ERROR and not within_tolerance(rule, sink.counts[name], sink.n_rows):
             return Exit.BROKEN
     return Exit.HOLDS

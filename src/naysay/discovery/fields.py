@@ -13,85 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import BoolArray, Int32Array, Int64Array
+from naysay.arrays import BoolArray, Int32Array
 from naysay.discovery.outcomes import Field, FieldKind, Layout, _lay_out, _Line
 from naysay.discovery.space import Comparison, Space
-from naysay.kernels.trees.zone_tree import NULL as NULL_CODE
-from naysay.live.codes import Space as CodeSpace
+from naysay.live.codes import NARROW_NULL, CodeSpace
 from naysay.rule.model import Nulls, Row
 from naysay.table.column import Kind, kind_of
 
-NULL = np.int32(-(1 << 31))
-
-# Labels lie in [-_END, _END]; a first set of them leaves half of that free beyond either end.
-_END = (1 << 31) - 2
-_MIDDLE = 1 << 30
-_STEP_AT_END = 1 << 10
-
-
-class Labels:
-    """Labels for 64-bit codes, in their order. `version` changes where labels given out before are void.
-
-    Codes that lie close together are their own labels, less a base; others are kept in order, and a new one gets a
-    label between its neighbours. Where there is no room left all labels are given out anew.
-    """
-
-    def __init__(self) -> None:
-        self.version = 0
-        self._base: int | None = None
-        self._spread = False
-        self._codes = np.empty(0, np.int64)
-        self._labels = np.empty(0, np.int64)
-
-    def label(self, codes: Int64Array) -> Int32Array:
-        """The label of each code. O(n) for close codes, else a binary search for each and a copy of what is known."""
-        if not codes.size:
-            return np.empty(0, np.int32)
-        if not self._spread:
-            low, high = int(codes.min()), int(codes.max())
-            if self._base is None and high - low < _MIDDLE:
-                self._base = low + (high - low) // 2
-            if self._base is not None and low - self._base >= -_END and high - self._base <= _END:
-                return (codes - self._base).astype(np.int32)
-            self.version += self._base is not None
-            self._spread = True
-        fresh = np.unique(codes)
-        if self._codes.size:
-            at = np.minimum(np.searchsorted(self._codes, fresh), self._codes.size - 1)
-            fresh = fresh[self._codes[at] != fresh]
-        if fresh.size:
-            self._enter(fresh)
-        return self._labels[np.searchsorted(self._codes, codes)].astype(np.int32)
-
-    def _enter(self, fresh: Int64Array) -> None:
-        """Give labels to new codes, ascending and distinct."""
-        at = np.searchsorted(self._codes, fresh)
-        labels = self._between(at) if self._codes.size else None
-        known = self._codes.size > 0
-        self._codes = np.insert(self._codes, at, fresh)
-        if labels is not None:
-            self._labels = np.insert(self._labels, at, labels)
-            return
-        self.version += known
-        places = np.arange(1, self._codes.size + 1, dtype=np.int64)
-        self._labels = -_MIDDLE + places * (2 * _MIDDLE // (self._codes.size + 1))
-
-    def _between(self, at: Int64Array) -> Int64Array | None:
-        """Labels for codes that go before the known ones at `at`, ascending; None where some gap has no room."""
-        _, first, n_here = np.unique(at, return_index=True, return_counts=True)
-        start, count = np.repeat(first, n_here), np.repeat(n_here, n_here)
-        number = np.arange(at.size) - start
-        before, after = at == 0, at == self._labels.size
-        low = np.where(before, -_END, self._labels[np.maximum(at - 1, 0)])
-        high = np.where(after, _END, self._labels[np.minimum(at, self._labels.size - 1)])
-        step = (high - low) // (count + 1)
-        if (step < 1).any():
-            return None
-        step = np.where(before | after, np.minimum(step, _STEP_AT_END), step)
-        labels: Int64Array = np.where(before, high - step * (count - number), low + step * (number + 1))
-        return labels
-
-
+NULL = NARROW_NULL
 Codes = dict[str, Int32Array]
 
 
@@ -100,55 +29,24 @@ class Coding:
 
     def __init__(self, schema: pa.Schema, space: Space) -> None:
         self.names = space.names
-        self._families = [_Family(schema, names, space) for names in _families(space)]
+        self._spaces = {tuple(names): _code_space(schema, names, space) for names in _families(space)}
 
     def encode(self, table: pa.Table) -> tuple[Codes, bool]:
-        """The codes of a batch, NULL for null. The flag is True where codes given out before are void."""
-        codes: Codes = {}
-        void = False
-        for family in self._families:
-            void |= family.encode(table, codes)
-        return codes, void
-
-
-class _Family:
-    """Columns in one code space."""
-
-    def __init__(self, schema: pa.Schema, names: Sequence[str], space: Space) -> None:
-        self._names = names
-        types = [schema.field(name).type for name in names]
-        self._schema_types = types
-        ordered = any(pair.ordered for pair in space.comparisons if pair.left.name in names)
-        is_text = any(kind_of(type_) is Kind.TEXT for type_ in types)
-        self._space = CodeSpace(types, ordered=ordered or not is_text)
-        # Texts that are only ever equal or not are numbered as they appear: those numbers need no labels.
-        self._labels = Labels() if ordered or not is_text else None
-
-    def encode(self, table: pa.Table, codes: Codes) -> bool:
-        """Add the codes of these columns of a batch; says whether earlier ones are void."""
+        """The codes of a batch, NULL for null. The flag is True if codes given out before are void."""
         before = self._version()
-        wide = [self._space.encode(table.column(name)) for name in self._names]
-        if self._space.version != before[0]:
-            # Some of them may have been given out before the change.
-            self._labels = Labels() if self._labels is not None else None
-            wide = [self._space.encode(table.column(name)) for name in self._names]
-        narrow = self._narrow(np.concatenate(wide))
-        start = 0
-        for name, part in zip(self._names, wide, strict=True):
-            codes[name] = narrow[start : start + part.size]
-            start += part.size
-        return self._version() != before
+        codes: Codes = {}
+        for names, space in self._spaces.items():
+            codes |= zip(names, space.encode_narrow([table.column(name) for name in names]), strict=True)
+        return codes, self._version() != before
 
-    def _narrow(self, wide: Int64Array) -> Int32Array:
-        valid = wide != NULL_CODE
-        if self._labels is None:
-            return np.where(valid, wide, NULL).astype(np.int32)
-        narrow = np.full(wide.size, NULL, np.int32)
-        narrow[valid] = self._labels.label(wide[valid])
-        return narrow
+    def _version(self) -> int:
+        return sum(space.version for space in self._spaces.values())
 
-    def _version(self) -> tuple[int, int]:
-        return self._space.version, 0 if self._labels is None else self._labels.version
+
+def _code_space(schema: pa.Schema, names: Sequence[str], space: Space) -> CodeSpace:
+    types = [schema.field(name).type for name in names]
+    ordered = any(pair.ordered for pair in space.comparisons if pair.left.name in names)
+    return CodeSpace(types, ordered=ordered or not any(kind_of(type_) is Kind.TEXT for type_ in types))
 
 
 def _families(space: Space) -> list[list[str]]:

@@ -196,7 +196,7 @@ class RuleChange(Result):
     def __repr__(self) -> str:
         if self.repeated:
             return f"RuleChange(batch {self.batch_id!r} was applied before)"
-        return f"RuleChange({len(self.added):,} rules added, {len(self.removed):,} removed, {self.n_rules:,} in all)"
+        return f"RuleChange({len(self.added):,} rules added, {len(self.removed):,} removed, {self.n_rules:,} current)"
 
     def __bool__(self) -> bool:
         return bool(len(self.added) or len(self.removed))

@@ -11,7 +11,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import StateError, UsageError
 from naysay.evolve.method import Arrays, Settings
-from naysay.live.journal.store import Parts, Store, has_store
 from naysay.rule.model import Column, Nulls, Row
+
+if TYPE_CHECKING:
+    from naysay.live.journal.journal import Journal, Payload
 
 # The file in the folder of a state.
 FILE = "evolve.duckdb"
@@ -37,8 +39,10 @@ class WrongPlace(StateError):
     exit_code = 2
 
 
-def open_store(state: str | os.PathLike[str], *, make: bool) -> Store:
-    """The store in a folder, or the file itself if the path ends in .duckdb."""
+def open_journal(state: str | os.PathLike[str], *, make: bool) -> Journal:
+    """The journal in a folder, or the file itself if the path ends in .duckdb."""
+    from naysay.live.journal.journal import Journal, journal_exists
+
     path = Path(state)
     if path.suffix != ".duckdb":
         if path.exists() and not path.is_dir():
@@ -48,15 +52,15 @@ def open_store(state: str | os.PathLike[str], *, make: bool) -> Store:
                 raise UsageError(f"there is no folder {path.parent} to create the state {path.name} in")
             path.mkdir(exist_ok=True)
         path = path / FILE
-    if not make and not has_store(path):
+    if not make and not journal_exists(path):
         raise WrongPlace(f"{path}: no state of an evolver here; create one with `naysay discover --state`")
-    store = Store(path)
-    if store.is_new != make:
-        store.close()
+    journal = Journal(path)
+    if journal.is_new != make:
+        journal.close()
         if make:
             raise WrongPlace(f"{path}: a state already exists here; use Evolver.open, or choose another path")
         raise StateError(f"{path}: no state of an evolver here")
-    return store
+    return journal
 
 
 def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
@@ -70,15 +74,15 @@ def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
     }
 
 
-def read_about(store: Store, run: DiscoverRequest) -> tuple[str, Settings, Space]:
-    what, version = store.settings.get("what"), store.settings.get("evolve")
+def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, Settings, Space]:
+    what, version = journal.settings.get("what"), journal.settings.get("evolve")
     if what not in (LOCAL, ON_SPARK):
-        raise StateError(f"{store.path}: this is a state of naysay, but not of an evolver")
+        raise StateError(f"{journal.path}: this is a state of naysay, but not of an evolver")
     if version != _VERSION:
-        raise StateError(f"{store.path}: the state has version {version}, not {_VERSION}")
-    space = store.settings["space"]
+        raise StateError(f"{journal.path}: the state has version {version}, not {_VERSION}")
+    space = journal.settings["space"]
     comparisons = tuple(_comparison_from_json(pair) for pair in space["comparisons"])
-    return what, Settings.from_json(store.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
+    return what, Settings.from_json(journal.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
 
 
 def fields_to_bytes(fields: Fields) -> bytes:
@@ -124,7 +128,7 @@ def arrays_to_parts(kind: str, arrays: Arrays) -> dict[str, bytes]:
     return {f"{kind} {name}": to_bytes(array) for name, array in arrays.items()}
 
 
-def arrays_from_parts(kind: str, parts: Parts) -> Arrays:
+def arrays_from_parts(kind: str, parts: Payload) -> Arrays:
     prefix = f"{kind} "
     return {name.removeprefix(prefix): from_bytes(data) for name, data in parts.items() if name.startswith(prefix)}
 

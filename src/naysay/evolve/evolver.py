@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -15,14 +14,16 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Scope, Space
 from naysay.errors import NaysayError, StateError, UsageError
+from naysay.evolve import durable
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
 from naysay.evolve.method import ROW, Settings, choose_method
-from naysay.live.layout import Layout
+from naysay.live.journal.batches import BatchLog
+from naysay.live.layout import Layout, key_names, nulls_named
 from naysay.rule.model import Nulls, Rule
 from naysay.table.frame import to_arrow
 
 if TYPE_CHECKING:
-    from naysay.live.journal.store import Parts, Store
+    from naysay.live.journal.journal import Journal, Payload
 
 
 class EvolveEngine(Protocol):
@@ -40,8 +41,8 @@ class EvolveEngine(Protocol):
     @property
     def layout(self) -> Layout: ...
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch: ...
-    def whole_parts(self) -> Parts: ...
-    def fold(self, store: Store) -> None: ...
+    def whole_parts(self) -> Payload: ...
+    def fold(self, log: BatchLog) -> None: ...
     def contains(self, keys: Any) -> BoolArray: ...
     def rows(self) -> Any: ...
     def discovery(self) -> Discovery: ...
@@ -87,47 +88,43 @@ class Evolver:
         space: str | Scope | Space = "naysay",
         threads: int = 0,
     ) -> None:
-        from naysay.evolve.durable import about, open_store
-
         if frame is None or isinstance(frame, (str, os.PathLike)):
             raise UsageError("an evolver starts with a frame; use Evolver.open(state) to continue from a state")
         on_spark = any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
         if on_spark:
             _refuse_on_spark(key, state, threads=threads, device=device, method=method)
-        table = None if on_spark else to_arrow(frame)
         request = DiscoverRequest(
             error=float(error),
             columns=columns,
             cross=cross,
             max_predicates=max_predicates,
-            nulls=_nulls(nulls),
+            nulls=nulls_named(nulls),
             device=device_named(device).value,
             space="naysay" if isinstance(space, Space) else space,
             threads=threads,
         )
-        chosen = "all-pairs" if table is None else choose_method(method, table.num_rows, error)
-        settings = Settings(_key(key), chosen, request)
         given_space = space if isinstance(space, Space) else None
-        self._open(None)
-        if table is None:
+        self._engine: EvolveEngine
+        if on_spark:
             from naysay.evolve.spark.engine import SparkEngine
 
             assert state is not None
-            self._open(open_store(state, make=True))
-            with self._changing():
-                assert self._store is not None
-                self._engine = SparkEngine.start(frame, settings, given_space, self._store.path.parent)
+            journal = durable.open_journal(state, make=True)
+            self.log = BatchLog("Evolver", journal)
+            with self.log.writing():
+                settings = Settings(key_names(key), "all-pairs", request)
+                self._engine = SparkEngine.start(frame, settings, given_space, journal.path.parent)
         else:
             from naysay.evolve.local import LocalEngine
 
+            table = to_arrow(frame)
+            settings = Settings(key_names(key), choose_method(method, table.num_rows, error), request)
             self._engine = LocalEngine.start(table, settings, given_space, may_change=method == "auto")
-            if state is not None:
-                self._open(open_store(state, make=True))
-        if self._store is not None:
-            with self._changing():
-                self._store.create(
-                    about(self._engine.what, self._engine.settings, self.space), self._engine.whole_parts()
-                )
+            self.log = BatchLog("Evolver", None if state is None else durable.open_journal(state, make=True))
+        if self.log.journal is not None:
+            with self.log.writing():
+                about = durable.about(self._engine.what, self._engine.settings, self.space)
+                self.log.journal.create(about, self._engine.whole_parts())
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> Evolver:
@@ -135,46 +132,16 @@ class Evolver:
 
         Raises StateError if there is no state, or if it is damaged.
         """
-        from naysay.evolve.durable import open_store
-
         run = DiscoverRequest(threads=threads, device=device_named(device).value)
         self = cls.__new__(cls)
-        self._open(open_store(state, make=False))
-        with self._changing():
-            self._restore(run)
-        return self
-
-    _engine: EvolveEngine
-
-    def _open(self, store: Store | None) -> None:
-        self._store = store
-        self._batch_ids: set[str] = set()
-        self._closed = ""
-        # Called with the number and the change of a batch right before it becomes durable.
-        self.publisher: Callable[[int, RuleChange], None] | None = None
-
-    def _restore(self, run: DiscoverRequest) -> None:
-        from naysay.evolve.durable import ON_SPARK, read_about
-
-        store = self._store
-        assert store is not None
-        events = list(store.load())
-        self._batch_ids = set(store.batch_ids)
+        journal = durable.open_journal(state, make=False)
         try:
-            what, settings, space = read_about(store, run)
-            if what == ON_SPARK:
-                from naysay.evolve.spark.engine import SparkEngine
-
-                self._engine = SparkEngine.restore(events, settings, space, store.path.parent)
-            else:
-                from naysay.evolve.local import LocalEngine
-
-                self._engine = LocalEngine.restore(events, settings, space)
-        except StateError:
+            self._engine = _restore(journal, run)
+        except BaseException:
+            journal.close()
             raise
-        except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:
-            # Every byte matches its checksum: what makes no sense was written like that.
-            raise StateError(f"{store.path}: the state cannot be read back: {error}") from error
+        self.log = BatchLog("Evolver", journal)
+        return self
 
     @property
     def rules(self) -> Rules:
@@ -189,7 +156,7 @@ class Evolver:
     @property
     def discovery(self) -> Discovery:
         """The rules as `discover` returns them. They are ranked at each access."""
-        self._check_open()
+        self.log.check_open()
         return self._engine.discovery()
 
     @property
@@ -221,24 +188,19 @@ class Evolver:
     def method(self) -> str:
         return self._engine.settings.method
 
-    @property
-    def store(self) -> Store | None:
-        """The store of the state; None if there is no state."""
-        return self._store
-
     def has_applied(self, batch_id: str) -> bool:
         """Whether a batch with this ID was applied."""
-        self._check_open()
-        return batch_id in self._batch_ids
+        self.log.check_open()
+        return self.log.has_applied(batch_id)
 
     def contains(self, keys: Any) -> BoolArray:
         """For each key of a frame or list, whether it has a row."""
-        self._check_open()
+        self.log.check_open()
         return self._engine.contains(keys)
 
     def rows(self) -> Any:
         """All rows in no particular order: an Arrow table, or a Spark DataFrame on Spark."""
-        self._check_open()
+        self.log.check_open()
         return self._engine.rows()
 
     def apply(
@@ -253,30 +215,20 @@ class Evolver:
 
         Raises UsageError or TableError if keys or columns do not fit; nothing has changed then.
         """
-        self._check_open()
-        if batch_id is not None and not isinstance(batch_id, str):
-            raise UsageError(f"a batch ID is text, not {type(batch_id).__name__}")
-        if batch_id in self._batch_ids:
+        self.log.check_open()
+        if self.log.has_applied(batch_id):
             return no_change(self.rules, self.n_rows, batch_id)
         batch = self._engine.prepare(inserts, updates, deletes)
         change = change_between(self.rules, batch.step, batch.find_rows, batch.n_rows, batch_id)
-        with self._changing():
-            if self._store is not None:
-                if self.publisher is not None:
-                    self.publisher(self._store.next_seq, change)
-                self._store.append("rows", batch.parts(), batch_id)
+        self.log.append("rows", batch.parts, change, batch_id)
+        with self.log.writing():
             batch.commit()
-            if batch_id is not None:
-                self._batch_ids.add(batch_id)
-            if self._store is not None:
-                self._engine.fold(self._store)
+        self._engine.fold(self.log)
         return change
 
     def close(self) -> None:
         """Close the state, if there is one. The evolver cannot be used afterwards."""
-        if self._store is not None and not self._closed:
-            self._store.close()
-        self._closed = "this Evolver is closed"
+        self.log.close()
 
     def __enter__(self) -> Evolver:
         return self
@@ -284,26 +236,23 @@ class Evolver:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """If a change is interrupted, memory may hold neither the old nor the new rules, and must not be used."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            self._closed = "this Evolver was interrupted during its last batch; open the state again, or start over"
-            raise
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StateError(self._closed)
+def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
+    events = list(journal.load())
+    try:
+        what, settings, space = durable.read_about(journal, run)
+        if what == durable.ON_SPARK:
+            from naysay.evolve.spark.engine import SparkEngine
 
+            return SparkEngine.restore(events, settings, space, journal.path.parent)
+        from naysay.evolve.local import LocalEngine
 
-def _key(key: str | Sequence[str] | None) -> tuple[str, ...]:
-    names = (key,) if isinstance(key, str) else tuple(key or ())
-    if len(set(names)) < len(names):
-        raise UsageError(f"duplicate key column in {', '.join(names)}")
-    return names
+        return LocalEngine.restore(events, settings, space)
+    except StateError:
+        raise
+    except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:
+        # Every byte matches its checksum: what makes no sense was written like that.
+        raise StateError(f"{journal.path}: the state cannot be read back: {error}") from error
 
 
 def _refuse_on_spark(key: Any, state: Any, *, threads: int, device: str, method: str) -> None:
@@ -317,10 +266,3 @@ def _refuse_on_spark(key: Any, state: Any, *, threads: int, device: str, method:
         raise UsageError(f"device {device!r} applies to frames in memory; on Spark the executors' cores do the work")
     if method not in ("auto", "all-pairs"):
         raise UsageError(f"method {method!r} applies to frames in memory; on Spark it is 'all-pairs'")
-
-
-def _nulls(nulls: str | Nulls) -> Nulls:
-    try:
-        return Nulls(nulls)
-    except ValueError:
-        raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None

@@ -21,10 +21,9 @@ from naysay.errors import NaysayError, ResourceError, StateError, UsageError
 from naysay.evolve.change import RuleChange
 from naysay.evolve.durable import FILE
 from naysay.evolve.evolver import Evolver
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold
 from naysay.live.feed.output import Output
-from naysay.live.feed.sink import Step, unfit
-from naysay.live.journal.store import has_store
+from naysay.live.journal.journal import Journal, journal_exists
 from naysay.live.layout import Layout
 from naysay.rule import render
 from naysay.table import from_frame
@@ -62,7 +61,7 @@ class EvolveFeed:
         self, folder: Path, key: Sequence[str], *, nulls: str | None = None, error: float = 0.0, n_sentences: int = 0
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        if has_store(folder / "state.duckdb") or (folder / "parts").exists():
+        if journal_exists(folder / "state.duckdb") or (folder / "parts").exists():
             raise UsageError(f"{folder}: this is the state of a watch over given rules; choose another folder")
         self._folder = folder
         self._options: dict[str, Any] = {"nulls": nulls or "sql", "error": error}
@@ -70,14 +69,20 @@ class EvolveFeed:
         self._evolver: Evolver | None = None
         self._no_table = _NoTable(tuple(key))
         self._seen: set[str] = set()
-        self._aside: Sequence[Aside] = ()
-        if has_store(folder / FILE):
+        self._rejected: Sequence[RejectedChange] = ()
+        if journal_exists(folder / FILE):
             self._use(Evolver.open(folder))
 
     @property
     def evolver(self) -> Evolver | None:
         """None before the first rows."""
         return self._evolver
+
+    @property
+    def _journal(self) -> Journal:
+        assert self._evolver is not None
+        assert self._evolver.log.journal is not None
+        return self._evolver.log.journal
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -91,51 +96,48 @@ class EvolveFeed:
     def counts(self) -> Mapping[str, int]:
         return {"rules that hold": 0 if self._evolver is None else len(self._evolver.rules)}
 
-    def knows(self, batch_id: str) -> bool:
+    def has_applied(self, batch_id: str) -> bool:
         return batch_id in self._seen if self._evolver is None else self._evolver.has_applied(batch_id)
 
-    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+    def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         """Apply a batch that was not applied yet; bad changes are rejected, and part of the answer."""
         start = time.perf_counter()
         n_changes, change = changes.n_changes, None
         try:
             tables = fold(self._evolver or self._no_table, changes)
-            self._aside = changes.aside
+            self._rejected = changes.rejected
             change = self._applied(tables, batch_id)
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
             if self._evolver is None and isinstance(error, UsageError):
-                raise unfit(batch_id, error) from error
+                raise first_batch_error(batch_id, error) from error
             # No part of it can be applied: remember it as done, and say why.
-            self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
+            self._rejected = [*changes.rejected, RejectedChange(None, str(error), source=changes.sources[0])]
             n_changes = 0
             change = self._applied({}, batch_id)
         if change is None:
-            return Step(batch_id, n_changes, 0, 0, 0, self.counts, self._aside)
-        assert self._evolver is not None
-        assert self._evolver.store is not None
-        self._output.confirm(self._evolver.store.last_event, "rows", batch_id)
-        return Step(
+            return AppliedBatch(batch_id, n_changes, 0, 0, 0, self.counts, self._rejected)
+        self._output.confirm(self._journal.last_event, "rows", batch_id)
+        return AppliedBatch(
             batch_id,
             n_changes,
             change.n_rows,
             len(change.added),
             len(change.removed),
             self.counts,
-            self._aside,
+            self._rejected,
             _sentences(change, self._n_sentences),
             time.perf_counter() - start,
         )
 
-    def write_standing(self) -> None:
+    def write_current(self) -> None:
         """Write the rules that hold now, if they are not written yet."""
         if self._evolver is None:
             return
-        assert self._evolver.store is not None
-        evolver, seq = self._evolver, self._evolver.store.next_seq - 1
-        self._output.write_standing(
-            seq, lambda: pa.table({"rule": pa.array([render(rule) for rule in evolver.rules], pa.string())})
+        rules = self._evolver.rules
+        self._output.write_current(
+            self._journal.next_seq - 1, lambda: pa.table({"rule": pa.array(map(render, rules), pa.string())})
         )
 
     def close(self) -> None:
@@ -165,15 +167,14 @@ class EvolveFeed:
         return self._evolver.apply(**tables, batch_id=batch_id)
 
     def _use(self, evolver: Evolver) -> None:
-        assert evolver.store is not None
         if not evolver.key:
             evolver.close()
             raise UsageError(
                 "the rows of this state have no key, so changes cannot be matched to them; start another state"
             )
         self._evolver = evolver
-        self._output = Output(self._folder / "output", evolver.store.history)
-        evolver.publisher = self._publish
+        self._output = Output(self._folder / "output", self._journal.history)
+        evolver.log.publisher = self._publish
 
     def _publish(self, seq: int, change: RuleChange) -> None:
         added = [{"rule": render(rule)} for rule in change.added]
@@ -182,7 +183,7 @@ class EvolveFeed:
             for gone in change.removed
         ]
         came, went = (pa.Table.from_pylist(rows, _EVENTS) for rows in (added, removed))
-        self._output.prepare(seq, Events(came, went, change.batch_id), self._aside)
+        self._output.prepare(seq, Events(came, went, change.batch_id), self._rejected)
 
 
 def _shown(key: Any) -> str | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,15 +31,22 @@ from naysay.evolve.durable import (
     to_bytes,
     to_json,
 )
-from naysay.evolve.method import ROW, Arrays, Method, MethodStep, Settings, fold_arrays, make_method
+from naysay.evolve.method import ROW, Method, MethodStep, Settings, fold_arrays, make_method
 from naysay.evolve.relation import Relation, RelationChange
-from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes, table_from_bytes, table_to_bytes
-from naysay.live.journal.store import Event, Parts, Store
+from naysay.live.journal.batches import BatchLog
+from naysay.live.journal.serial import (
+    change_from_parts,
+    change_to_parts,
+    rows_to_parts,
+    schema_from_bytes,
+    schema_to_bytes,
+)
 from naysay.live.layout import Layout, layout_of
 from naysay.table import Table, from_frame
 from naysay.table.frame import to_arrow
 
-_PART_ROWS = 1 << 16
+if TYPE_CHECKING:
+    from naysay.live.journal.journal import Event, Payload
 
 
 class LocalEngine:
@@ -60,30 +67,29 @@ class LocalEngine:
         request = settings.request
         space = space or build_space(from_frame(table), request.columns, request.scope)
         table = table if settings.key else number_rows(table, 0)
-        layout = layout_of(table, settings.columns)
-        relation = Relation(layout, space, settings.request.nulls, layout.conform(table, "the table"))
+        relation = Relation(layout_of(table, settings.columns), space, request.nulls, table)
         method = make_method(relation, settings, may_change=may_change)
         return cls(relation, method, replace(settings, method=method.name))
 
     @classmethod
     def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEngine:
         """Continue with the last snapshot and the batches since then."""
-        first = events[0].parts
+        first, nulls = events[0].parts, settings.request.nulls
         schema = schema_from_bytes(first["schema"])
-        names = sorted(name for name in first if name.startswith("rows "))
-        tables = [table_from_bytes(first[name], schema, compressed=True) for name in names]
-        rows = pa.concat_tables(tables) if tables else schema.empty_table()
-        fields = fields_from_bytes(first["fields"], space, settings.request.nulls)
+        rows = change_from_parts(first, schema, settings.columns).get("inserts", schema.empty_table())
+        fields = fields_from_bytes(first["fields"], space, nulls)
         layout = Layout(schema, settings.columns)
-        relation = Relation(layout, space, settings.request.nulls, rows, from_bytes(first["serials"]), fields)
+        relation = Relation(layout, space, nulls, rows, from_bytes(first["serials"]), fields)
         relation.next_serial = json.loads(first["next"])
-        changes: list[Arrays] = []
         for event in events[1:]:
-            _replay(event.parts, relation, settings)
-            changes.append(arrays_from_parts("change", event.parts))
+            if "schema" in event.parts:
+                relation.retype(Layout(schema_from_bytes(event.parts["schema"]), settings.columns))
             if "fields" in event.parts:
-                fields = fields_from_bytes(event.parts["fields"], space, settings.request.nulls)
+                fields = fields_from_bytes(event.parts["fields"], space, nulls)
+            tables = change_from_parts(event.parts, relation.layout.schema, settings.columns)
+            relation.commit(relation.prepare(**tables))
         relation.use(fields)
+        changes = [arrays_from_parts("change", event.parts) for event in events[1:]]
         kept = fold_arrays(arrays_from_parts("whole", first), changes)
         return cls(relation, make_method(relation, settings, kept), settings)
 
@@ -105,18 +111,12 @@ class LocalEngine:
 
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
         relation = self.relation
-        given = {"inserts": inserts, "updates": updates}
-        frames = {what: to_arrow(frame) for what, frame in given.items() if frame is not None}
         if not self.settings.key:
-            if "updates" in frames:
+            if updates is not None:
                 raise UsageError("updates need a key; without one, delete rows by their number and insert new ones")
-            if "inserts" in frames:
-                frames["inserts"] = number_rows(frames["inserts"], relation.next_serial)
-        relation.grow(list(frames.values()))
-        layout = relation.layout
-        tables = {what: layout.conform(frame, what) for what, frame in frames.items()}
-        if deletes is not None:
-            tables["deletes"] = layout.conform_keys(deletes, "deletes")
+            inserts = None if inserts is None else number_rows(to_arrow(inserts), relation.next_serial)
+        layout, tables = relation.layout.conform_change(inserts, updates, deletes)
+        relation.retype(layout)
         batch = relation.prepare(**tables)
         step = self.method.advance(batch)
         return PreparedBatch(
@@ -135,14 +135,14 @@ class LocalEngine:
         return self.relation.contains(self.layout.conform_keys(keys, "keys"))
 
     def rows(self) -> pa.Table:
-        table = self.relation.table()
+        table = self.relation.rows()[1]
         return table if self.settings.key else table.drop_columns([ROW])
 
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows. O(n) for the rows, plus the ranking."""
         clock, request = Clock(), self.settings.request
         with clock.phase("encode"):
-            outcomes = outcomes_of(Table(self.relation.table()), self.space, request.nulls)
+            outcomes = outcomes_of(Table(self.relation.rows()[1]), self.space, request.nulls)
         problem = Problem.of(
             self.space,
             request.nulls,
@@ -154,7 +154,7 @@ class LocalEngine:
         )
         return conclude(problem, self.method.answer(), self.method.name, request)
 
-    def whole_parts(self) -> Parts:
+    def whole_parts(self) -> Payload:
         """Everything, as the first event and snapshots hold it."""
         relation = self.relation
         serials, rows = relation.rows()
@@ -165,13 +165,10 @@ class LocalEngine:
             "serials": to_bytes(serials),
             "next": to_json(relation.next_serial),
         }
-        for number, start in enumerate(range(0, rows.num_rows, _PART_ROWS)):
-            parts[f"rows {number:06}"] = table_to_bytes(rows.slice(start, _PART_ROWS), "zstd")
-        return parts | arrays_to_parts("whole", self.method.arrays())
+        return {**parts, **rows_to_parts("rows", rows, "zstd"), **arrays_to_parts("whole", self.method.arrays())}
 
-    def _batch_parts(self, tables: dict[str, pa.Table], step: MethodStep[Any]) -> Parts:
-        parts = {what: table_to_bytes(table) for what, table in tables.items() if table.num_rows}
-        parts |= arrays_to_parts("change", step.changed_arrays())
+    def _batch_parts(self, tables: dict[str, pa.Table], step: MethodStep[Any]) -> Payload:
+        parts = {**change_to_parts(tables), **arrays_to_parts("change", step.changed_arrays())}
         fields, schema = self.relation.fields, self.layout.schema
         if fields is not self._kept_fields:
             parts["fields"] = fields_to_bytes(fields)
@@ -180,24 +177,8 @@ class LocalEngine:
         self._kept_fields, self._kept_schema = fields, schema
         return parts
 
-    def fold(self, store: Store) -> None:
-        """Replace a log that has grown long by a snapshot."""
-        if store.needs_snapshot(self.n_rows):
-            store.snapshot(self.whole_parts())
-
-
-def _replay(parts: Parts, relation: Relation, settings: Settings) -> None:
-    if "schema" in parts:
-        relation.retype(Layout(schema_from_bytes(parts["schema"]), settings.columns))
-    schema = relation.layout.schema
-    keys = pa.schema([schema.field(name) for name in settings.columns])
-    tables = {
-        what: table_from_bytes(parts[what], keys if what == "deletes" else schema)
-        for what in ("inserts", "updates", "deletes")
-        if what in parts
-    }
-    if tables:
-        relation.commit(relation.prepare(**tables))
+    def fold(self, log: BatchLog) -> None:
+        log.snapshot(self.n_rows, self.whole_parts)
 
 
 def number_rows(table: pa.Table, first: int) -> pa.Table:

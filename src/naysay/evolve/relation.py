@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +13,8 @@ from naysay.discovery.outcomes import Layout as CodeLayout
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.space import Space
 from naysay.live.layout import Layout
+from naysay.live.table import LiveTable, TableChange
 from naysay.rule.model import Nulls
-from naysay.watch.state import Edit, Options, State, build_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class EncodedRows:
 class RelationChange:
     """A checked change: `gone` rows as they were encoded, `fresh` rows, and `stay`, all others."""
 
-    edit: Edit
+    change: TableChange
     gone: EncodedRows
     stay: EncodedRows
     fresh: EncodedRows
@@ -77,7 +76,7 @@ class RelationChange:
 
 
 class Relation:
-    """A table under change. A row has a key, a slot that belongs to the key, a place among the encoded rows, and a
+    """The rows of a live table, encoded. A row has a key, the slot of its key, a place among the encoded rows, and a
     serial number that no other row ever gets: an update is another row.
 
     `fields` may change with any batch, see `Fields`, and `version` changes with the codes or the places of rows.
@@ -94,45 +93,37 @@ class Relation:
         fields: Fields | None = None,
     ) -> None:
         self.space = space
-        self.nulls = nulls
-        self._state: State = build_state(layout, Options(nulls), rows, {})
-        self._coding = Coding(layout.schema, space)
-        slots, rows = self._state.rows.all()
-        codes = self._encode_all(rows)
-        self.fields = fields or fields_of(space, nulls, _with_null(n_nulls(codes)), chances_of(codes, space))
         self.next_serial = 0
         self.version = 0
-        self._n_rows = 0
-        self._place(slots, codes, np.arange(slots.size) if serials is None else serials)
+        self._table = LiveTable(layout, rows)
+        self._coding = Coding(layout.schema, space)
+        slots, rows = self._table.all()
+        codes = self._encode_all(rows)
         self._nulls = n_nulls(codes)
+        self.fields = fields or fields_of(space, nulls, _with_null(self._nulls), chances_of(codes, space))
+        self._place(slots, codes, np.arange(slots.size) if serials is None else serials)
 
     @property
     def layout(self) -> Layout:
-        return self._state.layout
+        return self._table.layout
 
     @property
     def n_rows(self) -> int:
-        return self._n_rows
-
-    def table(self) -> pa.Table:
-        """All rows, in no particular order."""
-        table: pa.Table = self._state.rows.all()[1]
-        return table
+        return self._table.n_rows
 
     def rows(self) -> tuple[Int64Array, pa.Table]:
-        """All rows with their serial numbers."""
-        slots, table = self._state.rows.all()
+        """All rows with their serial numbers, in no particular order."""
+        slots, table = self._table.all()
         return self._serials[self._places[slots]], table
 
-    def outcomes(self) -> Outcomes:
-        """All rows, as discovery wants them."""
-        n_rows = self._n_rows
-        return Outcomes(
-            self.fields.layout, self._left, self._right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64)
-        )
-
     def encoded(self) -> EncodedRows:
-        return EncodedRows(self._left, self._right, self._serials[: self._n_rows])
+        return EncodedRows(self._left, self._right, self._serials[: self.n_rows])
+
+    def outcomes(self) -> Outcomes:
+        """All rows as discovery wants them, with room beyond them."""
+        n_rows = self.n_rows
+        weights, places = np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64)
+        return Outcomes(self.fields.layout, self._left, self._right, weights, places)
 
     def column_codes(self, rows: EncodedRows) -> dict[str, Int64Array]:
         """The codes of some rows by column; they are void once `version` has changed."""
@@ -148,82 +139,72 @@ class Relation:
         """The layout that edges are read by (see `Fields.now`): now, or once a batch is applied."""
         return self.fields.now(_with_null(self._nulls if batch is None else self._nulls_after(batch)))
 
-    def prepare(
-        self, inserts: pa.Table | None = None, updates: pa.Table | None = None, deletes: pa.Table | None = None
-    ) -> RelationChange:
-        """Check a change; UsageError or TableError if it does not fit the table."""
-        edit = self._state.prepare(inserts, updates, deletes)
-        codes, void = self._coding.encode(edit.rows)
+    def prepare(self, **tables: pa.Table) -> RelationChange:
+        """Check inserts, updates and deletes; UsageError or TableError if they do not fit the table."""
+        change = self._table.prepare(**tables)
+        codes, is_void = self._coding.encode(change.rows)
         fresh_null = _with_null(n_nulls(codes)) - self.fields.nullable
-        if void or fresh_null:
+        if is_void or fresh_null:
             self._encode_again(self.fields.widened(self.fields.nullable | fresh_null))
-            codes, _ = self._coding.encode(edit.rows)
-        n_stay = self._arrange(self._places[np.concatenate((edit.deletes, edit.updates))])
-        n_fresh = edit.rows.num_rows
-        left = np.empty((self.fields.n_lines, n_fresh), np.int32)
-        right = np.empty_like(left) if self.fields.two_sided else left
-        self.fields.fill(codes, left, right, 0)
-        gone = self.encoded().cut(n_stay, self._n_rows)
+            codes, _ = self._coding.encode(change.rows)
+        n_stay = self._move_last(self._places[change.old_slots])
+        n_fresh = change.rows.num_rows
+        left, right = self._sides(codes, n_fresh)
+        everything = self.encoded()
+        gone = everything.cut(n_stay, self.n_rows)
         return RelationChange(
-            edit,
+            change,
             replace(gone, serials=gone.serials.copy()),
-            EncodedRows(self._left, self._right, self._serials[:n_stay]),
+            replace(everything, serials=everything.serials[:n_stay]),
             EncodedRows(left, right, self.next_serial + np.arange(n_fresh, dtype=np.int64)),
             codes,
         )
 
     def commit(self, batch: RelationChange) -> None:
         """Make the change that `prepare` returned last."""
-        edit, fresh = batch.edit, batch.fresh
         self._nulls = self._nulls_after(batch)
-        self._state.apply(edit)
-        insert_slots = self._state.keys.find(edit.insert_codes)
-        slots = np.concatenate((edit.updates, insert_slots))
-        start = self._n_rows - batch.gone.n_rows
-        stop = start + fresh.n_rows
-        self._make_room(stop, self._state.keys.n_slots)
+        self._table.commit(batch.change)
+        fresh, slots = batch.fresh, batch.change.new_slots
+        start, stop = batch.stay.n_rows, batch.n_after
+        self._make_room(stop)
         for side, rows in ((self._left, fresh.left), (self._right, fresh.right)):
             side[:, start:stop] = rows
         self._slots[start:stop], self._serials[start:stop] = slots, fresh.serials
         self._places[slots] = np.arange(start, stop)
-        self._n_rows = stop
         self.next_serial += fresh.n_rows
-        if self._state.is_sparse:
-            self._renew(self._state.layout)
+        if self._table.is_sparse:
+            self.retype(self.layout, rebuild=True)
 
     def find(self, serials: Int64Array, batch: RelationChange | None = None) -> tuple[pa.Array, pa.Table]:
         """The keys and the compared values of the rows, present or fresh, with these serial numbers."""
-        names = list(self.space.names)
-        standing = self._serials[: self._n_rows]
+        key, names = list(self.layout.key), list(self.space.names)
+        present = self.encoded().serials
         old = serials < self.next_serial
-        wanted = np.flatnonzero(np.isin(standing, serials[old]))
-        order = np.argsort(standing[wanted])
-        slots = self._slots[wanted[order][np.searchsorted(standing[wanted[order]], serials[old])]]
-        keys, rows = self._state.keys.values.table(slots), self._state.rows.take(slots, names)
+        wanted = np.flatnonzero(np.isin(present, serials[old]))
+        order = np.argsort(present[wanted])
+        slots = self._slots[wanted[order][np.searchsorted(present[wanted[order]], serials[old])]]
+        keys, rows = self._table.key_values.table(slots), self._table.take(slots, names)
         if batch is not None and not old.all():
-            fresh = batch.edit.rows.take(pa.array(serials[~old] - self.next_serial))
+            fresh = batch.change.rows.take(pa.array(serials[~old] - self.next_serial))
             back = pa.array(np.argsort(np.argsort(~old, kind="stable")))
-            keys = pa.concat_tables([keys, fresh.select(list(self.layout.key))]).take(back)
+            keys = pa.concat_tables([keys, fresh.select(key)]).take(back)
             rows = pa.concat_tables([rows, fresh.select(names)]).take(back)
-        columns = [column.combine_chunks() for column in keys.columns]
-        columns = [pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each for each in columns]
-        one = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, names=list(self.layout.key))
-        return one, rows
+        return one_column(keys, key), rows
 
     def contains(self, keys: pa.Table) -> BoolArray:
-        return self._state.contains(keys)
+        return self._table.contains(keys)
 
-    def grow(self, frames: Sequence[pa.Table]) -> None:
-        """Take types from frames for columns that have held only nulls."""
-        layout = self.layout
-        for frame in frames:
-            layout = layout.grown(frame)
-        self.retype(layout)
-
-    def retype(self, layout: Layout) -> None:
-        """Use other types for columns that have held only nulls."""
+    def retype(self, layout: Layout, *, rebuild: bool = False) -> None:
+        """Use other types for columns that have held only nulls; if `rebuild`, drop keys and values that are gone."""
+        if layout.schema == self.layout.schema and not rebuild:
+            return
+        serials, _ = self.rows()
         if layout.schema != self.layout.schema:
-            self._renew(layout)
+            self._coding = Coding(layout.schema, self.space)
+        self._table = self._table.rebuild(layout)
+        slots, rows = self._table.all()
+        assert np.array_equal(slots, np.arange(slots.size)), "a rebuilt table numbers its rows in order"
+        self._place(slots, self._encode_all(rows), serials)
 
     def use(self, fields: Fields) -> None:
         """Encode rows as they were encoded before."""
@@ -231,55 +212,43 @@ class Relation:
             self._encode_again(fields)
         self.fields = fields
 
-    def _renew(self, layout: Layout) -> None:
-        """Rebuild the state: drop keys and values that are gone, and give columns the types that they got."""
-        slots, _ = self._state.rows.all()
-        places = self._places[slots]
-        self._state = self._state.rebuilt(layout)
-        if layout.schema != self._coding_schema:
-            self._coding = Coding(layout.schema, self.space)
-        new_slots, rows = self._state.rows.all()
-        serials = self._serials[places]
-        assert np.array_equal(new_slots, np.arange(new_slots.size)), "a rebuilt state numbers its rows in order"
-        self._place(new_slots, self._encode_all(rows), serials)
-
     def _encode_all(self, rows: pa.Table) -> Codes:
-        codes, void = self._coding.encode(rows)
-        while void:
-            codes, void = self._coding.encode(rows)
-        self._coding_schema = self._state.layout.schema
+        codes, is_void = self._coding.encode(rows)
+        while is_void:
+            codes, is_void = self._coding.encode(rows)
         return codes
 
     def _encode_again(self, fields: Fields) -> None:
         """Encode all rows again, in their places: codes are void, or the layout is another."""
         self.fields = fields
-        slots, rows = self._state.rows.all()
+        slots, rows = self._table.all()
         order = np.argsort(self._places[slots])
-        codes = self._encode_all(rows)
-        self._place(
-            slots[order], {name: values[order] for name, values in codes.items()}, self._serials[: self._n_rows].copy()
-        )
+        codes = {name: values[order] for name, values in self._encode_all(rows).items()}
+        self._place(slots[order], codes, self.encoded().serials.copy())
 
     def _place(self, slots: Int64Array, codes: Codes, serials: Int64Array) -> None:
         """Encode rows into places from 0 on, with a little room beyond."""
         self.version += 1
         n_rows = slots.size
         room = n_rows + n_rows // 8 + 64
-        self._left = np.zeros((self.fields.n_lines, room), np.int32)
-        self._right = np.zeros_like(self._left) if self.fields.two_sided else self._left
-        self.fields.fill(codes, self._left, self._right, 0)
+        self._left, self._right = self._sides(codes, room)
         self._slots, self._serials = np.zeros(room, np.int64), np.zeros(room, np.int64)
         self._slots[:n_rows], self._serials[:n_rows] = slots, serials
-        self._places = np.zeros(self._state.keys.n_slots + 64, np.int64)
+        self._places = np.zeros(self._table.n_slots + 64, np.int64)
         self._places[slots] = np.arange(n_rows)
-        self._n_rows = n_rows
         self.next_serial = max(self.next_serial, int(serials.max(initial=-1)) + 1)
 
-    def _arrange(self, last: Int64Array) -> int:
+    def _sides(self, codes: Codes, room: int) -> tuple[Int32Array, Int32Array]:
+        left = np.zeros((self.fields.n_lines, room), np.int32)
+        right = np.zeros_like(left) if self.fields.two_sided else left
+        self.fields.fill(codes, left, right, 0)
+        return left, right
+
+    def _move_last(self, last: Int64Array) -> int:
         """Swap rows so that those at the given places come last; returns the number of the others."""
-        n_stay = self._n_rows - last.size
+        n_stay = self.n_rows - last.size
         holes = last[last < n_stay]
-        tail = np.setdiff1d(np.arange(n_stay, self._n_rows), last)
+        tail = np.setdiff1d(np.arange(n_stay, self.n_rows), last)
         for side in (self._left, self._right) if self._right is not self._left else (self._left,):
             kept = side[:, holes]
             side[:, holes] = side[:, tail]
@@ -290,25 +259,26 @@ class Relation:
         return n_stay
 
     def _nulls_after(self, batch: RelationChange) -> dict[str, int]:
-        edit = batch.edit
-        slots = np.concatenate((edit.deletes, edit.updates))
-        gone = self._state.rows.take(slots, list(self.space.names)) if slots.size else None
+        gone = self._table.take(batch.change.old_slots, list(self.space.names))
         fresh = n_nulls(batch.codes)
-        return {
-            name: count + fresh[name] - (gone.column(name).null_count if gone is not None else 0)
-            for name, count in self._nulls.items()
-        }
+        return {name: count + fresh[name] - gone.column(name).null_count for name, count in self._nulls.items()}
 
-    def _make_room(self, n_rows: int, n_slots: int) -> None:
-        room = self._slots.size
-        if n_rows > room:
-            more = n_rows + n_rows // 4 + 64 - room
-            same = self._right is self._left
+    def _make_room(self, n_rows: int) -> None:
+        if n_rows > self._slots.size:
+            more = n_rows + n_rows // 4 + 64 - self._slots.size
+            is_same = self._right is self._left
             self._left = np.pad(self._left, ((0, 0), (0, more)))
-            self._right = self._left if same else np.pad(self._right, ((0, 0), (0, more)))
+            self._right = self._left if is_same else np.pad(self._right, ((0, 0), (0, more)))
             self._slots, self._serials = np.pad(self._slots, (0, more)), np.pad(self._serials, (0, more))
-        if n_slots > self._places.size:
+        if (n_slots := self._table.n_slots) > self._places.size:
             self._places = np.pad(self._places, (0, n_slots + n_slots // 4 + 64 - self._places.size))
+
+
+def one_column(keys: pa.Table, names: list[str]) -> pa.Array:
+    """Keys as one array: a struct if they have several columns."""
+    columns = [column.combine_chunks() for column in keys.select(names).columns]
+    columns = [pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each for each in columns]
+    return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, names=names)
 
 
 def _with_null(counts: dict[str, int]) -> frozenset[str]:

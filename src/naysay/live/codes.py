@@ -1,9 +1,9 @@
-"""Codes that stay: one integer a value, the same in every batch, in the order of the values.
+"""Stable codes: one integer per value, the same in every batch, in the order of the values.
 
-`table/` ranks the values of one table; a table that grows needs codes that do not depend on what comes later. Integers,
-dates, times and short decimals are their own codes, floats the order-keeping form of their bits, texts under equality
-alone the number of their first appearance. Whatever fits none of these (text under order, decimals and integers beyond
-64 bits, floats beside great integers) gets labels: see `labels.py`.
+`table/` ranks the values of one table; a table that changes needs codes that do not depend on later values. Integers,
+dates, times and short decimals are their own codes, floats the order-keeping form of their bits, texts compared only
+for equality the number of their first appearance. Everything else (ordered text, decimals and integers beyond 64 bits,
+floats next to big integers) gets order labels.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.kernels.codes.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
 from naysay.kernels.codes.numbers import float_keys
 from naysay.kernels.trees.zone_tree import NULL
@@ -32,67 +32,67 @@ class TupleTable:
     """Numbers tuples of codes 0, 1, ... in order of appearance."""
 
     def __init__(self, width: int) -> None:
-        self.n_known = 0
+        self.n_entries = 0
         self._tuples: Int64Array = np.empty((64, width), np.int64)
         self._slots = np.full(256, -1, np.int64)
 
     def find(self, codes: Int64Array) -> Int64Array:
-        """The number of each row of codes [n, width], -1 for one that is not known."""
+        """The number of each row of codes [n, width], -1 if it was never added."""
         return find_tuples(codes, self._slots, self._tuples)
 
     def add(self, codes: Int64Array) -> Int64Array:
-        """The number of each row of codes [n, width], a new one where it was not known."""
+        """The number of each row of codes [n, width]; rows not seen before get new numbers."""
         self._make_room(len(codes))
-        numbers = add_tuples(codes, self._slots, self._tuples, self.n_known)
+        numbers = add_tuples(codes, self._slots, self._tuples, self.n_entries)
         if len(numbers):
-            self.n_known = max(self.n_known, int(numbers.max()) + 1)
+            self.n_entries = max(self.n_entries, int(numbers.max()) + 1)
         return numbers
 
     def _make_room(self, n_new: int) -> None:
-        n_needed = self.n_known + n_new
+        n_needed = self.n_entries + n_new
         if n_needed > len(self._tuples):
-            self._tuples = grown(self._tuples, max(n_needed, 2 * len(self._tuples)))
+            self._tuples = enlarge(self._tuples, max(n_needed, 2 * len(self._tuples)))
         if 2 * n_needed > len(self._slots):
             self._slots = np.full(_power_of_two(4 * n_needed), -1, np.int64)
-            rehash_tuples(self._tuples, self.n_known, self._slots)
+            rehash_tuples(self._tuples, self.n_entries, self._slots)
 
 
 class TextTable:
-    """Numbers texts 0, 1, ... in order of appearance, without a Python object a text."""
+    """Numbers texts 0, 1, ... in order of appearance, without creating a Python object per text."""
 
     def __init__(self) -> None:
-        self.n_known = 0
+        self.n_entries = 0
         self._known: NDArray[np.uint8] = np.empty(1024, np.uint8)
         self._starts: Int64Array = np.zeros(65, np.int64)
         self._slots = np.full(256, -1, np.int64)
 
     def add(self, texts: pa.Array) -> Int64Array:
-        """The number of each text of an Arrow array (string or large_string); null counts as some text."""
+        """The number of each text of an Arrow array (string or large_string); nulls get any number."""
         data, offsets = _bytes_of(texts)
-        n_needed = self.n_known + len(offsets) - 1
-        n_bytes = int(self._starts[self.n_known]) + len(data)
+        n_needed = self.n_entries + len(offsets) - 1
+        n_bytes = int(self._starts[self.n_entries]) + len(data)
         if n_bytes > len(self._known):
-            self._known = grown(self._known, max(n_bytes, 2 * len(self._known)))
+            self._known = enlarge(self._known, max(n_bytes, 2 * len(self._known)))
         if n_needed + 1 > len(self._starts):
-            self._starts = grown(self._starts, max(n_needed + 1, 2 * len(self._starts)))
+            self._starts = enlarge(self._starts, max(n_needed + 1, 2 * len(self._starts)))
         if 2 * n_needed > len(self._slots):
             self._slots = np.full(_power_of_two(4 * n_needed), -1, np.int64)
-            rehash_texts(self._known, self._starts, self.n_known, self._slots)
-        numbers = add_texts(data, offsets, self._slots, self._known, self._starts, self.n_known)
+            rehash_texts(self._known, self._starts, self.n_entries, self._slots)
+        numbers = add_texts(data, offsets, self._slots, self._known, self._starts, self.n_entries)
         if len(numbers):
-            self.n_known = max(self.n_known, int(numbers.max()) + 1)
+            self.n_entries = max(self.n_entries, int(numbers.max()) + 1)
         return numbers
 
 
-def grown(array: NDArray[Item], n_items: int) -> NDArray[Item]:
-    """The same array with room for more items; what stands in the new ones means nothing."""
+def enlarge(array: NDArray[Item], n_items: int) -> NDArray[Item]:
+    """A copy of the array with room for more items; the new ones are uninitialised."""
     bigger = np.empty((n_items, *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger
 
 
 def _bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], Int64Array]:
-    """The bytes of an array and where each text begins in them, both fresh."""
+    """The bytes of an array and the offset of each text, both newly allocated."""
     if len(texts) == 0:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     dtype = np.dtype(np.int64 if pa.types.is_large_string(texts.type) else np.int32)
@@ -115,8 +115,8 @@ _STEP_BETWEEN = 1 << 20
 _BLOCK = 512
 
 
-class Labels:
-    """Values that compare with each other, each with a label in their order."""
+class OrderLabels:
+    """Comparable Python values, each with a label that keeps their order."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -128,7 +128,7 @@ class Labels:
         return len(self._labels)
 
     def label(self, values: Sequence[Any]) -> list[int]:
-        """The label of each value. Where `version` has changed after the call, earlier labels are void."""
+        """The label of each value. If the call changes `version`, earlier labels are void."""
         fresh = sorted({value for value in values if value not in self._labels})
         if len(fresh) > len(self._labels):
             self._relabel(fresh)
@@ -147,7 +147,7 @@ class Labels:
         self._order.add(value)
 
     def _between(self, value: Any) -> int | None:
-        """A label for a new value, or None where there is no room."""
+        """A label for a new value, or None if there is no room."""
         before, after = self._order.neighbours(value)
         low = _LOW - 1 if before is None else self._labels[before]
         high = _HIGH + 1 if after is None else self._labels[after]
@@ -163,7 +163,7 @@ class Labels:
         return low + step if self._ages[before] > self._ages[after] else high - step
 
     def _relabel(self, fresh: Sequence[Any]) -> None:
-        """Give every value a label of its own place in the order, evenly spread."""
+        """Give all values new labels, evenly spread."""
         if self._labels:
             self.version += 1
         ordered = sorted([*self._labels, *fresh])
@@ -187,7 +187,7 @@ class SortedBlocks:
             yield from block
 
     def neighbours(self, value: Any) -> tuple[Any, Any]:
-        """The values right before and right after a value that is not there; None where there is none."""
+        """The values right before and after a value that is not in the set; None at either end."""
         at = bisect_left(self._lasts, value)
         if at == len(self._blocks):
             return (self._lasts[-1] if self._lasts else None), None
@@ -198,7 +198,7 @@ class SortedBlocks:
         return (self._lasts[at - 1] if at > 0 else None), block[0]
 
     def add(self, value: Any) -> None:
-        """Add a value that is not there."""
+        """Add a value that is not in the set."""
         if not self._blocks:
             self._blocks, self._lasts = [[value]], [value]
             return
@@ -213,51 +213,131 @@ class SortedBlocks:
         self._lasts[at] = block[-1]
 
 
-_FLOAT_EXACT = 1 << 53
-_UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+# Narrow labels lie in [-_NARROW_END, _NARROW_END]; the first ones leave half of that free beyond either end.
+NARROW_NULL = np.int32(-(1 << 31))
+_NARROW_END = (1 << 31) - 2
+_NARROW_MIDDLE = 1 << 30
+_NARROW_STEP_AT_END = 1 << 10
 
 
-class Space:
-    """One code space for the columns that a rule compares with each other.
+class NarrowLabels:
+    """int32 labels for int64 codes, in their order. `version` changes when earlier labels become void.
 
-    Codes are integers above NULL, which stands for null. `version` changes where codes given out before are void.
+    Codes that lie close together are their own labels, minus a base. Others are kept sorted, and a new one gets a label
+    between its neighbours; if there is no room left, all labels are replaced.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._base: int | None = None
+        self._spread = False
+        self._codes = np.empty(0, np.int64)
+        self._labels = np.empty(0, np.int64)
+
+    def label(self, codes: Int64Array) -> Int32Array:
+        """The label of each code. O(n) for close codes, else a binary search per code and a copy of all codes."""
+        if not codes.size:
+            return np.empty(0, np.int32)
+        if not self._spread:
+            low, high = int(codes.min()), int(codes.max())
+            if self._base is None and high - low < _NARROW_MIDDLE:
+                self._base = low + (high - low) // 2
+            if self._base is not None and low - self._base >= -_NARROW_END and high - self._base <= _NARROW_END:
+                return (codes - self._base).astype(np.int32)
+            self.version += self._base is not None
+            self._spread = True
+        fresh = np.unique(codes)
+        if self._codes.size:
+            at = np.minimum(np.searchsorted(self._codes, fresh), self._codes.size - 1)
+            fresh = fresh[self._codes[at] != fresh]
+        if fresh.size:
+            self._enter(fresh)
+        return self._labels[np.searchsorted(self._codes, codes)].astype(np.int32)
+
+    def _enter(self, fresh: Int64Array) -> None:
+        """Label new codes, which are sorted and distinct."""
+        at = np.searchsorted(self._codes, fresh)
+        is_first = not self._codes.size
+        labels = None if is_first else self._between(at)
+        self._codes = np.insert(self._codes, at, fresh)
+        if labels is not None:
+            self._labels = np.insert(self._labels, at, labels)
+            return
+        self.version += not is_first
+        places = np.arange(1, self._codes.size + 1, dtype=np.int64)
+        self._labels = -_NARROW_MIDDLE + places * (2 * _NARROW_MIDDLE // (self._codes.size + 1))
+
+    def _between(self, at: Int64Array) -> Int64Array | None:
+        """Ascending labels for codes inserted before positions `at`; None if some gap has no room."""
+        _, first, n_here = np.unique(at, return_index=True, return_counts=True)
+        start, count = np.repeat(first, n_here), np.repeat(n_here, n_here)
+        number = np.arange(at.size) - start
+        before, after = at == 0, at == self._labels.size
+        low = np.where(before, -_NARROW_END, self._labels[np.maximum(at - 1, 0)])
+        high = np.where(after, _NARROW_END, self._labels[np.minimum(at, self._labels.size - 1)])
+        step = (high - low) // (count + 1)
+        if (step < 1).any():
+            return None
+        step = np.where(before | after, np.minimum(step, _NARROW_STEP_AT_END), step)
+        labels: Int64Array = np.where(before, high - step * (count - number), low + step * (number + 1))
+        return labels
+
+
+class CodeSpace:
+    """Codes for columns that are compared with each other: int64 above NULL, or int32 above NARROW_NULL.
+
+    `ordered=False` allows codes that only tell whether texts are equal. `version` changes when codes handed out before
+    become void: encode everything again.
     """
 
     def __init__(self, column_types: Sequence[pa.DataType], *, ordered: bool) -> None:
         self.version = 0
         self._coder = _coder_for(column_types, ordered)
+        self._narrow: NarrowLabels | None = None
 
     def encode(self, column: pa.ChunkedArray) -> Int64Array:
-        """The codes of a column, as a fresh array."""
+        """The codes of a column, newly allocated; NULL for null."""
         indexed = read_column(column)
-        coder = self._coder
-        before = coder.version
-        values = coder.encode(indexed.plain)
+        before = self._coder.version
+        values = self._coder.encode(indexed.plain)
         if values is None:
             # From here on every value has a label.
-            self._coder = coder = LabelCoder(max(coder.scale, _scale_of(column.type)))
+            self._coder = LabelCoder(max(self._coder.scale, _scale_of(column.type)))
             self.version += 1
-            before = coder.version
-            values = coder.encode(indexed.plain)
+            before = 0
+            values = self._coder.encode(indexed.plain)
             assert values is not None, "labels take every value"
-        if coder.version != before:
-            self.version += 1
+        self.version += self._coder.version != before
         return _spread(values, indexed)
 
+    def encode_narrow(self, columns: Sequence[pa.ChunkedArray]) -> list[Int32Array]:
+        """The codes of some columns as int32; NARROW_NULL for null."""
+        before = self.version
+        wide = [self.encode(column) for column in columns]
+        if self.version != before:
+            # Some of them may have been encoded before the change.
+            self._narrow = None
+            wide = [self.encode(column) for column in columns]
+        codes = np.concatenate(wide)
+        valid = codes != NULL
+        narrow = np.full(codes.size, NARROW_NULL, np.int32)
+        if isinstance(self._coder, TextCoder):
+            # Texts compared only for equality are numbered as they appear: small numbers already.
+            narrow[valid] = codes[valid]
+        else:
+            self._narrow = labels = self._narrow or NarrowLabels()
+            before = labels.version
+            narrow[valid] = labels.label(codes[valid])
+            self.version += labels.version != before
+        return np.split(narrow, np.cumsum([part.size for part in wide])[:-1])
 
-class Coder(Protocol):
-    """A way to give values codes; None where a value does not fit it. `scale` is the decimal scale of the codes."""
 
-    scale: int
-
-    @property
-    def version(self) -> int: ...
-
-    def encode(self, plain: Plain) -> Int64Array | None: ...
+_FLOAT_EXACT = 1 << 53
+_UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class IntegerCoder:
-    """Integers at one decimal scale as they are."""
+    """Integers at one decimal scale as they are. A coder's `encode` gives None if a value does not fit its codes."""
 
     version = 0
 
@@ -302,7 +382,7 @@ class FloatCoder:
 
 
 class TextCoder:
-    """Texts that are only ever asked whether they are equal."""
+    """Texts that are compared only for equality."""
 
     version = 0
     scale = 0
@@ -313,16 +393,16 @@ class TextCoder:
     def encode(self, plain: Plain) -> Int64Array | None:
         if isinstance(plain, Text):
             return self._table.add(plain.array)
-        # A column of nulls alone beside one of text.
+        # A column with only nulls, compared with one of text.
         return np.zeros(_length(plain), np.int64) if _all_null(plain) else None
 
 
 class LabelCoder:
-    """Anything with an order, by labels."""
+    """Any comparable values, by order labels."""
 
     def __init__(self, scale: int) -> None:
         self.scale = scale
-        self._labels = Labels()
+        self._labels = OrderLabels()
 
     @property
     def version(self) -> int:
@@ -336,8 +416,11 @@ class LabelCoder:
         return codes
 
 
+Coder = IntegerCoder | FloatCoder | TextCoder | LabelCoder
+
+
 def exact_values(plain: Plain, scale: int) -> list[Any]:
-    """Values that Python compares exactly, times 10**scale; None for null. NaN is greater than infinity."""
+    """Values that Python compares exactly, multiplied by 10**scale; None for null. NaN is greater than infinity."""
     valid = plain.valid
     if isinstance(plain, Text):
         # Python orders text by code point, which is the order of its UTF-8 bytes.
@@ -392,7 +475,7 @@ def _scale_of(type_: pa.DataType) -> int:
 
 
 def _spread(values: Int64Array, column: Indexed) -> Int64Array:
-    """Codes of the rows, NULL where they are null."""
+    """Codes of the rows, NULL for null."""
     valid = column.plain.valid
     if valid is not None:
         values[~valid] = NULL

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.live.codes import Space
+from naysay.live.codes import CodeSpace
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate, Row
 from naysay.table import Table
@@ -90,7 +90,7 @@ class Columns:
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
-        self._spaces: dict[SpaceName, Space] = {}
+        self._spaces: dict[SpaceName, CodeSpace] = {}
         self._codes: Codes = {}
         self._users: dict[Source, int] = {}
         self._n_room = 64
@@ -108,7 +108,7 @@ class Columns:
             self._codes[source] = np.empty(self._n_room, np.int64)
             if isinstance(source, Coded) and source.space not in self._spaces:
                 types = [self.schema.field(name).type for name in source.space.columns]
-                self._spaces[source.space] = Space(types, ordered=source.space.ordered)
+                self._spaces[source.space] = CodeSpace(types, ordered=source.space.ordered)
         return fresh
 
     def release(self, sources: Sequence[Source]) -> None:

@@ -13,12 +13,27 @@ from pyarrow import types
 
 from naysay.errors import RuleError, TableError, UsageError
 from naysay.rule import parse, render
-from naysay.rule.model import Rule
+from naysay.rule.model import Nulls, Rule
 from naysay.rule.scan import nearest_name
 from naysay.table.column import Kind, kind_of
 from naysay.table.frame import decoded, to_arrow
 
 RuleLike = str | Rule
+
+
+def key_names(key: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The key columns as given to Watch or Evolver; UsageError if one is repeated."""
+    names = (key,) if isinstance(key, str) else tuple(key or ())
+    if repeated := _repeated(names):
+        raise UsageError(f"duplicate key column {repeated[0]!r}")
+    return names
+
+
+def nulls_named(nulls: str | Nulls | None) -> Nulls:
+    try:
+        return Nulls.SQL if nulls is None else Nulls(nulls)
+    except ValueError:
+        raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None
 
 
 def name_of(rule: Rule) -> str:
@@ -69,16 +84,29 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         return tuple(self.schema.names)
 
-    def grown(self, frame: pa.Table) -> Layout:
-        """The same layout with the types that a frame brings for columns which had none."""
-        if not any(types.is_null(field.type) for field in self.schema):
-            return self
-        given = {field.name: canonical_type(field.type) for field in frame.schema}
-        fields = [
-            pa.field(field.name, given.get(field.name, field.type)) if types.is_null(field.type) else field
-            for field in self.schema
-        ]
-        return Layout(pa.schema(fields), self.key)
+    def extend(self, *frames: pa.Table) -> Layout:
+        """The same layout, with the types of these frames for columns that had none; itself if nothing changes."""
+        fields = {field.name: field for field in self.schema}
+        for frame in frames:
+            for given in frame.schema:
+                if given.name in fields and types.is_null(fields[given.name].type):
+                    fields[given.name] = pa.field(given.name, canonical_type(given.type))
+        schema = pa.schema(list(fields.values()))
+        return self if schema.equals(self.schema) else Layout(schema, self.key)
+
+    def conform_change(self, inserts: Any, updates: Any, deletes: Any) -> tuple[Layout, dict[str, pa.Table]]:
+        """The frames of a change as tables of exactly these columns, and the layout extended by their types.
+
+        `deletes` is a frame with the key columns, or a list or array of the values of a single key column. None is left
+        out. TableError if a frame lacks a column, or has an unknown one or one of another type.
+        """
+        frames = {"inserts": inserts, "updates": updates}
+        tables = {what: to_arrow(frame) for what, frame in frames.items() if frame is not None}
+        layout = self.extend(*tables.values())
+        tables = {what: layout.conform(table, what) for what, table in tables.items()}
+        if deletes is not None:
+            tables["deletes"] = layout.conform_keys(deletes, "deletes")
+        return layout, tables
 
     def conform(self, frame: pa.Table, what: str) -> pa.Table:
         """The frame with exactly these columns; TableError where it lacks one, has another, or of another type."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.errors import TableError
 from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.codes import Space, TupleTable
+from naysay.live.codes import CodeSpace, TupleTable
 from naysay.live.layout import Layout
 
 # So many chunks of a size are merged into one of the next size: few copies a row, and few chunks.
@@ -176,13 +176,13 @@ class Keys:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         fields = [layout.schema.field(name) for name in layout.key]
-        self._spaces = [Space([field.type], ordered=False) for field in fields]
+        self._spaces = [CodeSpace([field.type], ordered=False) for field in fields]
         self._table = TupleTable(len(fields))
         self.values = KeyValues((pa.schema(fields).empty_table(),), np.zeros(1, np.int64))
 
     @property
     def n_slots(self) -> int:
-        return self._table.n_known
+        return self._table.n_entries
 
     def codes(self, keys: pa.Table, what: str) -> Int64Array:
         """Codes [n, width] of a table's key columns; TableError where one is null."""
@@ -237,7 +237,7 @@ class Keys:
             if versions != [space.version for space in self._spaces]:
                 self._renumber()
                 return
-        assert table.n_known == self._table.n_known
+        assert table.n_entries == self._table.n_entries
         self._table = table
 
 

@@ -1,6 +1,6 @@
 """Watch: the violations of rules under inserts, updates and deletes."""
 
-from naysay.watch.change import Change, Standing
+from naysay.watch.change import Change, CurrentViolations
 from naysay.watch.watch import Watch
 
-__all__ = ["Change", "Standing", "Watch"]
+__all__ = ["Change", "CurrentViolations", "Watch"]

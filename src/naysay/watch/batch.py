@@ -1,4 +1,4 @@
-"""What indexes take and give: batches of coded rows, and the violations that come and go with them."""
+"""What indexes work with: coded rows, and the violations that come and go with them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from naysay.plan.join import Join
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Rows by slot with the codes of everything that rules compare. `groups` keeps what indexes share."""
+class CodedRows:
+    """Rows by slot, with the codes of everything that rules compare. `groups` caches combined keys."""
 
     slots: Int64Array
     codes: Codes
@@ -25,12 +25,12 @@ class Batch:
     def n_rows(self) -> int:
         return len(self.slots)
 
-    def take(self, places: Int64Array) -> Batch:
-        return Batch(self.slots[places], {source: codes[places] for source, codes in self.codes.items()})
+    def take(self, places: Int64Array) -> CodedRows:
+        return CodedRows(self.slots[places], {source: codes[places] for source, codes in self.codes.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class SlotPairs:
     """Violations as slots of the left and the right row; the same slot twice for a one-row rule."""
 
     left: Int64Array
@@ -39,29 +39,32 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.left)
 
+    def filter(self, mask: BoolArray) -> SlotPairs:
+        return SlotPairs(self.left[mask], self.right[mask])
 
-NO_PAIRS = Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+
+NO_PAIRS = SlotPairs(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Delta:
-    """What a change does to the violations of one rule."""
+class PairDelta:
+    """The violations of one rule that a change removes and adds."""
 
-    removed: Pairs
-    added: Pairs
+    removed: SlotPairs
+    added: SlotPairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowChange:
-    """Rows that go and rows that come. The last `n_updates` old ones and as many first new ones have the same slots."""
+    """Old and new rows. The last `n_updates` old ones and the first `n_updates` new ones have the same slots."""
 
-    old: Batch
-    new: Batch
+    old: CodedRows
+    new: CodedRows
     n_updates: int
     _parts: dict[tuple[Source, ...], RowChange] = field(default_factory=dict)
 
     def touching(self, sources: Sequence[Source]) -> RowChange:
-        """Without updates that change none of these sources: whoever reads nothing else does not notice them."""
+        """Without updates that change none of these sources."""
         if self.n_updates == 0:
             return self
         key = tuple(sources)
@@ -82,91 +85,79 @@ class RowChange:
 
 
 class Index(Protocol):
-    """Answers, for the rules given to it, which violations go with old rows and come with new ones."""
+    """Finds the violations that a change adds and removes, for each of its rules."""
 
-    def add(self, name: str, join: Join, standing: Batch) -> None:
-        """Watch one more rule, about two rows, over the standing rows."""
+    def add(self, name: str, join: Join, rows: CodedRows) -> None:
+        """Watch another two-row rule; `rows` are all current rows."""
 
     def remove(self, name: str) -> None:
-        """Forget a rule."""
+        """Stop watching a rule."""
 
-    def violations(self, name: str, standing: Batch) -> Pairs:
-        """The violations of a rule among the standing rows, from scratch."""
+    def violations(self, name: str, rows: CodedRows) -> SlotPairs:
+        """All violations of a rule, from scratch."""
 
-    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
-        """Take old rows away and put new ones in; slots of both may be the same. Where it raises, nothing changed.
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
+        """Remove old rows and add new ones, whose slots may be the same. If it raises, nothing has changed.
 
-        `stamps` is zero for every slot, and is so again after the call.
+        `stamps` is zero for every slot before and after the call.
         """
 
 
-def joined(parts: Sequence[Pairs]) -> Pairs:
+def concat_pairs(parts: Sequence[SlotPairs]) -> SlotPairs:
     if not parts:
         return NO_PAIRS
-    return Pairs(np.concatenate([part.left for part in parts]), np.concatenate([part.right for part in parts]))
+    return SlotPairs(np.concatenate([part.left for part in parts]), np.concatenate([part.right for part in parts]))
 
 
 class PairLog:
-    """A set of pairs under additions of pairs not in it and removals of pairs in it.
+    """A set of pairs, and its size: `apply` adds pairs that are not in it and removes pairs that are.
 
-    Both only append; the set is made up when it is asked for, and now and then, so that the log stays in proportion.
-    Amortised O(log n) a pair.
+    Both only append; the set is computed when it is asked for, and when the log gets long. Amortised O(log n) per pair.
+    If violations are only counted, `count` alone is used.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._settled = NO_PAIRS
-        self._added: list[Pairs] = []
-        self._removed: list[Pairs] = []
+        self._added: list[SlotPairs] = []
+        self._removed: list[SlotPairs] = []
         self._n_logged = 0
 
-    def apply(self, removed: Pairs, added: Pairs) -> None:
-        if len(removed):
-            self._removed.append(removed)
-        if len(added):
-            self._added.append(added)
-        self.count += len(added) - len(removed)
-        self._n_logged += len(removed) + len(added)
+    def apply(self, delta: PairDelta) -> None:
+        if len(delta.removed):
+            self._removed.append(delta.removed)
+        if len(delta.added):
+            self._added.append(delta.added)
+        self.count += len(delta.added) - len(delta.removed)
+        self._n_logged += len(delta.removed) + len(delta.added)
         if len(self._added) + len(self._removed) > 1024 or self._n_logged > 1_000_000 + len(self._settled):
             self.pairs()
 
-    def shift(self, by: int) -> None:
-        """Where pairs are counted and not kept: the number has grown by so many."""
-        self.count += by
-
-    def pairs(self) -> Pairs:
+    def pairs(self) -> SlotPairs:
         """The set, ascending by left and right."""
         if self._added or self._removed:
-            every, gone = joined((self._settled, *self._added)), joined(self._removed)
+            every, gone = concat_pairs((self._settled, *self._added)), concat_pairs(self._removed)
             self._settled = _net(every, gone)
             self._added, self._removed, self._n_logged = [], [], 0
         return self._settled
 
 
-def net_change(removed: Pairs, added: Pairs) -> tuple[Pairs, Pairs]:
-    """Both without what stands in both: a violation that goes and comes back did not change."""
-    if not len(removed) or not len(added):
-        return removed, added
-    first, second = in_both(removed, added)
-    return Pairs(removed.left[~first], removed.right[~first]), Pairs(added.left[~second], added.right[~second])
-
-
-def in_both(first: Pairs, second: Pairs) -> tuple[BoolArray, BoolArray]:
-    """Which pairs of either set are in the other one. No pair stands twice in one of them."""
-    every = joined((first, second))
+def net_change(delta: PairDelta) -> PairDelta:
+    """Without the pairs that are both removed and added: they did not change."""
+    if not len(delta.removed) or not len(delta.added):
+        return delta
+    every = concat_pairs((delta.removed, delta.added))
     order = np.lexsort((every.right, every.left))
     left, right = every.left[order], every.right[order]
-    twice = np.zeros(len(order), np.bool_)
-    same = (left[1:] == left[:-1]) & (right[1:] == right[:-1])
-    twice[1:] |= same
-    twice[:-1] |= same
-    found = np.empty(len(order), np.bool_)
-    found[order] = twice
-    return found[: len(first)], found[len(first) :]
+    same = np.flatnonzero((left[1:] == left[:-1]) & (right[1:] == right[:-1]))
+    kept = np.ones(len(order), np.bool_)
+    kept[order[same]] = kept[order[same + 1]] = False
+    n_removed = len(delta.removed)
+    return PairDelta(delta.removed.filter(kept[:n_removed]), delta.added.filter(kept[n_removed:]))
 
 
-def _net(every: Pairs, gone: Pairs) -> Pairs:
-    """Pairs that were added once more than removed, in order."""
+def _net(every: SlotPairs, gone: SlotPairs) -> SlotPairs:
+    """Pairs that were added more often than removed, in order."""
     left, right = np.concatenate((every.left, gone.left)), np.concatenate((every.right, gone.right))
     sign = np.concatenate((np.ones(len(every), np.int64), np.full(len(gone), -1, np.int64)))
     order = np.lexsort((right, left))
@@ -175,4 +166,4 @@ def _net(every: Pairs, gone: Pairs) -> Pairs:
         return NO_PAIRS
     starts = np.flatnonzero(np.concatenate(([True], (left[1:] != left[:-1]) | (right[1:] != right[:-1]))))
     kept = starts[np.add.reduceat(sign, starts) > 0]
-    return Pairs(left[kept], right[kept])
+    return SlotPairs(left[kept], right[kept])

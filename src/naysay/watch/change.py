@@ -1,4 +1,4 @@
-"""What a watch answers: what changed, and what stands."""
+"""What a watch reports: what changed, and what is violated now."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pyarrow as pa
 
 from naysay.errors import UsageError
 from naysay.live.rows import KeyValues, shown_key
+from naysay.live.table import LiveTable
 from naysay.plan.join import join_of
 from naysay.present import Result
 from naysay.rule.explain import explain_pair
 from naysay.rule.model import Rule
-from naysay.watch.batch import Delta, Pairs
-from naysay.watch.state import State
+from naysay.watch.batch import PairDelta, SlotPairs
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Result):
     """What a batch did to the violations of each rule.
 
-    `added` and `removed` are tables of rule, left and right: the rule's name (its text where it has none) and the keys
-    of the two rows; `right` is null for a one-row rule. A violation that went and came back in one batch is in
-    neither. `counts` has the number of violations that stand now. `repeated`: a batch of this id was applied before,
-    and nothing was done.
+    `added` and `removed` are tables of rule, left and right: the rule's name (its text if it has none) and the keys of
+    the two rows; `right` is null for a one-row rule. A violation that is removed and added again in one batch is in
+    neither. `counts` has the number of current violations. `repeated`: the batch id was already applied, so nothing was
+    done.
     """
 
     counts: Mapping[str, int]
     n_rows: int
     repeated: bool = False
     batch_id: str | None = None
-    deltas: Mapping[str, Delta] = field(default_factory=dict, repr=False)
+    deltas: Mapping[str, PairDelta] = field(default_factory=dict, repr=False)
     rules: Mapping[str, Rule] = field(default_factory=dict, repr=False)
     keys: KeyValues | None = field(default=None, repr=False)
 
@@ -53,23 +53,23 @@ class Change(Result):
     def n_removed(self) -> int:
         return sum(len(delta.removed) for delta in self.deltas.values())
 
-    def _table(self, pairs: Mapping[str, Pairs]) -> pa.Table:
+    def _table(self, pairs: Mapping[str, SlotPairs]) -> pa.Table:
         return pairs_table(pairs, self.rules, self.keys)
 
     def __repr__(self) -> str:
         if self.repeated:
-            return f"Change(batch {self.batch_id!r} was applied before)"
-        return f"Change({self.n_added:,} added, {self.n_removed:,} removed, {sum(self.counts.values()):,} standing)"
+            return f"Change(batch {self.batch_id!r} was already applied)"
+        return f"Change({self.n_added:,} added, {self.n_removed:,} removed, {sum(self.counts.values()):,} current)"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Everything that breaks a rule now: the number of violations and of rows in conflict by rule, and the pairs."""
+class CurrentViolations:
+    """All current violations: their number, and that of rows in conflict, by rule; and the pairs."""
 
     counts: Mapping[str, int]
     rows_in_conflict: Mapping[str, int]
     n_rows: int
-    _pairs: Mapping[str, Pairs] | None = field(repr=False)
+    _pairs: Mapping[str, SlotPairs] | None = field(repr=False)
     _rules: Mapping[str, Rule] = field(repr=False)
     _keys: KeyValues | None = field(repr=False)
 
@@ -82,7 +82,7 @@ class Standing:
     def table(self) -> pa.Table:
         """All violations: rule, left, right, as in `Change.added`."""
         if self._pairs is None:
-            raise UsageError("this watch counts violations and keeps no pairs; make it with counting=False")
+            raise UsageError("this watch only counts violations; create it with counting=False to keep the pairs")
         return pairs_table(self._pairs, self._rules, self._keys)
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Standing:
         return self.table.to_pandas()
 
 
-def pairs_table(pairs: Mapping[str, Pairs], rules: Mapping[str, Rule], keys: KeyValues | None) -> pa.Table:
+def pairs_table(pairs: Mapping[str, SlotPairs], rules: Mapping[str, Rule], keys: KeyValues | None) -> pa.Table:
     """Violations of several rules as one table: rule, left, right."""
     names = [name for name, found in pairs.items() if len(found)]
     if keys is None:
@@ -112,16 +112,15 @@ def pairs_table(pairs: Mapping[str, Pairs], rules: Mapping[str, Rule], keys: Key
     return pa.table({"rule": rule, "left": left, "right": right})
 
 
-def standing_table(standing: Standing, *, counting: bool) -> pa.Table:
-    """The violations that stand: rule, left, right; where they are only counted: rule, violations."""
+def violations_table(found: CurrentViolations, *, counting: bool) -> pa.Table:
+    """The current violations: rule, left, right; if they are only counted: rule, violations."""
     if not counting:
-        return standing.table
-    rules = list(standing.counts)
-    return pa.table({"rule": rules, "violations": pa.array([standing.counts[name] for name in rules])})
+        return found.table
+    return pa.table({"rule": list(found.counts), "violations": pa.array(list(found.counts.values()), pa.int64())})
 
 
-def explained(state: State, change: Change, limit: int) -> list[str]:
-    """One sentence for each of the first violations that a change added, as far as their rows stand."""
+def explain_added(table: LiveTable, change: Change, limit: int) -> list[str]:
+    """A sentence for each of the first violations that a change added, if their rows still exist."""
     sentences: list[str] = []
     for name, delta in change.deltas.items():
         rule = change.rules[name]
@@ -137,7 +136,7 @@ def explained(state: State, change: Change, limit: int) -> list[str]:
             shown.add((left, right))
             assert change.keys is not None
             keys = change.keys.table(np.array([left, right], np.int64))
-            rows = state.find_rows(keys, rule.column_names)
+            rows = table.find(keys, rule.column_names)
             if rows is None:
                 continue
             one, other = rows.to_pylist()

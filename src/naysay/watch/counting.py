@@ -16,12 +16,12 @@ import pyarrow as pa
 from naysay.arrays import BoolArray, Int64Array
 from naysay.kernels.joins.wavelet import Wavelet, add_points, add_points_one_by_one, build_wavelet
 from naysay.kernels.sort import dense_ranks, sorted_places
-from naysay.live.codes import TupleTable, grown
+from naysay.live.codes import TupleTable, enlarge
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import Batch, RowChange
-from naysay.watch.forest import Groups, ZoneTree
-from naysay.watch.partition import Side, Sides, sides_of
+from naysay.watch.batch import CodedRows, RowChange
+from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.tree_index import Groups, ZoneTree
 
 # So many rows are looked at one by one before they become a run.
 _BUFFER_ROWS = 1024
@@ -47,9 +47,9 @@ class GroupCounter:
 
     def insert(self, rows: Int64Array) -> None:
         numbers = self._table.add(np.ascontiguousarray(rows[:, :1]))
-        if self._table.n_known > len(self._counts):
+        if self._table.n_entries > len(self._counts):
             n_counts = len(self._counts)
-            self._counts = grown(self._counts, 2 * self._table.n_known)
+            self._counts = enlarge(self._counts, 2 * self._table.n_entries)
             self._counts[n_counts:] = 0
         np.add.at(self._counts, numbers, 1)
 
@@ -181,14 +181,14 @@ class Term:
     """One subset of the disequalities: its sign, the sides with its key, and a counter for each side's rows."""
 
     sign: int
-    sides: Sides
+    sides: JoinColumns
     left: Counter
     right: Counter
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    sides: Sides
+class _CountedRule:
+    sides: JoinColumns
     terms: tuple[Term, ...]
 
 
@@ -198,15 +198,15 @@ class CountingIndex:
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
-        self._rules: dict[str, _Rule] = {}
+        self._rules: dict[str, _CountedRule] = {}
         self._groups = Groups()
 
-    def add(self, name: str, join: Join, standing: Batch) -> int:
-        """Watch one more rule; gives the number of its violations among the standing rows."""
+    def add(self, name: str, join: Join, rows: CodedRows) -> int:
+        """Watch one more rule; gives the number of its violations among all rows."""
         sides = sides_of(self.schema, join)
-        self._rules[name] = rule = _Rule(sides, tuple(_terms(sides, self.nulls)))
-        self._each(rule, standing, insert=True)
-        return int(self._counts(rule, standing, Row.LEFT).sum()) - int(self._meets_itself(rule, standing).sum())
+        self._rules[name] = rule = _CountedRule(sides, tuple(_terms(sides, self.nulls)))
+        self._each(rule, rows, insert=True)
+        return int(self._counts(rule, rows, Row.LEFT).sum()) - int(self._meets_itself(rule, rows).sum())
 
     def remove(self, name: str) -> None:
         """Forget a rule."""
@@ -216,31 +216,31 @@ class CountingIndex:
         """Take old rows away and put new ones in; gives by how much the violations of each rule grew."""
         return {name: self._change(rule, edit.touching(rule.sides.sources)) for name, rule in self._rules.items()}
 
-    def n_conflicting(self, name: str, standing: Batch) -> int:
+    def n_conflicting(self, name: str, rows: CodedRows) -> int:
         """How many rows take part in a violation."""
         rule = self._rules[name]
-        itself = self._meets_itself(rule, standing)
-        left = self._counts(rule, standing, Row.LEFT) > itself
-        return int((left | (self._counts(rule, standing, Row.RIGHT) > itself)).sum())
+        itself = self._meets_itself(rule, rows)
+        left = self._counts(rule, rows, Row.LEFT) > itself
+        return int((left | (self._counts(rule, rows, Row.RIGHT) > itself)).sum())
 
-    def _change(self, rule: _Rule, edit: RowChange) -> int:
+    def _change(self, rule: _CountedRule, edit: RowChange) -> int:
         self._each(rule, edit.old, insert=False)
         removed = self._touching(rule, edit.old)
         added = self._touching(rule, edit.new)
         self._each(rule, edit.new, insert=True)
         return added - removed
 
-    def _touching(self, rule: _Rule, batch: Batch) -> int:
+    def _touching(self, rule: _CountedRule, batch: CodedRows) -> int:
         """Violations between a batch and the rows in the counters, and inside the batch."""
         if batch.n_rows == 0:
             return 0
         total = int(self._counts(rule, batch, Row.LEFT).sum()) + int(self._counts(rule, batch, Row.RIGHT).sum())
-        inside = _Rule(rule.sides, tuple(_terms(rule.sides, self.nulls)))
+        inside = _CountedRule(rule.sides, tuple(_terms(rule.sides, self.nulls)))
         self._each(inside, batch, insert=True)
         total += int(self._counts(inside, batch, Row.LEFT).sum())
         return total - int(self._meets_itself(rule, batch).sum())
 
-    def _each(self, rule: _Rule, batch: Batch, *, insert: bool) -> None:
+    def _each(self, rule: _CountedRule, batch: CodedRows, *, insert: bool) -> None:
         if batch.n_rows == 0:
             return
         for term in rule.terms:
@@ -254,13 +254,13 @@ class CountingIndex:
                 else:
                     counter.delete(rows)
 
-    def _rows(self, side: Side, batch: Batch, whole: Side) -> Int64Array:
+    def _rows(self, side: SideColumns, batch: CodedRows, whole: SideColumns) -> Int64Array:
         places = whole.eligible(batch, self.nulls)
         codes = [batch.codes[column][places] for column in side.features]
         columns = [self._groups.of(batch, side.key)[places], *codes, batch.slots[places]]
         return np.ascontiguousarray(np.stack(columns, axis=1))
 
-    def _counts(self, rule: _Rule, batch: Batch, row: Row) -> Int64Array:
+    def _counts(self, rule: _CountedRule, batch: CodedRows, row: Row) -> Int64Array:
         """For each row of a batch, on one side, the number of its partners in the counters, itself included."""
         counts = np.zeros(batch.n_rows, np.int64)
         whole = rule.sides.left if row is Row.LEFT else rule.sides.right
@@ -273,7 +273,7 @@ class CountingIndex:
             counts[places] += term.sign * counter.count(term.sides.boxes(batch, places, row, group))
         return counts
 
-    def _meets_itself(self, rule: _Rule, batch: Batch) -> BoolArray:
+    def _meets_itself(self, rule: _CountedRule, batch: CodedRows) -> BoolArray:
         """Which rows stand on both sides and satisfy the whole rule with themselves."""
         left, right = rule.sides.left, rule.sides.right
         met = np.zeros(batch.n_rows, np.bool_)
@@ -291,7 +291,7 @@ class CountingIndex:
         return met
 
 
-def _terms(sides: Sides, nulls: Nulls) -> list[Term]:
+def _terms(sides: JoinColumns, nulls: Nulls) -> list[Term]:
     n_orders, n_differs = len(sides.left.orders), len(sides.left.differs)
     alike = sides.left == sides.right
     if n_orders > _MAX_ORDERS or n_differs > _MAX_DIFFERS:
@@ -304,18 +304,18 @@ def _terms(sides: Sides, nulls: Nulls) -> list[Term]:
     return terms
 
 
-def _agreeing(side: Side, subset: tuple[int, ...]) -> Side:
+def _agreeing(side: SideColumns, subset: tuple[int, ...]) -> SideColumns:
     """A side whose key has the disequalities of a subset as equalities, and which has no other."""
     return replace(side, key=side.key + tuple(side.differs[which] for which in subset), differs=())
 
 
-def _term(sign: int, sides: Sides, alike: bool, nulls: Nulls) -> Term:
+def _term(sign: int, sides: JoinColumns, alike: bool, nulls: Nulls) -> Term:
     """`alike`: the same rows may stand on both sides of the whole rule, so that one counter serves both."""
     left = _counter(sides.left, nulls)
     return Term(sign, sides, left, left if alike else _counter(sides.right, nulls))
 
 
-def _counter(side: Side, nulls: Nulls) -> Counter:
+def _counter(side: SideColumns, nulls: Nulls) -> Counter:
     if not side.features:
         return GroupCounter()
     if len(side.orders) == 2 and not side.differs:

@@ -11,27 +11,27 @@ from types import TracebackType
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold
 from naysay.live.feed.output import Output
-from naysay.live.feed.sink import Step, unfit
-from naysay.live.journal.store import has_store
+from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
 from naysay.table.fit import check_rule
-from naysay.watch.change import Change, standing_table
+from naysay.watch.change import Change, violations_table
 from naysay.watch.watch import Watch
 
 
 class Feed:
-    """A durable watch and the folder of its output, as a body. `n_sentences` violations a batch are put into words."""
+    """A durable watch and the folder of its output, as a sink. `n_sentences` violations a batch are put into words."""
 
     def __init__(self, watch: Watch, folder: Path, *, n_sentences: int = 0) -> None:
-        assert watch.store is not None, "a feed needs a durable watch"
+        assert watch.log.journal is not None, "a feed needs a durable watch"
         self.watch = watch
-        self.output = Output(folder / "output", watch.store.history)
+        self._journal = watch.log.journal
+        self.output = Output(folder / "output", self._journal.history)
         self._n_sentences = n_sentences
-        self._aside: Sequence[Aside] = ()
-        watch.publisher = self._publish
+        self._rejected: Sequence[RejectedChange] = ()
+        watch.log.publisher = self._publish
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -50,35 +50,35 @@ class Feed:
     def rules(self) -> Mapping[str, Rule]:
         return self.watch.rules
 
-    def knows(self, batch_id: str) -> bool:
-        return batch_id in self.watch.batch_ids
+    def has_applied(self, batch_id: str) -> bool:
+        return self.watch.has_applied(batch_id)
 
-    def apply(self, batch_id: str, changes: ChangeRows) -> Step:
+    def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         start = time.perf_counter()
         n_changes = changes.n_changes
         try:
             tables = fold(self.watch, changes)
-            self._aside = changes.aside
+            self._rejected = changes.rejected
             change = self.watch.apply(**tables, batch_id=batch_id)
         except (ResourceError, StateError):
             raise
         except NaysayError as error:
             if self.watch.layout is None and isinstance(error, (UsageError, RuleError)):
-                raise unfit(batch_id, error) from error
+                raise first_batch_error(batch_id, error) from error
             # None of it can be made: remember it as done, and say why.
-            self._aside = [*changes.aside, Aside(None, str(error), source=changes.sources[0])]
+            self._rejected = [*changes.rejected, RejectedChange(None, str(error), source=changes.sources[0])]
             n_changes = 0
             change = self.watch.apply(batch_id=batch_id)
         self._confirm("rows", batch_id)
         sentences = self.watch.explain(change, self._n_sentences) if self._n_sentences else ()
-        return Step(
+        return AppliedBatch(
             batch_id,
             n_changes,
             change.n_rows,
             change.n_added,
             change.n_removed,
             change.counts,
-            self._aside,
+            self._rejected,
             sentences,
             time.perf_counter() - start,
         )
@@ -99,10 +99,9 @@ class Feed:
                 said.append(f"watched from now on: {name}")
         return said
 
-    def write_standing(self) -> None:
-        assert self.watch.store is not None
-        self.output.write_standing(
-            self.watch.store.next_seq - 1, lambda: standing_table(self.watch.standing(), counting=self.watch.counting)
+    def write_current(self) -> None:
+        self.output.write_current(
+            self._journal.next_seq - 1, lambda: violations_table(self.watch.violations(), counting=self.watch.counting)
         )
 
     def close(self) -> None:
@@ -117,16 +116,15 @@ class Feed:
         self.close()
 
     def _change_rules(self, change: Callable[[RuleLike], Change], rule: RuleLike) -> None:
-        self._aside = ()
+        self._rejected = ()
         change(rule)
         self._confirm("rules", None)
 
     def _confirm(self, kind: str, batch_id: str | None) -> None:
-        assert self.watch.store is not None
-        self.output.confirm(self.watch.store.last_event, kind, batch_id)
+        self.output.confirm(self._journal.last_event, kind, batch_id)
 
     def _publish(self, seq: int, change: Change) -> None:
-        self.output.prepare(seq, change, self._aside)
+        self.output.prepare(seq, change, self._rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +141,8 @@ def open_feed(
     folder: Path, rules: Mapping[str, Rule] | None, key: Sequence[str], options: FeedOptions
 ) -> tuple[Feed, list[str]]:
     """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
-    store = folder / "state.duckdb"
-    is_new = not has_store(store)
+    state = folder / "state.duckdb"
+    is_new = not journal_exists(state)
     if (folder / "parts").exists():
         raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
     if is_new and rules is None:
@@ -155,7 +153,7 @@ def open_feed(
     watch = Watch(
         list(rules.values()) if is_new and rules is not None else None,
         key,
-        store=store,
+        state=state,
         nulls=options.nulls,
         counting=options.counting,
         index=options.index,

@@ -19,12 +19,12 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import StateError
-from naysay.live.feed.changes import Aside, ChangeRows, fold
+from naysay.live.feed.changes import ChangeRows, RejectedChange, fold
 from naysay.live.feed.output import Described, described, events_table, stored_batch, write_bytes, write_table
+from naysay.live.journal.journal import JournalBusy, journal_exists
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
-from naysay.live.journal.store import StoreBusy
-from naysay.watch.change import Change, standing_table
-from naysay.watch.partition import Group, Piece, routed
+from naysay.watch.change import Change, violations_table
+from naysay.watch.partition import Piece, RuleGroup, routed
 from naysay.watch.watch import Watch
 
 # So many parts stay warm in a process.
@@ -44,8 +44,8 @@ class PartPlan:
     counting: bool
     index: str
     n_sentences: int
-    rows: Group
-    groups: tuple[Group, ...]
+    rows: RuleGroup
+    groups: tuple[RuleGroup, ...]
 
     def folder(self, group: str, part: int) -> Path:
         return self.state / "parts" / group / f"{part:05}"
@@ -64,7 +64,7 @@ class Task:
 
 
 @contextmanager
-def part_watch(plan: PartPlan, group: Group, part: int) -> Iterator[Watch]:
+def part_watch(plan: PartPlan, group: RuleGroup, part: int) -> Iterator[Watch]:
     """The watch of a part, made where there is none yet."""
     folder = plan.folder(group.name, part)
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,20 +74,20 @@ def part_watch(plan: PartPlan, group: Group, part: int) -> Iterator[Watch]:
     except BaseException:
         watch.close()
         raise
-    watch.publisher = None
+    watch.log.publisher = None
     watch.release()
     _warm[str(folder)] = watch
     while len(_warm) > _MOST_WARM:
         _warm.popitem(last=False)
 
 
-def _opened(plan: PartPlan, group: Group, folder: Path) -> Watch:
+def _opened(plan: PartPlan, group: RuleGroup, folder: Path) -> Watch:
     watch = _warm.pop(str(folder), None)
     if watch is not None and watch.resume():
         return watch
     rules = list(group.rules.values())
-    store = folder / "state.duckdb"
-    return Watch(rules, plan.key, store=store, nulls=plan.nulls, counting=plan.counting, index=plan.index)
+    state = folder / "state.duckdb"
+    return Watch(rules, plan.key, state=state, nulls=plan.nulls, counting=plan.counting, index=plan.index)
 
 
 def _patiently(make: Callable[[], Watch]) -> Watch:
@@ -96,37 +96,36 @@ def _patiently(make: Callable[[], Watch]) -> Watch:
     while True:
         try:
             return make()
-        except StoreBusy:
+        except JournalBusy:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def exists(plan: PartPlan, group: Group, part: int) -> bool:
-    folder = plan.folder(group.name, part)
-    return (folder / "state.duckdb").exists() or (folder / "state.duckdb.seal").exists()
+def exists(plan: PartPlan, group: RuleGroup, part: int) -> bool:
+    return journal_exists(plan.folder(group.name, part) / "state.duckdb")
 
 
 def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) -> tuple[Answer, list[Piece]]:
     """Check changes of whole rows, make those that make sense, and say what they mean to the other parts."""
     with part_watch(plan, plan.rows, part) as watch:
         kept = plan.folder(plan.rows.name, part) / "routed.arrow"
-        if task.batch_id in watch.batch_ids:
-            pieces, aside = _read_routed(kept, task)
-            return {**_answer(plan, plan.rows, part, watch, task, None), "aside": aside}, pieces
+        if watch.has_applied(task.batch_id):
+            pieces, rejected = _read_routed(kept, task)
+            return {**_answer(plan, plan.rows, part, watch, task, None), "rejected": rejected}, pieces
         tables = fold(watch, changes)
         changed = [what for what in tables if what != "inserts"]
         old = {what: _known_rows(watch, tables[what]) for what in changed}
         pieces = list(routed(plan.groups, plan.key, tables, old))
-        aside = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.aside]
+        rejected = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.rejected]
 
         def publish(seq: int, change: Change) -> None:
             _write_events(plan, plan.rows, part, change, task)
-            write_bytes(_routed_bytes(pieces, aside, task), kept, kept.parent)
+            write_bytes(_routed_bytes(pieces, rejected, task), kept, kept.parent)
 
-        watch.publisher = publish
+        watch.log.publisher = publish
         change = watch.apply(**tables, batch_id=task.batch_id)
-        return {**_answer(plan, plan.rows, part, watch, task, change), "aside": aside}, pieces
+        return {**_answer(plan, plan.rows, part, watch, task, change), "rejected": rejected}, pieces
 
 
 def _known_rows(watch: Watch, keys: pa.Table) -> pa.Table:
@@ -135,53 +134,58 @@ def _known_rows(watch: Watch, keys: pa.Table) -> pa.Table:
     return rows
 
 
-def apply_pieces(plan: PartPlan, group: Group, part: int, pieces: Mapping[str, list[pa.Table]], task: Task) -> Answer:
+def apply_pieces(
+    plan: PartPlan, group: RuleGroup, part: int, pieces: Mapping[str, list[pa.Table]], task: Task
+) -> Answer:
     """Make the changes that a batch means to a part of a group."""
     with part_watch(plan, group, part) as watch:
-        if task.batch_id in watch.batch_ids:
+        if watch.has_applied(task.batch_id):
             return _answer(plan, group, part, watch, task, None)
         tables = {what: pa.concat_tables(found, promote_options="default") for what, found in pieces.items()}
-        watch.publisher = lambda seq, change: _write_events(plan, group, part, change, task)
+        watch.log.publisher = lambda seq, change: _write_events(plan, group, part, change, task)
         change = watch.apply(**tables, batch_id=task.batch_id)
         return _answer(plan, group, part, watch, task, change)
 
 
-def part_status(plan: PartPlan, group: Group, part: int, mark: Sequence[Any] | None) -> Answer | None:
+def part_status(plan: PartPlan, group: RuleGroup, part: int, mark: Sequence[Any] | None) -> Answer | None:
     """What stands in a part; None where nothing was ever there. StateError where it is not as far as it was."""
     if not exists(plan, group, part):
         if mark is not None:
             raise StateError(f"{plan.folder(group.name, part)}: this part of the state is missing; put back a copy")
         return None
     with part_watch(plan, group, part) as watch:
-        assert watch.store is not None
-        if mark is not None and not watch.store.has(int(mark[0]), bytes.fromhex(mark[1])):
-            raise StateError(f"{watch.store.path}: this is an older copy, or another part; put back the right one")
-        batches = {"n_batches": len(watch.batch_ids), "last_batch": watch.store.last_batch()}
+        journal = watch.log.journal
+        assert journal is not None
+        if mark is not None and not journal.has(int(mark[0]), bytes.fromhex(mark[1])):
+            raise StateError(f"{journal.path}: this is an older copy, or another part; restore the right one")
+        batches = {"n_batches": len(journal.batch_ids), "last_batch": journal.last_batch()}
         return {**_answer(plan, group, part, watch, None, None), **batches}
 
 
-def write_part_standing(plan: PartPlan, group: Group, part: int, seq: int) -> Described:
+def write_part_violations(plan: PartPlan, group: RuleGroup, part: int, seq: int) -> Described:
     """Write what stands in a part."""
     with part_watch(plan, group, part) as watch:
-        table = standing_table(watch.standing(), counting=plan.counting)
+        table = violations_table(watch.violations(), counting=plan.counting)
         if table.num_rows == 0:
             return {}
-        path = plan.output / "standing" / f"{seq:010}-{group.name}-{part:05}.parquet"
+        path = plan.output / "current" / f"{seq:010}-{group.name}-{part:05}.parquet"
         return write_table(table, path, plan.output)
 
 
-def _events_path(plan: PartPlan, group: Group, part: int, task: Task) -> Path:
+def _events_path(plan: PartPlan, group: RuleGroup, part: int, task: Task) -> Path:
     return plan.output / "events" / f"{task.seq:010}-{group.name}-{part:05}.parquet"
 
 
-def _write_events(plan: PartPlan, group: Group, part: int, change: Change, task: Task) -> None:
+def _write_events(plan: PartPlan, group: RuleGroup, part: int, change: Change, task: Task) -> None:
     if group.rules:
         write_table(events_table(task.seq, change), _events_path(plan, group, part, task), plan.output)
 
 
-def _answer(plan: PartPlan, group: Group, part: int, watch: Watch, task: Task | None, change: Change | None) -> Answer:
-    assert watch.store is not None
-    mark = watch.store.mark
+def _answer(
+    plan: PartPlan, group: RuleGroup, part: int, watch: Watch, task: Task | None, change: Change | None
+) -> Answer:
+    assert watch.log.journal is not None
+    mark = watch.log.journal.position
     answer: Answer = {
         "group": group.name,
         "part": part,
@@ -204,31 +208,31 @@ def _answer(plan: PartPlan, group: Group, part: int, watch: Watch, task: Task | 
     return answer
 
 
-def _routed_bytes(pieces: Sequence[Piece], aside: list[list[Any]], task: Task) -> bytes:
-    head = {"batch": task.batch_id, "seq": task.seq, "aside": aside}
+def _routed_bytes(pieces: Sequence[Piece], rejected: list[list[Any]], task: Task) -> bytes:
+    head = {"batch": task.batch_id, "seq": task.seq, "rejected": rejected}
     heads = [[piece.group, piece.part, piece.what] for piece in pieces]
     parts = [json.dumps({**head, "pieces": heads}).encode(), *(table_bytes(piece.table) for piece in pieces)]
-    body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-    return digest_of(body) + body
+    sink = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return digest_of(sink) + sink
 
 
 def _read_routed(path: Path, task: Task) -> tuple[list[Piece], list[list[Any]]]:
     data = path.read_bytes() if path.exists() else b""
-    check, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
-    if digest_of(body) != check:
+    check, sink = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if digest_of(sink) != check:
         raise StateError(f"{path}: this file is missing or damaged; put back a copy of the folder")
     parts = []
     place = 0
-    while place < len(body):
-        length = int.from_bytes(body[place : place + 8], "little")
-        parts.append(body[place + 8 : place + 8 + length])
+    while place < len(sink):
+        length = int.from_bytes(sink[place : place + 8], "little")
+        parts.append(sink[place + 8 : place + 8 + length])
         place += 8 + length
     head = json.loads(parts[0])
     if (head["batch"], head["seq"]) != (task.batch_id, task.seq):
         raise StateError(f"{path}: this is what another batch left, not {task.batch_id!r}; put back the right copy")
     named = zip(head["pieces"], parts[1:], strict=True)
     pieces = [Piece(group, part, what, bytes_table(content)) for (group, part, what), content in named]
-    return pieces, head["aside"]
+    return pieces, head["rejected"]
 
 
 def table_bytes(table: pa.Table) -> bytes:
@@ -244,5 +248,5 @@ def bytes_table(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def aside_of(item: Sequence[Any]) -> Aside:
-    return Aside(*item)
+def rejected_change(item: Sequence[Any]) -> RejectedChange:
+    return RejectedChange(*item)

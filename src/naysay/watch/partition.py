@@ -23,14 +23,14 @@ from naysay.live.columns import Coded, Filter, Source, coded, filter_of
 from naysay.live.journal.serial import digest_of
 from naysay.plan.join import Join, join_of
 from naysay.rule.model import Nulls, Row, Rule
-from naysay.watch.batch import Batch
+from naysay.watch.batch import CodedRows
 
 GREATEST = np.iinfo(np.int64).max
 _LEAST = NULL + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideColumns:
     """The columns of one side of a join, in the order of its parts."""
 
     key: tuple[Coded, ...]
@@ -47,22 +47,22 @@ class Side:
     def features(self) -> tuple[Coded, ...]:
         return self.orders + self.differs
 
-    def eligible(self, batch: Batch, nulls: Nulls) -> Int64Array:
+    def eligible(self, batch: CodedRows, nulls: Nulls) -> Int64Array:
         """The places of rows that pass the filter and have a value wherever one is compared."""
         needed = self.orders if nulls is Nulls.EQUAL else self.key + self.features
         return np.flatnonzero(_passing(batch, self.filter, needed))
 
-    def standing(self, batch: Batch, nulls: Nulls) -> Int64Array:
+    def partners(self, batch: CodedRows, nulls: Nulls) -> Int64Array:
         """The places of rows that may be partners of some rule with this key and filter, whatever its features."""
         return np.flatnonzero(_passing(batch, self.filter, () if nulls is Nulls.EQUAL else self.key))
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class JoinColumns:
     """Both sides of a join, and how its orders read from the left."""
 
-    left: Side
-    right: Side
+    left: SideColumns
+    right: SideColumns
     descending: tuple[bool, ...]
     strict: tuple[bool, ...]
     symmetric: bool
@@ -72,7 +72,7 @@ class Sides:
         """Everything that the rule reads of a row."""
         return list(dict.fromkeys((*self.left.sources, *self.right.sources)))
 
-    def boxes(self, batch: Batch, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
+    def boxes(self, batch: CodedRows, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
         """What rows on one side ask of the other: [key, lows, highs, values to differ from]."""
         own = self.left if row is Row.LEFT else self.right
         lows, highs = [], []
@@ -84,11 +84,11 @@ class Sides:
         return np.ascontiguousarray(np.stack([group, *lows, *highs, *differs], axis=1))
 
 
-def sides_of(schema: pa.Schema, join: Join) -> Sides:
+def sides_of(schema: pa.Schema, join: Join) -> JoinColumns:
     """The two sides of a join about two rows."""
     keys, orders, differs = ([coded(schema, part) for part in parts] for parts in (join.key, join.order, join.differs))
     left, right = (
-        Side(
+        SideColumns(
             tuple(pair[which] for pair in keys),
             tuple(pair[which] for pair in orders),
             tuple(pair[which] for pair in differs),
@@ -96,7 +96,7 @@ def sides_of(schema: pa.Schema, join: Join) -> Sides:
         )
         for which, filters in enumerate((join.left_filter, join.right_filter))
     )
-    return Sides(
+    return JoinColumns(
         left,
         right,
         tuple(order.descending for order in join.order),
@@ -105,7 +105,7 @@ def sides_of(schema: pa.Schema, join: Join) -> Sides:
     )
 
 
-def _passing(batch: Batch, filter_: Filter | None, needed: tuple[Coded, ...]) -> BoolArray:
+def _passing(batch: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> BoolArray:
     mask = np.ones(batch.n_rows, np.bool_) if filter_ is None else batch.codes[filter_] == 1
     for column in dict.fromkeys(needed):
         mask &= batch.codes[column] != NULL
@@ -130,7 +130,7 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """Rules whose pairs are equal in `columns`, over `n_parts` parts."""
 
     name: str
@@ -153,13 +153,13 @@ class Piece:
     table: pa.Table
 
 
-def rows_group(rules: Mapping[str, Rule], key: Sequence[str], n_parts: int) -> Group:
+def rows_group(rules: Mapping[str, Rule], key: Sequence[str], n_parts: int) -> RuleGroup:
     """Where rows stand whole, by their key."""
     singles = {name: rule for name, rule in rules.items() if rule.is_one_row}
-    return Group(ROWS, tuple(key), singles, n_parts)
+    return RuleGroup(ROWS, tuple(key), singles, n_parts)
 
 
-def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[Group]:
+def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[RuleGroup]:
     """The groups of all rules about two rows."""
     found: dict[tuple[str, ...], dict[str, Rule]] = {}
     for name, rule in rules.items():
@@ -167,7 +167,7 @@ def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[Group]:
             columns = sorted({match.left for match in join_of(rule).key if match.left == match.right})
             found.setdefault(tuple(columns), {})[name] = rule
     return [
-        Group(f"group{number}", columns, members, n_parts if columns else 1)
+        RuleGroup(f"group{number}", columns, members, n_parts if columns else 1)
         for number, (columns, members) in enumerate(found.items())
     ]
 
@@ -222,7 +222,7 @@ def _mix(bits: UInt64Array) -> UInt64Array:
 
 
 def routed(
-    groups: Sequence[Group], key: Sequence[str], tables: Mapping[str, pa.Table], old: Mapping[str, pa.Table]
+    groups: Sequence[RuleGroup], key: Sequence[str], tables: Mapping[str, pa.Table], old: Mapping[str, pa.Table]
 ) -> Iterator[Piece]:
     """What a batch means to the parts of each group. `old` has the rows before, of updates and of deletes."""
     for group in groups:
@@ -237,7 +237,7 @@ def routed(
             yield from _moves(group, tables["updates"].select(needed), old["updates"], key)
 
 
-def _moves(group: Group, new: pa.Table, old: pa.Table, key: Sequence[str]) -> Iterator[Piece]:
+def _moves(group: RuleGroup, new: pa.Table, old: pa.Table, key: Sequence[str]) -> Iterator[Piece]:
     """An update that changes the part of a row takes it away here and puts it in there."""
     before = part_numbers(old, group.columns, group.n_parts)
     after = part_numbers(new, group.columns, group.n_parts)
@@ -248,6 +248,6 @@ def _moves(group: Group, new: pa.Table, old: pa.Table, key: Sequence[str]) -> It
     yield from _pieces(group, "inserts", new.take(pa.array(moves)), after[moves])
 
 
-def _pieces(group: Group, what: str, table: pa.Table, parts: Int64Array) -> Iterator[Piece]:
+def _pieces(group: RuleGroup, what: str, table: pa.Table, parts: Int64Array) -> Iterator[Piece]:
     for part in np.unique(parts).tolist():
         yield Piece(group.name, part, what, table.take(pa.array(np.flatnonzero(parts == part))))

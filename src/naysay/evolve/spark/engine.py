@@ -54,11 +54,12 @@ from naysay.evolve.durable import (
     to_json,
 )
 from naysay.evolve.method import Settings, fold_arrays
-from naysay.evolve.relation import Relation, RelationChange
+from naysay.evolve.relation import Relation, RelationChange, one_column
 from naysay.evolve.spark.rows import ParquetRows
 from naysay.evolve.spark.worker import SERIAL, ChangedRows, compare_partition, read_evidence, schema_of
+from naysay.live.journal.batches import BatchLog
+from naysay.live.journal.journal import Event, Payload
 from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
-from naysay.live.journal.store import Event, Parts, Store
 from naysay.live.layout import Layout, layout_of
 from naysay.spark.frame import Frame, map_in_arrow, position
 from naysay.spark.session import errors_of_tasks
@@ -182,14 +183,9 @@ class SparkEngine:
     @errors_of_tasks()
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
         """Check a batch against the rows that have its keys, which are the only ones fetched; frames may be Spark's."""
-        layout = self.layout
-        given = {"inserts": inserts, "updates": updates}
-        tables = {
-            what: layout.conform(_to_arrow(frame, layout), what) for what, frame in given.items() if frame is not None
-        }
-        if deletes is not None:
-            tables["deletes"] = layout.conform_keys(_to_arrow(deletes, layout), "deletes")
-        fetched = self._fetch([table.select(list(layout.key)) for table in tables.values()])
+        frames = [frame if frame is None else _to_arrow(frame, self.layout) for frame in (inserts, updates, deletes)]
+        _, tables = self.layout.conform_change(*frames)
+        fetched = self._fetch([table.select(list(self.layout.key)) for table in tables.values()])
         batch = fetched.prepare(**tables)
         assert not batch.stay.n_rows, "every row that was fetched is changed"
         return self._advance(fetched, batch)
@@ -206,7 +202,7 @@ class SparkEngine:
         now, fields, settings = self._relation, fetched.fields, self.settings
         gone_rows = fetched.find(batch.gone.serials)[1]
         n_nulls = {
-            name: count + batch.edit.rows.column(name).null_count - gone_rows.column(name).null_count
+            name: count + batch.change.rows.column(name).null_count - gone_rows.column(name).null_count
             for name, count in now.n_nulls.items()
         }
         gone, came = self._compare(batch, gone_rows, fields)
@@ -214,7 +210,7 @@ class SparkEngine:
         evidence = now.counted.evidence_after(fields.layout, gone, came)
         require_pairs(evidence, n_after)
         counted, came = now.counted.advance(evidence, came, fields, _shape(fields, n_nulls), settings)
-        rows = now.rows.write(batch.edit.rows, batch.fresh.serials, batch.gone.serials)
+        rows = now.rows.write(batch.change.rows, batch.fresh.serials, batch.gone.serials)
         after = SparkRelation(rows, fields, counted, n_nulls, n_after, now.next_serial + batch.fresh.n_rows)
         step = make_step(now.counted, counted, came, counted.rules(fields, settings), partial(self._find_pairs, after))
 
@@ -242,7 +238,7 @@ class SparkEngine:
         if not batch.gone.n_rows + batch.fresh.n_rows:
             return within
         dead = np.concatenate([rows.dead, batch.gone.serials])
-        changed = ChangedRows.of(gone_rows.select(names), batch.edit.rows.select(names), dead)
+        changed = ChangedRows.of(gone_rows.select(names), batch.change.rows.select(names), dead)
         columns = [position(self.layout.names.index(name)) for name in names]
         work = compare_partition(fields, changed)
         found = map_in_arrow(rows.all().select(*columns, SERIAL), work, schema_of(layout)).toArrow()
@@ -254,21 +250,21 @@ class SparkEngine:
     @errors_of_tasks()
     def _find_rows(self, rows: ParquetRows, serials: Int64Array) -> tuple[pa.Array, pa.Table]:
         table, key = rows.with_serials(serials), self.settings.key
-        columns = [table.column(name).combine_chunks() for name in key]
-        keys = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, names=list(key))
-        return keys, table.select(list(self.space.names))
+        return one_column(table, list(key)), table.select(list(self.space.names))
 
     @errors_of_tasks()
-    def fold(self, store: Store) -> None:
+    def fold(self, log: BatchLog) -> None:
         """Write the rows again if they lie in many files, or if many of them are deleted."""
         rows = self._relation.rows
         if len(rows.parts) <= _MANY_PARTS and rows.dead.size <= max(1000, self.n_rows):
             return
-        self._relation = replace(self._relation, rows=rows.compact())
-        store.snapshot(self.whole_parts())
+        assert log.journal is not None
+        with log.writing():
+            self._relation = replace(self._relation, rows=rows.compact())
+            log.journal.snapshot(self.whole_parts())
         rows.remove(rows.parts)
 
-    def whole_parts(self) -> Parts:
+    def whole_parts(self) -> Payload:
         now = self._relation
         return {
             "schema": schema_to_bytes(now.rows.layout.schema),

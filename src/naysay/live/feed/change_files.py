@@ -1,7 +1,7 @@
 """Change files: Parquet, CSV or JSON lines with an `op` beside the columns, read so that one bad row spoils no other.
 
 The first file is read by the rules of `check`'s readers, so that leading zeros and long numbers keep their meaning;
-from then on the table's types are known, and a value that is none of its column's type is set aside with its row.
+from then on the table's types are known, and a value that is none of its column's type is rejected with its row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from naysay.errors import TableError
 from naysay.io.csv import CsvFile, has_leading_zero, open_csv, read_csv, without_ragged
 from naysay.io.json import read_json_lines
 from naysay.io.numbers import loss, suspects
-from naysay.live.feed.changes import OP_COLUMN, Aside, ChangeRows, split_ops
+from naysay.live.feed.changes import OP_COLUMN, ChangeRows, RejectedChange, split_ops
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -36,7 +36,7 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_Read = tuple[pa.Table, Int64Array, list[Aside]]
+_Read = tuple[pa.Table, Int64Array, list[RejectedChange]]
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -60,10 +60,10 @@ def read_changes(name: str, data: bytes, known: pa.Schema | None) -> ChangeRows:
         ending = PurePath(name).suffix
         raise TableError(f"{name}: a change file is Parquet, CSV or JSON lines, not {ending!r}")
     try:
-        table, rows, aside = reader(name, data, known)
+        table, rows, rejected = reader(name, data, known)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{name}: the file cannot be read: {_first_line(error)}") from error
-    return split_ops(name, table, rows, aside)
+    return split_ops(name, table, rows, rejected)
 
 
 def _numbered(table: pa.Table) -> _Read:
@@ -86,14 +86,14 @@ def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
     file = open_csv(name, data, delimiter="\t" if name.lower().endswith(".tsv") else None)
     given = {**_given(known), OP_COLUMN: pa.string()}
     file, ragged = without_ragged(file)
-    aside = [
-        Aside(bad.row, f"{bad.n_fields} columns where the header has {len(file.names)}", bad.text, name)
+    rejected = [
+        RejectedChange(bad.row, f"{bad.n_fields} columns where the header has {len(file.names)}", bad.text, name)
         for bad in ragged
     ]
     table, fits = _typed_csv(file, given)
     n_all = table.num_rows + len(ragged)
     rows = np.setdiff1d(np.arange(1, n_all + 1), np.array([bad.row for bad in ragged], np.int64))
-    return (table, rows, aside) if fits else _convert_rows(name, table, rows, aside, given)
+    return (table, rows, rejected) if fits else _convert_rows(name, table, rows, rejected, given)
 
 
 def _typed_csv(file: CsvFile, given: dict[str, pa.DataType]) -> tuple[pa.Table, bool]:
@@ -147,7 +147,7 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
     """Line by line, where some line is no object or holds a value of another type."""
     objects: list[dict[str, Any]] = []
     rows: list[int] = []
-    aside: list[Aside] = []
+    rejected: list[RejectedChange] = []
     for number, line in enumerate(data.decode("utf-8-sig", "replace").split("\n"), start=1):
         if not line.strip():
             continue
@@ -155,16 +155,16 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
             # A fraction keeps its digits until the type of its column is known.
             item = json.loads(line, parse_float=Decimal if given else None)
         except ValueError as error:
-            aside.append(Aside(number, f"no JSON: {_first_line(error)}", line[:1000], name))
+            rejected.append(RejectedChange(number, f"no JSON: {_first_line(error)}", line[:1000], name))
             continue
         if isinstance(item, dict):
             objects.append(item)
             rows.append(number)
         else:
-            aside.append(Aside(number, "no JSON object", line[:1000], name))
+            rejected.append(RejectedChange(number, "no JSON object", line[:1000], name))
     numbers = np.array(rows, np.int64)
     if not given:
-        return _first_objects(name, objects), numbers, aside
+        return _first_objects(name, objects), numbers, rejected
     names = list(dict.fromkeys([OP_COLUMN, *(column for item in objects for column in item)]))
     columns = {}
     strange: dict[int, str] = {}
@@ -176,7 +176,7 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
                 said = repr(value) if isinstance(value, str | bool) else _as_text(value)
                 strange.setdefault(place, f"{said} in column {column!r} is no {wanted}")
         columns[column] = pa.array([_as_text(value) for value in values], pa.string())
-    return _convert_rows(name, pa.table(columns), numbers, aside, given, strange)
+    return _convert_rows(name, pa.table(columns), numbers, rejected, given, strange)
 
 
 def _first_objects(name: str, objects: list[dict[str, Any]]) -> pa.Table:
@@ -209,11 +209,11 @@ def _convert_rows(
     name: str,
     table: pa.Table,
     rows: Int64Array,
-    aside: list[Aside],
+    rejected: list[RejectedChange],
     given: dict[str, pa.DataType],
     strange: dict[int, str] | None = None,
 ) -> _Read:
-    """Convert text to the types of the table, setting aside each row where that fails, and the strange ones."""
+    """Convert text to the types of the table, rejecting each row where that fails, and the strange ones."""
     columns: dict[str, pa.ChunkedArray] = {}
     reasons = dict(strange or {})
     for column_name in table.column_names:
@@ -224,9 +224,9 @@ def _convert_rows(
             reasons.setdefault(place, f"{column[place].as_py()!r} in column {column_name!r} is no {wanted}")
     for place, reason in sorted(reasons.items()):
         content = json.dumps(table.slice(place, 1).to_pylist()[0], ensure_ascii=False)
-        aside.append(Aside(int(rows[place]), reason, content, name))
+        rejected.append(RejectedChange(int(rows[place]), reason, content, name))
     good = np.setdiff1d(np.arange(table.num_rows), np.array(list(reasons), np.int64))
-    return pa.table(columns).take(pa.array(good)), rows[good], aside
+    return pa.table(columns).take(pa.array(good)), rows[good], rejected
 
 
 def _convert(column: pa.ChunkedArray, wanted: pa.DataType) -> tuple[pa.ChunkedArray, Sequence[int]]:

@@ -1,4 +1,4 @@
-"""Changes as they come from outside: rows with an `op` beside their columns, and what was set aside of them.
+"""Changes as they come from outside: rows with an `op` beside their columns, and what was rejected of them.
 
 An op is insert, update or delete, or c, u, d as Debezium writes them (r, a row read at the start, is an insert).
 """
@@ -6,7 +6,7 @@ An op is insert, update or delete, or c, u, d as Debezium writes them (r, a row 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.errors import TableError
+from naysay.errors import NaysayError, ResourceError, StateError, TableError, UsageError
 from naysay.live.codes import TupleTable
 from naysay.live.layout import Layout, layout_of
 from naysay.live.rows import Keys
@@ -39,7 +39,7 @@ _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class RejectedChange:
     """A change that was not made: its row, from 1 (None: all of it), why, what it said, and the file it came in."""
 
     row: int | None
@@ -58,7 +58,7 @@ class ChangeRows:
     table: pa.Table
     ops: Int64Array
     rows: Int64Array
-    aside: list[Aside] = field(default_factory=list)
+    rejected: list[RejectedChange] = field(default_factory=list)
     sources: tuple[str, ...] = ("",)
     which: Int64Array | None = None
 
@@ -73,35 +73,35 @@ class ChangeRows:
         self.rows = self.rows[places]
         self.which = None if self.which is None else self.which[places]
 
-    def set_aside(self, place: int, reason: str) -> None:
+    def reject(self, place: int, reason: str) -> None:
         content = json.dumps(self.table.slice(place, 1).to_pylist()[0], default=str, ensure_ascii=False)
         source = self.sources[0 if self.which is None else int(self.which[place])]
-        self.aside.append(Aside(int(self.rows[place]), reason, content, source))
+        self.rejected.append(RejectedChange(int(self.rows[place]), reason, content, source))
 
 
-def no_changes(source: str, aside: Sequence[Aside]) -> ChangeRows:
-    """Changes of which nothing is left but what was set aside."""
+def no_changes(source: str, rejected: Sequence[RejectedChange]) -> ChangeRows:
+    """Changes of which nothing is left but what was rejected."""
     nothing = np.empty(0, np.int64)
-    return ChangeRows(pa.table({}), nothing, nothing, list(aside), (source,))
+    return ChangeRows(pa.table({}), nothing, nothing, list(rejected), (source,))
 
 
-def split_ops(source: str, table: pa.Table, rows: Int64Array | None = None, aside: Sequence[Aside] = ()) -> ChangeRows:
-    """Take the op out of a table; rows without a known one are set aside. TableError unless one column has it."""
+def split_ops(source: str, table: pa.Table, rows: Int64Array | None = None, rejected: Sequence[RejectedChange] = ()) -> ChangeRows:
+    """Take the op out of a table; rows without a known one are rejected. TableError unless one column has it."""
     n_columns = table.column_names.count(OP_COLUMN)
     if n_columns != 1:
         found = f"there are {n_columns} columns" if n_columns else "there is no column"
         raise TableError(f"{source}: {found} {OP_COLUMN!r} with insert, update or delete")
     if pa.types.is_nested(table.schema.field(OP_COLUMN).type):
         raise TableError(f"{source}: the column {OP_COLUMN!r} is {table.schema.field(OP_COLUMN).type}, not text")
-    # Arrow takes no rows from views, and rows that are set aside are taken out.
+    # Arrow takes no rows from views, and rows that are rejected are taken out.
     table = pa.table([without_views(column) for column in table.columns], names=table.column_names)
     words, ops = _ops_of(table.column(OP_COLUMN))
     rows = np.arange(1, table.num_rows + 1) if rows is None else rows
-    made = ChangeRows(table, ops, rows, list(aside), (source,))
+    made = ChangeRows(table, ops, rows, list(rejected), (source,))
     bad = np.flatnonzero(ops == _UNKNOWN)
     for place in bad.tolist():
         word = words[place].as_py()
-        made.set_aside(place, "the op is missing" if word is None else f"unknown op {word!r}")
+        made.reject(place, "the op is missing" if word is None else f"unknown op {word!r}")
     if len(bad):
         made.keep(np.flatnonzero(ops != _UNKNOWN))
     made.table = made.table.drop_columns([OP_COLUMN])
@@ -124,14 +124,14 @@ def _ops_of(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Int64Array]:
 def merged(parts: Sequence[ChangeRows]) -> ChangeRows:
     """Changes of several sources, one after the other; their tables have the same columns, or none."""
     full = [part for part in parts if part.n_changes]
-    aside = [bad for part in parts for bad in part.aside]
+    rejected = [bad for part in parts for bad in part.rejected]
     if not full:
-        return no_changes("", aside)
+        return no_changes("", rejected)
     return ChangeRows(
         pa.concat_tables([part.table for part in full], promote_options="default"),
         np.concatenate([part.ops for part in full]),
         np.concatenate([part.rows for part in full]),
-        aside,
+        rejected,
         tuple(part.sources[0] for part in full),
         np.repeat(np.arange(len(full)), [part.n_changes for part in full]),
     )
@@ -153,7 +153,7 @@ class Keyed(Protocol):
 
 
 def fold(watch: Keyed, changes: ChangeRows) -> dict[str, pa.Table]:
-    """The arguments of `Watch.apply` that do what the changes do one after the other; bad ones are set aside.
+    """The arguments of `Watch.apply` that do what the changes do one after the other; bad ones are rejected.
 
     TableError where the columns do not fit the table: then none of the changes can be made.
     """
@@ -190,7 +190,7 @@ def conform(changes: ChangeRows, layout: Layout | None, key: tuple[str, ...]) ->
         for name in layout.key:
             columns[name] = changes.table.column(name)
         changes.table = pa.table(columns)
-    layout = layout.grown(changes.table)
+    layout = layout.extend(changes.table)
     changes.table = layout.conform(changes.table, changes.sources[0] or "the changes").combine_chunks()
     return layout
 
@@ -203,7 +203,7 @@ def _drop_null_keys(changes: ChangeRows, layout: Layout) -> None:
     if not null.any():
         return
     for place in np.flatnonzero(null).tolist():
-        changes.set_aside(place, "the key is null")
+        changes.reject(place, "the key is null")
     changes.keep(np.flatnonzero(~null))
 
 
@@ -214,7 +214,7 @@ def _numbers(keys: pa.Table, layout: Layout) -> Int64Array:
 
 
 def _net(changes: ChangeRows, numbers: Int64Array, stands: BoolArray) -> _Net:
-    """The places of changes that a key's changes come to together; those that make no sense are set aside."""
+    """The places of changes that a key's changes come to together; those that make no sense are rejected."""
     n_changes = changes.n_changes
     if n_changes and int(numbers.max()) + 1 == n_changes:
         return _net_of_single(changes, stands)
@@ -226,7 +226,7 @@ def _net_of_single(changes: ChangeRows, stands: BoolArray) -> _Net:
     ops = changes.ops
     bad = stands == (ops == ChangeOp.INSERT)
     for place in np.flatnonzero(bad).tolist():
-        changes.set_aside(place, _ALREADY if stands[place] else NO_ROW)
+        changes.reject(place, _ALREADY if stands[place] else NO_ROW)
     return {f"{op.name.lower()}s": np.flatnonzero(~bad & (ops == op)) for op in ChangeOp}
 
 
@@ -237,7 +237,7 @@ def _net_in_order(changes: ChangeRows, numbers: list[int], stands: list[bool]) -
     for place, (number, op) in enumerate(zip(numbers, changes.ops.tolist(), strict=True)):
         has_row = now.setdefault(number, before.setdefault(number, stands[place]))
         if has_row == (op == ChangeOp.INSERT):
-            changes.set_aside(place, _ALREADY if has_row else NO_ROW)
+            changes.reject(place, _ALREADY if has_row else NO_ROW)
             continue
         now[number] = op != ChangeOp.DELETE
         last[number] = place
@@ -248,3 +248,68 @@ def _net_in_order(changes: ChangeRows, numbers: list[int], stands: list[bool]) -
         elif before[number]:
             net["deletes"].append(place)
     return {what: np.array(places, np.int64) for what, places in net.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBatch:
+    """What one batch came to. `lag` is how old its changes were when they were durable, in seconds, where known."""
+
+    source: str
+    n_changes: int
+    n_rows: int
+    n_added: int
+    n_removed: int
+    counts: Mapping[str, int]
+    rejected: Sequence[RejectedChange]
+    sentences: Sequence[str] = ()
+    seconds: float = 0.0
+    n_waiting: int = 0
+    lag: float | None = None
+
+
+class ChangeSink(Protocol):
+    """What is done with batches of changes. Whatever `apply` answers is durable, and was done once."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The types that text is read as; None before the first rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows stand."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many violations stand, by rule."""
+
+    def has_applied(self, batch_id: str) -> bool:
+        """Whether a batch was applied."""
+
+    def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
+        """Apply a batch that is not known; bad changes are rejected, and part of the answer."""
+
+    def write_current(self) -> None:
+        """Write what stands now, where it is not written yet."""
+
+    def close(self) -> None: ...
+
+
+class FirstBatchError(UsageError):
+    """The first rows do not fit the key or the rules that were asked for: that is no fault of the rows."""
+
+
+def first_batch_error(source: str, error: NaysayError) -> FirstBatchError:
+    return FirstBatchError(
+        f"{source}: {error}\n"
+        "Nothing was applied. Correct the key or the rules; a state that was begun with another key must be removed."
+    )
+
+
+def read_or_reject(source: str, read: Callable[[], ChangeRows]) -> ChangeRows:
+    """The changes of a source; where it cannot be read at all, that alone, set rejected."""
+    try:
+        return read()
+    except (ResourceError, StateError, FirstBatchError):
+        raise
+    except NaysayError as error:
+        return no_changes(source, [RejectedChange(None, str(error), source=source)])

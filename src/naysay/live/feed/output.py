@@ -1,4 +1,4 @@
-"""What a followed watch writes: events and standing violations as Parquet, what was set aside, and a manifest.
+"""What a followed watch writes: events and standing violations as Parquet, what was rejected, and a manifest.
 
 The files of an event are written before the event is durable in the store, and entered into the manifest after. So a
 kill in between leaves files that the next start finds: of an event that the store knows they are entered then, of any
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from naysay.errors import StateError
-from naysay.live.feed.changes import Aside
-from naysay.live.journal.crash import passing
+from naysay.live.feed.changes import RejectedChange
+from naysay.live.journal.crash import crash_point
 from naysay.live.journal.seal import SealedLines
 from naysay.live.journal.serial import digest_of
 
@@ -64,9 +64,9 @@ class Manifest:
 
     def _check_files(self) -> None:
         """Of standing violations the last ones alone are kept. Older files are left to whoever reads them."""
-        standing = self.last("standing")
+        standing = self.last("current")
         for entry in self.entries[-_N_CHECKED:]:
-            if entry.kind == "standing" and entry is not standing:
+            if entry.kind == "current" and entry is not standing:
                 continue
             for name, (length, digest) in entry.files.items():
                 path = self._inside(name)
@@ -112,7 +112,7 @@ def described(path: Path, folder: Path) -> Described:
 
 # Events of these kinds have files; the making of a store and snapshots change no violation.
 _KINDS = ("rows", "rules")
-_FOLDERS = ("events", "aside", "standing")
+_FOLDERS = ("events", "rejected", "current")
 
 
 class Published(Protocol):
@@ -136,30 +136,30 @@ class Output:
         self.manifest = Manifest(folder)
         self._adopt(history)
 
-    def prepare(self, seq: int, change: Published, aside: Sequence[Aside] = ()) -> None:
+    def prepare(self, seq: int, change: Published, rejected: Sequence[RejectedChange] = ()) -> None:
         """Write the files of an event that is about to happen."""
         files = write_table(events_table(seq, change), self.folder / "events" / f"{seq:010}.parquet", self.folder)
-        if aside:
-            files |= write_aside(aside, self.folder / "aside" / f"{seq:010}.jsonl", self.folder)
+        if rejected:
+            files |= write_rejected(rejected, self.folder / "rejected" / f"{seq:010}.jsonl", self.folder)
         self._pending = files
-        passing("output.events")
+        crash_point("output.events")
 
     def confirm(self, seq: int, kind: str, batch_id: str | None) -> None:
         """Enter the files of an event that is durable now."""
         self.manifest.enter(seq, kind, batch_id, self._pending)
         self._pending = {}
-        passing("output.manifest")
+        crash_point("output.manifest")
 
-    def write_standing(self, seq: int, make_table: Callable[[], pa.Table]) -> None:
+    def write_current(self, seq: int, make_table: Callable[[], pa.Table]) -> None:
         """Write what stands after an event, in place of what was written before; nothing if it was written already."""
-        last = self.manifest.last("standing")
+        last = self.manifest.last("current")
         if last is not None and last.seq == seq:
             return
-        path = self.folder / "standing" / f"{seq:010}.parquet"
+        path = self.folder / "current" / f"{seq:010}.parquet"
         files = write_table(make_table(), path, self.folder)
-        passing("output.standing")
-        self.manifest.enter(seq, "standing", None, files)
-        drop_older_standing(self.folder, files)
+        crash_point("output.current")
+        self.manifest.enter(seq, "current", None, files)
+        drop_older_current(self.folder, files)
 
     def _adopt(self, history: Sequence[tuple[int, str, str | None]]) -> None:
         """Enter events that became durable right before a kill."""
@@ -175,9 +175,9 @@ class Output:
             if not events.exists() or stored_batch(events) != (seq, batch_id):
                 raise StateError(f"{events}: the events of batch {batch_id!r} are missing")
             files = described(events, self.folder)
-            aside = self.folder / "aside" / f"{seq:010}.jsonl"
-            if aside.exists():
-                files |= described(aside, self.folder)
+            rejected = self.folder / "rejected" / f"{seq:010}.jsonl"
+            if rejected.exists():
+                files |= described(rejected, self.folder)
             self.manifest.enter(seq, kind, batch_id, files)
 
 
@@ -209,14 +209,14 @@ def stored_batch(path: Path) -> tuple[int, str | None]:
     return seq, batch_id
 
 
-def drop_older_standing(folder: Path, newest: Described) -> None:
-    for path in (folder / "standing").glob("*.parquet"):
+def drop_older_current(folder: Path, newest: Described) -> None:
+    for path in (folder / "current").glob("*.parquet"):
         if path.relative_to(folder).as_posix() not in newest:
             path.unlink(missing_ok=True)
 
 
-def write_aside(aside: Sequence[Aside], path: Path, folder: Path) -> Described:
+def write_rejected(rejected: Sequence[RejectedChange], path: Path, folder: Path) -> Described:
     lines = [
-        json.dumps({"file": bad.source, "row": bad.row, "reason": bad.reason, "content": bad.content}) for bad in aside
+        json.dumps({"file": bad.source, "row": bad.row, "reason": bad.reason, "content": bad.content}) for bad in rejected
     ]
     return write_bytes("".join(f"{line}\n" for line in lines).encode(), path, folder)

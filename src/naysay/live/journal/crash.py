@@ -24,7 +24,7 @@ POINTS = (
     "close.closed",
     "output.events",
     "output.manifest",
-    "output.standing",
+    "output.current",
     "parts.answered",
     "parts.manifest",
 )
@@ -32,7 +32,7 @@ POINTS = (
 _passed: Counter[str] = Counter()
 
 
-def passing(point: str) -> None:
+def crash_point(point: str) -> None:
     """Die by SIGKILL at the k-th passing of a point, where NAYSAY_CRASH_AT is `point:k`; otherwise do nothing."""
     wanted = os.environ.get("NAYSAY_CRASH_AT")
     if wanted is None:

@@ -26,10 +26,10 @@ _PLACE_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JournalPosition:
     """How far a store had come: the number of its last event, and the chain of checksums up to it."""
 
-    store_id: bytes
+    journal_id: bytes
     seq: int
     chain: bytes
 
@@ -43,31 +43,32 @@ class Seal:
     def exists(self) -> bool:
         return self.path.exists()
 
-    def write(self, mark: Mark) -> None:
+    def write(self, position: JournalPosition) -> None:
         """Note how far the store has come. The file is never cut: one of its two places always stands."""
-        body = _FORMAT.pack(_MAGIC, mark.store_id, mark.seq, mark.chain, b"")[:-DIGEST_BYTES]
+        sink = _FORMAT.pack(_MAGIC, position.journal_id, position.seq, position.chain, b"")[:-DIGEST_BYTES]
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.pwrite(file, body + digest_of(body), mark.seq % 2 * _PLACE_BYTES)
+            os.pwrite(file, sink + digest_of(sink), position.seq % 2 * _PLACE_BYTES)
         finally:
             os.close(file)
 
-    def read(self) -> Mark:
+    def read(self) -> JournalPosition:
         """The later of the two places that are whole; StateError where none is."""
         data = self.path.read_bytes()
-        marks = [mark for start in (0, _PLACE_BYTES) if (mark := _read_place(data[start : start + _FORMAT.size]))]
-        if not marks:
+        places = (_read_place(data[start : start + _FORMAT.size]) for start in (0, _PLACE_BYTES))
+        found = [position for position in places if position is not None]
+        if not found:
             raise StateError(f"{self.path}: the seal of the store is damaged: no part of it can be read")
-        return max(marks, key=lambda mark: mark.seq)
+        return max(found, key=lambda position: position.seq)
 
 
-def _read_place(data: bytes) -> Mark | None:
+def _read_place(data: bytes) -> JournalPosition | None:
     if len(data) < _FORMAT.size:
         return None
-    magic, store_id, seq, chain, check = _FORMAT.unpack(data)
+    magic, journal_id, seq, chain, check = _FORMAT.unpack(data)
     if magic != _MAGIC or check != digest_of(data[:-DIGEST_BYTES]):
         return None
-    return Mark(store_id, seq, chain)
+    return JournalPosition(journal_id, seq, chain)
 
 
 _CHECK = re.compile(rb', "check": "([0-9a-f]{%d})"\}' % (2 * DIGEST_BYTES))
@@ -78,17 +79,17 @@ _OLD = re.compile(rb"[0-9a-f]{%d} \{" % (2 * DIGEST_BYTES))
 
 def sealed(item: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
     """A line without its line end, and its checksum."""
-    body = json.dumps(item).encode()[:-1]
-    check = digest_of(before, body).hex()
-    return body + f', "check": "{check}"}}'.encode(), check
+    sink = json.dumps(item).encode()[:-1]
+    check = digest_of(before, sink).hex()
+    return sink + f', "check": "{check}"}}'.encode(), check
 
 
 def unsealed(line: bytes, before: str = "") -> tuple[dict[str, Any], str] | None:
     """The object of a line, and its checksum; None if the line is damaged."""
-    body, found = line[:-_CHECK_BYTES], _CHECK.fullmatch(line[-_CHECK_BYTES:])
-    if found is None or digest_of(before, body).hex().encode() != found[1]:
+    sink, found = line[:-_CHECK_BYTES], _CHECK.fullmatch(line[-_CHECK_BYTES:])
+    if found is None or digest_of(before, sink).hex().encode() != found[1]:
         return None
-    item: dict[str, Any] = json.loads(body + b"}")
+    item: dict[str, Any] = json.loads(sink + b"}")
     return item, found[1].decode()
 
 

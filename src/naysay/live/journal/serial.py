@@ -1,10 +1,10 @@
-"""Rules and rows as bytes, for the store. Nothing here runs what it reads."""
+"""Rules and rows as bytes, for the journal. Nothing here executes what it reads."""
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -55,6 +55,49 @@ def table_from_bytes(data: bytes, schema: pa.Schema, *, compressed: bool = False
         with pa.ipc.open_stream(buffer) as reader:
             return reader.read_all()
     return pa.Table.from_batches([pa.ipc.read_record_batch(buffer, schema)])
+
+
+# A part holds at most this many rows: blobs of a few megabytes.
+_PART_ROWS = 1 << 16
+
+
+def rows_to_parts(what: str, table: pa.Table, compression: str | None = None) -> dict[str, bytes]:
+    """A table as parts of an event, named `what 000000`, `what 000001` and so on."""
+    return {
+        f"{what} {number:06}": table_to_bytes(table.slice(start, _PART_ROWS), compression)
+        for number, start in enumerate(range(0, table.num_rows, _PART_ROWS))
+    }
+
+
+def rows_from_parts(
+    parts: Mapping[str, bytes], what: str, schema: pa.Schema, *, compressed: bool = False
+) -> pa.Table | None:
+    """The table that `rows_to_parts` wrote; None if there is none."""
+    names = sorted(name for name in parts if name.startswith(f"{what} "))
+    tables = [table_from_bytes(parts[name], schema, compressed=compressed) for name in names]
+    return pa.concat_tables(tables) if tables else None
+
+
+def change_to_parts(tables: Mapping[str, pa.Table]) -> dict[str, bytes]:
+    """Inserts, updates and deletes as parts of an event."""
+    parts: dict[str, bytes] = {}
+    for what, table in tables.items():
+        parts |= rows_to_parts(what, table)
+    return parts
+
+
+def change_from_parts(parts: Mapping[str, bytes], schema: pa.Schema, key: Sequence[str]) -> dict[str, pa.Table]:
+    """The tables of `change_to_parts`; the rows of a snapshot, written as `rows`, are inserts."""
+    keys = pa.schema([schema.field(name) for name in key])
+    found = {
+        "inserts": rows_from_parts(parts, "inserts", schema),
+        "updates": rows_from_parts(parts, "updates", schema),
+        "deletes": rows_from_parts(parts, "deletes", keys),
+    }
+    snapshot = rows_from_parts(parts, "rows", schema, compressed=True)
+    if snapshot is not None:
+        found["inserts"] = snapshot
+    return {what: table for what, table in found.items() if table is not None}
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

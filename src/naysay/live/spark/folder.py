@@ -16,10 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import StateError, TableError
 from naysay.live.feed.change_files import format_of, read_changes
-from naysay.live.feed.changes import Aside, ChangeRows, merged, no_changes
-from naysay.live.feed.follow import apply_files, folder_at
-from naysay.live.feed.sink import Body, Step, read_or_aside
-from naysay.live.feed.take import MOMENT, LocalFiles, Stamp, Taker
+from naysay.live.feed.changes import (
+    AppliedBatch,
+    ChangeRows,
+    ChangeSink,
+    RejectedChange,
+    merged,
+    no_changes,
+    read_or_reject,
+)
+from naysay.live.feed.follow import MOMENT, LocalFiles, Stamp, Taker, apply_files, folder_at
 from naysay.live.journal.serial import digest_of
 
 Admit = Callable[[ChangeRows], ChangeRows]
@@ -74,7 +80,7 @@ class _Files:
 class FolderSource:
     """A folder that this process or Spark can read. The state's own folder is no part of it.
 
-    With `admit`, which brings changes to the table's columns, all files of a trigger are one batch: for a body to which
+    With `admit`, which brings changes to the table's columns, all files of a trigger are one batch: for a sink to which
     a batch is dear. Spark's checkpoint is part of the state then.
     """
 
@@ -109,17 +115,17 @@ class FolderSource:
         }
         return reader.options(**options).load(self._base).select("path")
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+    def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
         files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
         if self._admit is not None:
-            yield from self._apply_together(body, files, number)
+            yield from self._apply_together(sink, files, number)
             return
-        yield from self.changed(body)
-        while any(not body.knows(file.name) and self._files.stamp(file) is not None for file in files):
+        yield from self.changed(sink)
+        while any(not sink.has_applied(file.name) and self._files.stamp(file) is not None for file in files):
             time.sleep(_PAUSE_SECONDS)
-            yield from self.changed(body)
+            yield from self.changed(sink)
 
-    def changed(self, body: Body) -> Iterator[Step | None]:
+    def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
         """Apply what is waiting, in order, and report files that have changed since; None while some are changing.
 
         Spark names each path once: a file that was gone then, and is there now, is found here. Where all files of a
@@ -128,21 +134,21 @@ class FolderSource:
         files = {file.name: file for file in self._listed()}
         if self._admit is not None:
             taken = self._taker.taken
-            files = {name: file for name, file in files.items() if name in taken and body.knows(taken[name].batch)}
+            files = {name: file for name, file in files.items() if name in taken and sink.has_applied(taken[name].batch)}
             self._taker.keep(files)
             for name, file in files.items():
-                step = self._taker.recheck(body, name, file)
+                step = self._taker.recheck(sink, name, file)
                 if step is not None:
                     yield step
         else:
-            yield from apply_files(body, self._taker, files)
+            yield from apply_files(sink, self._taker, files)
         if self._taker.changing:
             yield None
 
-    def _apply_together(self, body: Body, files: Sequence[_File], number: int) -> Iterator[Step | None]:
+    def _apply_together(self, sink: ChangeSink, files: Sequence[_File], number: int) -> Iterator[AppliedBatch | None]:
         names = digest_of(*(file.name for file in files)).hex()[:8]
         batch_id = f"batch {number}, {len(files)} files, {names}"
-        if not files or body.knows(batch_id):
+        if not files or sink.has_applied(batch_id):
             return
         for file in files:
             self._taker.look(file.name, file)
@@ -154,12 +160,12 @@ class FolderSource:
             self._refuse_another(file, batch_id, found)
             if found is None:
                 gone = f"{file.name}: this file was gone before it was read; if it comes again, give it another name"
-                changes.append(no_changes(file.name, [Aside(None, gone, source=file.name)]))
+                changes.append(no_changes(file.name, [RejectedChange(None, gone, source=file.name)]))
                 continue
             data, stamp = found
             self._taker.taken.add(file.name, batch_id, data, stamp)
-            changes.append(self._admitted(file.name, data, body))
-        yield body.apply(batch_id, merged(changes))
+            changes.append(self._admitted(file.name, data, sink))
+        yield sink.apply(batch_id, merged(changes))
 
     def _refuse_another(self, file: _File, batch_id: str, found: tuple[bytes, Stamp] | None) -> None:
         """A batch that is sent again must hold what it held before: some parts may have applied it already."""
@@ -172,10 +178,10 @@ class FolderSource:
                 "put it back as it was and start again"
             )
 
-    def _admitted(self, name: str, data: bytes, body: Body) -> ChangeRows:
+    def _admitted(self, name: str, data: bytes, sink: ChangeSink) -> ChangeRows:
         assert self._admit is not None
         admit = self._admit
-        return read_or_aside(name, lambda: admit(read_changes(name, data, body.schema)))
+        return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema)))
 
     def _is_changing(self, file: _File) -> bool:
         return file.name in self._taker.changing

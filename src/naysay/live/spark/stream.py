@@ -1,15 +1,16 @@
-"""Changes that stream in on Spark: it finds what is new and remembers how far it came, a body applies it.
+"""Changes that stream in on Spark: it finds what is new and remembers how far it came, a sink applies it.
 
-The body runs in the driver's process, in foreachBatch, which is called at least once for each batch: the body knows
+The sink runs in the driver's process, in foreachBatch, which is called at least once for each batch: the sink knows
 which batches it has applied. So whatever is killed when, each change is made once.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,14 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from naysay.errors import NaysayError, TableError, UsageError
-from naysay.live.feed.changes import OP_COLUMN, split_ops
-from naysay.live.feed.sink import Body, Step, read_or_aside
-from naysay.live.spark.record import StreamRecord
+from naysay.errors import NaysayError, StateError, TableError, UsageError
+from naysay.live.feed.changes import OP_COLUMN, AppliedBatch, ChangeSink, read_or_reject, split_ops
+from naysay.live.feed.output import write_bytes
+from naysay.live.journal.seal import read_sealed, sealed
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
 
 # The standing violations are written this often at most while batches come, and once they have stopped.
-_STANDING_SECONDS = 10.0
+_CURRENT_SECONDS = 10.0
 _POLL_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 
@@ -52,10 +53,10 @@ class Source(Protocol):
     def frame(self) -> DataFrame:
         """The streaming DataFrame."""
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+    def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
         """Apply one of its batches; gives None from time to time while it waits, so that it can be stopped."""
 
-    def changed(self, body: Body) -> Iterator[Step | None]:
+    def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
         """Report what has changed since it was applied; None for what is still changing."""
 
 
@@ -77,19 +78,85 @@ class FrameSource:
     def frame(self) -> DataFrame:
         return self._frame
 
-    def steps(self, body: Body, batch: DataFrame, number: int) -> Iterator[Step | None]:
+    def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
         batch_id = f"batch {number}"
-        if body.knows(batch_id):
+        if sink.has_applied(batch_id):
             return
         table = batch.toArrow()
         if table.num_rows == 0:
             return
         if self._order:
             table = table.sort_by(self._order)
-        yield body.apply(batch_id, read_or_aside(batch_id, lambda: split_ops(batch_id, table)))
+        yield sink.apply(batch_id, read_or_reject(batch_id, lambda: split_ops(batch_id, table)))
 
-    def changed(self, body: Body) -> Iterator[Step | None]:
+    def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
         return iter(())
+
+
+_RECORD_VERSION = 2
+_RECORD = "stream.json"
+_CHECKPOINT = "checkpoint"
+
+
+class StreamRecord:
+    """The record of a state folder. `pinned`: batches are known by Spark's numbers, so no other query may come."""
+
+    def __init__(self, state: Path, shape: Mapping[str, Any], spark: Mapping[str, str | None], *, pinned: bool) -> None:
+        self.checkpoint = state.resolve() / _CHECKPOINT
+        self._folder = state
+        self._path = state / _RECORD
+        self._pinned = pinned
+        self._drop_unfinished()
+        wanted = {"version": _RECORD_VERSION, **shape, "spark": dict(spark), "query": None}
+        if self._path.exists():
+            self._content = read_sealed(self._path, _RECORD_VERSION)
+            self._compare(wanted)
+        else:
+            self._content = wanted
+            self._write()
+
+    def _drop_unfinished(self) -> None:
+        """What a kill left of the very first batch's entry: Spark would refuse to start beside it."""
+        entries = list((self.checkpoint / "offsets").glob("*"))
+        if not any(entry.name.isdigit() for entry in entries):
+            for entry in entries:
+                entry.unlink()
+
+    def settle(self) -> None:
+        """Called before the first batch of a start is applied: from now on this query, and no other."""
+        found = self._query_id()
+        known = self._content["query"]
+        if found == known:
+            return
+        if known is not None and self._pinned:
+            raise StateError(f"{self.checkpoint}: this checkpoint belongs to another stream; put back the right one")
+        self._content["query"] = found
+        self._write()
+
+    def _compare(self, wanted: Mapping[str, Any]) -> None:
+        for name in wanted.keys() - {"query", "spark"}:
+            if wanted[name] != self._content.get(name):
+                raise UsageError(
+                    f"{self._folder}: this state was made with {name} {self._content.get(name)!r}, not "
+                    f"{wanted[name]!r}; go on as it was begun, or name another folder"
+                )
+        for name, value in wanted["spark"].items():
+            was = self._content["spark"].get(name)
+            if was != value:
+                raise UsageError(f"{self._folder}: this stream was begun with {name}={was}, not {value}; set it so")
+        if self._pinned and self._content["query"] is not None and not (self.checkpoint / "metadata").exists():
+            raise StateError(f"{self.checkpoint}: the checkpoint of this stream is missing; put back a copy of it")
+
+    def _query_id(self) -> str:
+        path = self.checkpoint / "metadata"
+        try:
+            return str(json.loads(path.read_text("utf-8"))["id"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StateError(f"{path}: the checkpoint of this stream cannot be read: {error}") from error
+
+    def _write(self) -> None:
+        line, _ = sealed(self._content)
+        write_bytes(line + b"\n", self._path, self._folder)
 
 
 _running: dict[int, Stream] = {}
@@ -116,9 +183,9 @@ class Stream:
     """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
 
     def __init__(
-        self, source: Source, body: Body, options: StreamOptions, show: Callable[[Step], None] | None = None
+        self, source: Source, sink: ChangeSink, options: StreamOptions, show: Callable[[AppliedBatch], None] | None = None
     ) -> None:
-        self.body = body
+        self.sink = sink
         self._source = source
         self._show = show
         self._lock = threading.Lock()
@@ -147,7 +214,7 @@ class Stream:
             del _running[number]
             raise
         self._over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_standing, name="naysay-standing", daemon=True)
+        self._keeper = threading.Thread(target=self._keep_current, name="naysay-standing", daemon=True)
         self._keeper.start()
 
     @property
@@ -165,7 +232,7 @@ class Stream:
                 raise self._error
             while self._report_changed() and not self._stopping:
                 time.sleep(_POLL_SECONDS)
-            self.body.write_standing()
+            self.sink.write_current()
             self._stale = False
         return True
 
@@ -176,7 +243,7 @@ class Stream:
         self._query.stop()
         with self._lock:
             if self._error is None:
-                self.body.write_standing()
+                self.sink.write_current()
             self._stale = False
 
     def close(self) -> None:
@@ -189,7 +256,7 @@ class Stream:
             _running.pop(id(self), None)
             self._over.set()
             self._keeper.join()
-            self.body.close()
+            self.sink.close()
 
     def __enter__(self) -> Stream:
         return self
@@ -225,26 +292,26 @@ class Stream:
         if not self._settled:
             self._record.settle()
             self._settled = True
-        for step in self._source.steps(self.body, batch, number):
+        for step in self._source.steps(self.sink, batch, number):
             self._take_step(step)
             if self._stopping:
                 return
 
     def _report_changed(self) -> bool:
         """Whether something that was applied is still changing; the rest is reported."""
-        steps = list(self._source.changed(self.body))
+        steps = list(self._source.changed(self.sink))
         for step in steps:
             self._take_step(step)
         return None in steps
 
-    def _take_step(self, step: Step | None) -> None:
+    def _take_step(self, step: AppliedBatch | None) -> None:
         if step is None:
             return
         self._stale = True
         if self._show is not None:
             self._show(step)
 
-    def _keep_standing(self) -> None:
+    def _keep_current(self) -> None:
         """While the stream runs, look for changed files and write the standing violations from time to time."""
         looked = time.monotonic()
         while not self._stopping and self._error is None and not self._over.wait(_POLL_SECONDS):
@@ -255,15 +322,15 @@ class Stream:
                     if self._error is None and not self._stopping:
                         self._report_changed()
                         looked = time.monotonic()
-                        self._write_standing_in_time()
+                        self._write_current_in_time()
                 except Exception as error:
                     self._error = error
             if self._error is not None:
                 self._query.stop()
 
-    def _write_standing_in_time(self) -> None:
-        if self._stale and time.monotonic() - self._written >= _STANDING_SECONDS:
-            self.body.write_standing()
+    def _write_current_in_time(self) -> None:
+        if self._stale and time.monotonic() - self._written >= _CURRENT_SECONDS:
+            self.sink.write_current()
             self._stale, self._written = False, time.monotonic()
 
 

@@ -20,8 +20,8 @@ from naysay.live.columns import Coded
 from naysay.papers.weever.lt_tree import LTTree
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Op, Row
-from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange
-from naysay.watch.partition import Side, Sides, sides_of
+from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs
+from naysay.watch.partition import JoinColumns, SideColumns, sides_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,10 @@ class HashIndex:
 
 
 @dataclass(slots=True)
-class _Rule:
+class _WeeverRule:
     """A rule with the rows that may stand on either side, and its violations from either side."""
 
-    sides: Sides
+    sides: JoinColumns
     parts: tuple[Part, ...]
     may_stand: dict[Row, BitMap] = field(default_factory=lambda: {Row.LEFT: BitMap(), Row.RIGHT: BitMap()})
     violations: dict[Row, dict[int, BitMap]] = field(default_factory=lambda: {Row.LEFT: {}, Row.RIGHT: {}})
@@ -208,27 +208,27 @@ class Weever:
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
-        self._rules: dict[str, _Rule] = {}
+        self._rules: dict[str, _WeeverRule] = {}
         self._indexes: dict[Coded, LTTree | HashIndex] = {}
         self._every = BitMap()
         self._schedule = Schedule({}, (), (), 0)
         self._n_changes = 0
 
-    def add(self, name: str, join: Join, standing: Batch) -> None:
-        from naysay.watch.forest import Forest
+    def add(self, name: str, join: Join, rows: CodedRows) -> None:
+        from naysay.watch.tree_index import TreeIndex
 
         sides = sides_of(self.schema, join)
-        self._rules[name] = rule = _Rule(sides, _parts_of(sides))
-        self._every = BitMap(standing.slots)
+        self._rules[name] = rule = _WeeverRule(sides, _parts_of(sides))
+        self._every = BitMap(rows.slots)
         for column in {column for part in rule.parts for column in (part.left, part.right)}:
-            self._require(column, standing)
+            self._require(column, rows)
         for row, side in ((Row.LEFT, sides.left), (Row.RIGHT, sides.right)):
-            rule.may_stand[row] = BitMap(standing.slots[side.eligible(standing, self.nulls)])
+            rule.may_stand[row] = BitMap(rows.slots[side.eligible(rows, self.nulls)])
         self._reschedule()
         # What stands when a rule is added is found by the default index: the method here is for what comes after.
-        forest = Forest(self.schema, self.nulls)
-        forest.add(name, join, standing)
-        found = forest.violations(name, standing)
+        forest = TreeIndex(self.schema, self.nulls)
+        forest.add(name, join, rows)
+        found = forest.violations(name, rows)
         for left, right in zip(found.left.tolist(), found.right.tolist(), strict=True):
             rule.note(left, right)
 
@@ -238,20 +238,20 @@ class Weever:
         self._indexes = {column: index for column, index in self._indexes.items() if column in used}
         self._reschedule()
 
-    def violations(self, name: str, standing: Batch) -> Pairs:
+    def violations(self, name: str, rows: CodedRows) -> SlotPairs:
         found = self._rules[name].violations[Row.LEFT]
         return _pairs([(left, right) for left, rights in found.items() for right in rights])
 
-    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
         removed = self._delete(edit.old)
         added = self._insert(edit.new)
         self._n_changes += edit.old.n_rows + edit.new.n_rows
         if self._n_changes >= self._schedule.slack:
             self._schedule = update_schedule(self._schedule, self._parts(), self._cardinality)
             self._n_changes = 0
-        return {name: Delta(removed.get(name, NO_PAIRS), added.get(name, NO_PAIRS)) for name in self._rules}
+        return {name: PairDelta(removed.get(name, NO_PAIRS), added.get(name, NO_PAIRS)) for name in self._rules}
 
-    def _require(self, column: Coded, standing: Batch) -> None:
+    def _require(self, column: Coded, rows: CodedRows) -> None:
         """An index for a column: an LT-tree where some inequality compares it, else a hash map (section 5.1)."""
         ordered = any(
             part.op.is_order and column in (part.left, part.right)
@@ -261,10 +261,10 @@ class Weever:
         index = self._indexes.get(column)
         if index is not None and (isinstance(index, LTTree) or not ordered):
             return
-        values = standing.codes[column]
+        values = rows.codes[column]
         order = np.argsort(values, kind="stable")
         made: LTTree | HashIndex = LTTree() if ordered else HashIndex()
-        made.fill(values[order].tolist(), standing.slots[order].tolist())
+        made.fill(values[order].tolist(), rows.slots[order].tolist())
         self._indexes[column] = made
 
     def _reschedule(self) -> None:
@@ -277,7 +277,7 @@ class Weever:
     def _cardinality(self, column: Coded) -> int:
         return self._indexes[column].n_values
 
-    def _delete(self, old: Batch) -> dict[str, Pairs]:
+    def _delete(self, old: CodedRows) -> dict[str, SlotPairs]:
         """Algorithm 3: take each row out of the violations, the indexes and the set of all rows."""
         removed: dict[str, list[tuple[int, int]]] = {name: [] for name in self._rules}
         codes = {column: old.codes[column].tolist() for column in self._indexes}
@@ -291,7 +291,7 @@ class Weever:
             self._every.discard(slot)
         return {name: _pairs(found) for name, found in removed.items()}
 
-    def _insert(self, new: Batch) -> dict[str, Pairs]:
+    def _insert(self, new: CodedRows) -> dict[str, SlotPairs]:
         """Algorithm 2 for each row, in the order of the first inequality's column (section 5.5)."""
         added: dict[str, list[tuple[int, int]]] = {name: [] for name in self._rules}
         codes = {column: new.codes[column].tolist() for column in self._indexes}
@@ -406,7 +406,7 @@ class _Insertion:
         return [self._left_over[name, row] for row in self._roles[name]]
 
     def _refined(self, found: BitMap | None, part: Part, row: Row) -> BitMap:
-        """The candidates that a predicate leaves, the new row standing as `row` (section 5.1)."""
+        """The candidates that a predicate leaves, the new row being `row` (section 5.1)."""
         looked_at, own = (part.right, part.left) if row is Row.LEFT else (part.left, part.right)
         # Seen from the partner: `partner op new`.
         op = part.op.flipped if row is Row.LEFT else part.op
@@ -449,7 +449,7 @@ class _Insertion:
         return found
 
 
-def _parts_of(sides: Sides) -> tuple[Part, ...]:
+def _parts_of(sides: JoinColumns) -> tuple[Part, ...]:
     left, right = sides.left, sides.right
     parts = [Part(one, Op.EQ, other) for one, other in zip(left.key, right.key, strict=True)]
     parts += [Part(one, Op.NE, other) for one, other in zip(left.differs, right.differs, strict=True)]
@@ -458,11 +458,11 @@ def _parts_of(sides: Sides) -> tuple[Part, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def _both(sides: Sides) -> list[tuple[Row, Side]]:
+def _both(sides: JoinColumns) -> list[tuple[Row, SideColumns]]:
     return [(Row.LEFT, sides.left), (Row.RIGHT, sides.right)]
 
 
-def _forget(rule: _Rule, slot: int) -> list[tuple[int, int]]:
+def _forget(rule: _WeeverRule, slot: int) -> list[tuple[int, int]]:
     """The violations of a row, taken out of the sets of both rows (section 5.6)."""
     gone = []
     for row in Row:
@@ -475,8 +475,8 @@ def _forget(rule: _Rule, slot: int) -> list[tuple[int, int]]:
     return gone
 
 
-def _pairs(found: list[tuple[int, int]]) -> Pairs:
+def _pairs(found: list[tuple[int, int]]) -> SlotPairs:
     if not found:
         return NO_PAIRS
     array = np.array(found, np.int64)
-    return Pairs(array[:, 0].copy(), array[:, 1].copy())
+    return SlotPairs(array[:, 0].copy(), array[:, 1].copy())

@@ -23,9 +23,9 @@ from naysay.watch.part import (
     bytes_table,
     part_status,
     table_bytes,
-    write_part_standing,
+    write_part_violations,
 )
-from naysay.watch.partition import Group
+from naysay.watch.partition import RuleGroup
 
 SCHEMA = pa.schema({"place": pa.int32(), "what": pa.string(), "content": pa.binary()})
 ANSWER = "answer"
@@ -39,7 +39,7 @@ class Places:
     plan: PartPlan
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[RuleGroup, ...]:
         return (self.plan.rows, *self.plan.groups)
 
     @property
@@ -54,7 +54,7 @@ class Places:
             first += known.n_parts
         raise KeyError(group)
 
-    def part(self, place: int) -> tuple[Group, int]:
+    def part(self, place: int) -> tuple[RuleGroup, int]:
         for group in self.groups:
             if place < group.n_parts:
                 return group, place
@@ -134,7 +134,7 @@ class AskStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteStanding:
+class WriteViolations:
     """The standing violations of each part, as files."""
 
     places: Places
@@ -143,7 +143,7 @@ class WriteStanding:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place, _, _ in _records(batches):
             group, part = self.places.part(place)
-            files = write_part_standing(self.places.plan, group, part, self.seq)
+            files = write_part_violations(self.places.plan, group, part, self.seq)
             yield _batch([(place, ANSWER, json.dumps(files).encode())])
 
 

@@ -27,12 +27,12 @@ from naysay.kernels.trees.zone_tree import (
     delete_rows,
     insert_rows,
 )
-from naysay.live.codes import TupleTable, grown
+from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import NO_PAIRS, Batch, Delta, Pairs, RowChange, joined
-from naysay.watch.partition import Side, Sides, sides_of
+from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs, concat_pairs
+from naysay.watch.partition import JoinColumns, SideColumns, sides_of
 
 # Inserting one by one costs some ten times what rebuilding costs a row.
 _REBUILD_SHARE = 8
@@ -123,12 +123,12 @@ class ZoneTree:
         rows, sizes, children, fan_outs, begins, zones, state = self._tree
         if state[N_LEAVES] + n_new > len(sizes):
             n_leaves = max(2 * len(sizes), int(state[N_LEAVES]) + n_new)
-            rows, sizes = grown(rows, n_leaves), grown(sizes, n_leaves)
+            rows, sizes = enlarge(rows, n_leaves), enlarge(sizes, n_leaves)
         n_needed = n_new + 16
         if state[N_NODES] + n_needed > len(fan_outs):
             n_nodes = max(2 * len(fan_outs), int(state[N_NODES]) + n_needed)
-            children, fan_outs = grown(children, n_nodes), grown(fan_outs, n_nodes)
-            begins, zones = grown(begins, n_nodes), grown(zones, n_nodes)
+            children, fan_outs = enlarge(children, n_nodes), enlarge(fan_outs, n_nodes)
+            begins, zones = enlarge(begins, n_nodes), enlarge(zones, n_nodes)
         self._tree = (rows, sizes, children, fan_outs, begins, zones, state)
 
 
@@ -151,7 +151,7 @@ _MAX_FEATURES = 6
 class SharedTree:
     """The rows that have one key and pass one filter, with the features of all rules that search them."""
 
-    side: Side
+    side: SideColumns
     features: list[Coded]
     tree: ZoneTree
     rules: set[str] = field(default_factory=set)
@@ -161,11 +161,11 @@ class SharedTree:
         """Everything that the tree's rows are made of."""
         return [*self.side.key, *self.features, *([self.side.filter] if self.side.filter else [])]
 
-    def rows(self, batch: Batch, groups: Groups, nulls: Nulls) -> Int64Array:
+    def rows(self, batch: CodedRows, groups: Groups, nulls: Nulls) -> Int64Array:
         """The rows of a batch as the tree holds them."""
         if batch.n_rows == 0:
             return np.empty((0, self.tree.width), np.int64)
-        places = self.side.standing(batch, nulls)
+        places = self.side.partners(batch, nulls)
         codes = [batch.codes[column][places] for column in self.features] or [np.zeros(len(places), np.int64)]
         columns = [groups.of(batch, self.side.key)[places], *codes, batch.slots[places]]
         return np.ascontiguousarray(np.stack(columns, axis=1))
@@ -174,7 +174,7 @@ class SharedTree:
         """Where features of a rule stand in the tree's rows."""
         return np.array([1 + self.features.index(column) for column in features], np.int64)
 
-    def serves(self, side: Side) -> bool:
+    def serves(self, side: SideColumns) -> bool:
         """Whether the tree's order suits a rule: the key alone leads to rows that differ; orders need one of theirs."""
         if self.side.key != side.key or self.side.filter != side.filter:
             return False
@@ -189,7 +189,7 @@ class Groups:
     def __init__(self) -> None:
         self._tables: dict[tuple[SpaceName, ...], TupleTable] = {}
 
-    def of(self, batch: Batch, key: tuple[Coded, ...]) -> Int64Array:
+    def of(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         """The key of each row of a batch."""
         if len(key) == 1:
             return batch.codes[key[0]]
@@ -197,7 +197,7 @@ class Groups:
             batch.groups[key] = self._combine(batch, key)
         return batch.groups[key]
 
-    def _combine(self, batch: Batch, key: tuple[Coded, ...]) -> Int64Array:
+    def _combine(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         if not key:
             return np.zeros(batch.n_rows, np.int64)
         table = self._tables.setdefault(tuple(column.space for column in key), TupleTable(len(key)))
@@ -205,20 +205,20 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    sides: Sides
+class _IndexedRule:
+    sides: JoinColumns
     sources: list[Source]
     left: SharedTree
     right: SharedTree
 
 
-class Forest:
+class TreeIndex:
     """Trees of zones for rules about two rows. A change costs O(log n) a row and rule, and O(log n) a violation."""
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
-        self._rules: dict[str, _Rule] = {}
+        self._rules: dict[str, _IndexedRule] = {}
         self._trees: list[SharedTree] = []
         self._groups = Groups()
 
@@ -226,11 +226,11 @@ class Forest:
     def n_bytes(self) -> int:
         return sum(shared.tree.n_bytes for shared in self._trees)
 
-    def add(self, name: str, join: Join, standing: Batch) -> None:
+    def add(self, name: str, join: Join, rows: CodedRows) -> None:
         sides = sides_of(self.schema, join)
-        left = self._tree_for(sides.left, standing)
-        right = left if sides.right == sides.left else self._tree_for(sides.right, standing)
-        self._rules[name] = _Rule(sides, sides.sources, left, right)
+        left = self._tree_for(sides.left, rows)
+        right = left if sides.right == sides.left else self._tree_for(sides.right, rows)
+        self._rules[name] = _IndexedRule(sides, sides.sources, left, right)
         left.rules.add(name)
         right.rules.add(name)
 
@@ -241,11 +241,11 @@ class Forest:
             self._prune(shared)
         self._trees = [shared for shared in self._trees if shared.rules]
 
-    def violations(self, name: str, standing: Batch) -> Pairs:
-        n_slots = int(standing.slots.max()) + 1 if standing.n_rows else 1
-        return self._search(self._rules[name], standing, Row.LEFT, np.zeros(n_slots, np.int64), -1)
+    def violations(self, name: str, rows: CodedRows) -> SlotPairs:
+        n_slots = int(rows.slots.max()) + 1 if rows.n_rows else 1
+        return self._search(self._rules[name], rows, Row.LEFT, np.zeros(n_slots, np.int64), -1)
 
-    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, Delta]:
+    def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
         edits = {name: edit.touching(rule.sources) for name, rule in self._rules.items()}
         removed = {name: self._touching(rule, edits[name].old, stamps) for name, rule in self._rules.items()}
         rows = [(shared, *self._tree_rows(shared, edit.touching(shared.sources))) for shared in self._trees]
@@ -259,12 +259,12 @@ class Forest:
                 shared.tree.delete(come)
                 shared.tree.insert(gone)
             raise
-        return {name: Delta(removed[name], added[name]) for name in self._rules}
+        return {name: PairDelta(removed[name], added[name]) for name in self._rules}
 
     def _tree_rows(self, shared: SharedTree, edit: RowChange) -> tuple[Int64Array, Int64Array]:
         return shared.rows(edit.old, self._groups, self.nulls), shared.rows(edit.new, self._groups, self.nulls)
 
-    def _touching(self, rule: _Rule, batch: Batch, stamps: Int64Array) -> Pairs:
+    def _touching(self, rule: _IndexedRule, batch: CodedRows, stamps: Int64Array) -> SlotPairs:
         """All violations that some row of a batch, whose rows stand in the trees, takes part in."""
         if batch.n_rows == 0:
             return NO_PAIRS
@@ -273,13 +273,13 @@ class Forest:
             as_left = self._search(rule, batch, Row.LEFT, stamps, -1)
             if rule.sides.symmetric:
                 outside = stamps[as_left.right] != 1
-                mirrored = Pairs(as_left.right[outside], as_left.left[outside])
-                return joined((as_left, mirrored))
-            return joined((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
+                mirrored = SlotPairs(as_left.right[outside], as_left.left[outside])
+                return concat_pairs((as_left, mirrored))
+            return concat_pairs((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
         finally:
             stamps[batch.slots] = 0
 
-    def _search(self, rule: _Rule, batch: Batch, row: Row, stamps: Int64Array, skipped: int) -> Pairs:
+    def _search(self, rule: _IndexedRule, batch: CodedRows, row: Row, stamps: Int64Array, skipped: int) -> SlotPairs:
         """Violations with rows of the batch on one side, partners of a stamp left out."""
         sides = rule.sides
         own, other, shared = (
@@ -308,19 +308,19 @@ class Forest:
                 "count them instead of keeping them (counting=True), or leave the rule out"
             )
         found = batch.slots[places][at]
-        return Pairs(found, partners) if row is Row.LEFT else Pairs(partners, found)
+        return SlotPairs(found, partners) if row is Row.LEFT else SlotPairs(partners, found)
 
-    def _tree_for(self, side: Side, standing: Batch) -> SharedTree:
+    def _tree_for(self, side: SideColumns, rows: CodedRows) -> SharedTree:
         """A tree that serves the side: one that is there, with more features where it must, or a new one."""
         for shared in self._trees:
             if shared.serves(side):
                 missing = [column for column in dict.fromkeys(side.features) if column not in shared.features]
                 if missing:
                     shared.features += missing
-                    self._fill(shared, standing)
+                    self._fill(shared, rows)
                 return shared
         shared = SharedTree(side, list(dict.fromkeys(side.features)), ZoneTree(0))
-        self._fill(shared, standing)
+        self._fill(shared, rows)
         self._trees.append(shared)
         return shared
 
@@ -339,6 +339,6 @@ class Forest:
         shared.features, shared.tree = kept, ZoneTree(max(len(kept), 1))
         shared.tree.insert(np.ascontiguousarray(np.concatenate([rows[:, :1], *features, rows[:, -1:]], axis=1)))
 
-    def _fill(self, shared: SharedTree, standing: Batch) -> None:
+    def _fill(self, shared: SharedTree, rows: CodedRows) -> None:
         shared.tree = ZoneTree(max(len(shared.features), 1))
-        shared.tree.insert(shared.rows(standing, self._groups, self.nulls))
+        shared.tree.insert(shared.rows(rows, self._groups, self.nulls))

@@ -1,9 +1,8 @@
-"""The durable store of a watch: a DuckDB file with one transaction a batch, and a seal beside it.
+"""The journal of a live table: a DuckDB file with one transaction per event, and a seal next to it.
 
-Everything that happens is an event with a number: the making, a batch of rows, a change of rules, a snapshot. `events`
-keeps for each of them a checksum of what came with it and a chain, a checksum of that and of the chain before: so no
-event can be changed, lost or moved without notice. `payloads` keeps what came with it, until a snapshot of all rows and
-rules stands in its place.
+Creation, batches of rows, changes of rules and snapshots are numbered events. `events` keeps for each a checksum of its
+parts and a chain, a checksum of that and of the previous chain: no event can be changed, lost or moved unnoticed.
+`payloads` keeps the parts, until a snapshot replaces them.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from typing import Any
 import duckdb
 
 from naysay.errors import StateError, UsageError
-from naysay.live.journal.crash import passing
-from naysay.live.journal.seal import Mark, Seal
+from naysay.live.journal.crash import crash_point
+from naysay.live.journal.seal import JournalPosition, Seal
 from naysay.live.journal.serial import digest_of
 
 VERSION = 1
 _MAGIC = "naysay watch"
 _TABLES = {"meta", "events", "payloads"}
-# The log is folded into a snapshot when it has outgrown the snapshot before, and these.
+# A snapshot is due when the log has outgrown the last snapshot and these limits.
 _MIN_LOG_BYTES = 16 << 20
 _MIN_LOG_EVENTS = 4096
-# Extensions and files beside ours are none of the store's business.
+# A journal needs no extensions.
 _SETTINGS: dict[str, Any] = {
     "threads": 1,
     "autoinstall_known_extensions": False,
@@ -37,36 +36,37 @@ _SETTINGS: dict[str, Any] = {
     "allow_community_extensions": False,
 }
 
-Parts = Mapping[str, bytes]
+Payload = Mapping[str, bytes]
 
 
-class StoreBusy(UsageError):
-    """Another process has the store open."""
+class JournalBusy(UsageError):
+    """Another process has the journal open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, with what came with it; a snapshot stands for everything before."""
+    """An event with its parts; a snapshot replaces all events before it."""
 
     seq: int
     kind: str
     batch_id: str | None
-    parts: Parts
+    parts: Payload
 
 
-def has_store(path: Path) -> bool:
-    """Whether there is a store, or was one: the seal of a lost file says so, and opening it says what is wrong."""
+def journal_exists(path: Path) -> bool:
+    """Whether there is a journal, or was one: a seal without its file shows that, and opening it explains the damage."""
     return path.exists() or Seal(path).exists()
 
 
-class Store:
-    """An open store. Any damage found is a StateError that names the file and the cause."""
+class Journal:
+    """An open journal. Damage raises a StateError that names the file and the cause."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._seal = Seal(self.path)
         self._connection = self._connect()
-        self._store_id = b""
+        self._is_open = True
+        self._journal_id = b""
         self._chain = b""
         self._seq = -1
         self._log_bytes = self._log_events = self._snapshot_bytes = 0
@@ -74,7 +74,7 @@ class Store:
         self.batch_ids: set[str] = set()
         # The number of the last event that was not a snapshot.
         self.last_event = -1
-        # Number, kind and batch id of every event, as they were when the store was opened.
+        # Number, kind and batch id of every event when the journal was loaded.
         self.history: list[tuple[int, str, str | None]] = []
         try:
             self.is_new = self._is_new()
@@ -82,12 +82,12 @@ class Store:
             self._connection.close()
             raise
 
-    def create(self, settings: Mapping[str, Any], parts: Parts) -> None:
-        """Make the tables of a new store, with its settings and its first event."""
-        passing("create.begin")
-        self._store_id = uuid.uuid4().bytes
+    def create(self, settings: Mapping[str, Any], parts: Payload) -> None:
+        """Create the tables of a new journal, with its settings and its first event."""
+        crash_point("create.begin")
+        self._journal_id = uuid.uuid4().bytes
         self.settings = dict(settings)
-        meta = {"magic": _MAGIC, "version": VERSION, "id": self._store_id.hex(), "settings": self.settings}
+        meta = {"magic": _MAGIC, "version": VERSION, "id": self._journal_id.hex(), "settings": self.settings}
         text = json.dumps(meta, sort_keys=True)
         self._chain = digest_of("meta", text)
         run = self._connection.execute
@@ -97,88 +97,86 @@ class Store:
         run("CREATE TABLE payloads (seq BIGINT, part VARCHAR, content BLOB)")
         run("INSERT INTO meta VALUES (?)", [text])
         chain = self._write("create", parts, None)
-        passing("create.written")
+        crash_point("create.written")
         run("COMMIT")
-        passing("create.committed")
+        crash_point("create.committed")
         self._done(chain, parts)
-        passing("create.sealed")
+        crash_point("create.sealed")
         self.is_new = False
 
-    def append(self, kind: str, parts: Parts, batch_id: str | None = None) -> int:
-        """Write one event; durable when this returns its number."""
-        passing("batch.begin")
+    def append(self, kind: str, parts: Payload, batch_id: str | None = None) -> int:
+        """Write an event; durable when this returns its number."""
+        crash_point("batch.begin")
         try:
             self._connection.execute("BEGIN")
             chain = self._write(kind, parts, batch_id)
-            passing("batch.written")
+            crash_point("batch.written")
             self._connection.execute("COMMIT")
         except duckdb.Error as error:
             raise self._failed("cannot be written", error) from error
-        passing("batch.committed")
+        crash_point("batch.committed")
         self._done(chain, parts)
         self.last_event = self._seq
         if batch_id is not None:
             self.batch_ids.add(batch_id)
-        passing("batch.sealed")
+        crash_point("batch.sealed")
         return self._seq
 
     @property
     def next_seq(self) -> int:
-        """The number that the next event will have."""
+        """The number of the next event."""
         return self._seq + 1
 
     def needs_snapshot(self, n_rows: int) -> bool:
-        """Whether the log has grown beyond what a snapshot of so many rows saves."""
+        """Whether the log has grown long enough for a snapshot of `n_rows` rows to pay off."""
         return self._log_bytes > max(_MIN_LOG_BYTES, self._snapshot_bytes) or self._log_events > max(
             _MIN_LOG_EVENTS, n_rows // 128
         )
 
-    def snapshot(self, parts: Parts) -> None:
-        """Put all rows and rules in the place of everything written before."""
-        passing("snapshot.begin")
+    def snapshot(self, parts: Payload) -> None:
+        """Replace everything written before by these parts, which hold the whole state."""
+        crash_point("snapshot.begin")
         try:
             self._connection.execute("BEGIN")
             self._connection.execute("DELETE FROM payloads")
             chain = self._write("snapshot", parts, None)
-            passing("snapshot.written")
+            crash_point("snapshot.written")
             self._connection.execute("COMMIT")
-            passing("snapshot.committed")
+            crash_point("snapshot.committed")
             self._done(chain, parts)
             self._log_bytes = self._log_events = 0
             self._snapshot_bytes = sum(map(len, parts.values()))
-            passing("snapshot.sealed")
+            crash_point("snapshot.sealed")
             self._connection.execute("CHECKPOINT")
         except duckdb.Error as error:
             raise self._failed("cannot be written", error) from error
 
     def load(self) -> Iterable[Event]:
-        """Check the store from end to end; gives the events since, and with, the last snapshot, in order."""
+        """Check the whole journal, and return the events from the last snapshot on."""
         try:
             return self._load()
         except duckdb.Error as error:
             raise self._damaged(str(error)) from error
 
     def reopen(self) -> list[Event] | None:
-        """Open again what was closed; gives what others wrote since. None where that can only be read from the start.
-
-        Nothing is read again that was read or written here before.
-        """
+        """Open a closed journal again, and return only what others wrote since; None if it must be loaded anew."""
         self._connection = self._connect()
         try:
             events = self._events_since()
         except (duckdb.Error, StateError):
             events = None
+        self._is_open = events is not None
         if events is None:
             self._connection.close()
         return events
 
     @property
-    def mark(self) -> Mark:
-        """How far the store has come."""
-        return Mark(self._store_id, self._seq, self._chain)
+    def position(self) -> JournalPosition:
+        """The last event, with the chain up to it."""
+        return JournalPosition(self._journal_id, self._seq, self._chain)
 
     def has(self, seq: int, chain: bytes) -> bool:
-        """Whether an event has this chain: then it and all before it are the ones that were meant."""
+        """Whether an event has this chain: then it and all events before it are the expected ones."""
         found = self._connection.execute("SELECT chain FROM events WHERE seq = ?", [seq]).fetchall()
         return [bytes(row[0]) for row in found] == [chain]
 
@@ -190,14 +188,17 @@ class Store:
         return str(found[0][0]) if found else None
 
     def close(self) -> None:
-        passing("close.begin")
+        if not self._is_open:
+            return
+        self._is_open = False
+        crash_point("close.begin")
         try:
             self._connection.close()
         except duckdb.Error as error:
             raise self._failed("cannot be closed", error) from error
-        passing("close.closed")
+        crash_point("close.closed")
 
-    def _write(self, kind: str, parts: Parts, batch_id: str | None) -> bytes:
+    def _write(self, kind: str, parts: Payload, batch_id: str | None) -> bytes:
         seq = self._seq + 1
         digest = _digest_of_parts(parts)
         chain = _next_chain(self._chain, seq, kind, batch_id, digest)
@@ -206,26 +207,26 @@ class Store:
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [seq, kind, batch_id, digest, chain])
         return chain
 
-    def _done(self, chain: bytes, parts: Parts) -> None:
-        """After the commit: go on from here, and seal."""
+    def _done(self, chain: bytes, parts: Payload) -> None:
+        """After the commit: advance to the new event, and seal it."""
         self._seq += 1
         self._chain = chain
         self._log_bytes += sum(map(len, parts.values()))
         self._log_events += 1
-        self._seal.write(Mark(self._store_id, self._seq, chain))
+        self._seal.write(JournalPosition(self._journal_id, self._seq, chain))
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         if not self.path.exists():
             if self._seal.exists():
-                raise self._damaged("the file is missing, though its seal is there")
+                raise self._damaged("the file is missing, but its seal exists")
             if not self.path.parent.is_dir():
-                raise UsageError(f"there is no folder {self.path.parent} to make the store {self.path.name} in")
+                raise UsageError(f"there is no folder {self.path.parent} to create the state {self.path.name} in")
         try:
             return duckdb.connect(str(self.path), config=_SETTINGS)
         except duckdb.Error as error:
             text = _first_line(error)
             if "lock" in text.lower() and "conflicting" in text.lower():
-                raise StoreBusy(f"{self.path}: another process has this store open; close it there first") from error
+                raise JournalBusy(f"{self.path}: another process has this state open; close it there first") from error
             raise self._damaged(text) from error
         except (RuntimeError, ValueError, MemoryError, UnicodeError) as error:
             raise self._damaged(_first_line(error)) from error
@@ -241,8 +242,8 @@ class Store:
         if tables >= _TABLES:
             return False
         if self._seal.exists():
-            raise self._damaged("the tables of the store are missing, though its seal is there")
-        raise StateError(f"{self.path}: this is a database, but no store of naysay; name another file")
+            raise self._damaged("its tables are missing, but its seal exists")
+        raise StateError(f"{self.path}: not a naysay state file, but another database; choose another path")
 
     def _load(self) -> list[Event]:
         meta = self._read_meta()
@@ -250,15 +251,15 @@ class Store:
             "SELECT seq, kind, batch_id, digest, chain FROM events ORDER BY seq"
         ).fetchall()
         if not events:
-            raise self._damaged("no event is left of it")
+            raise self._damaged("it has no events")
         chain = digest_of("meta", meta)
         chains = []
         for place, (seq, kind, batch_id, digest, given) in enumerate(events):
             if seq != place:
-                raise self._damaged(f"event {place} is missing, or stands twice")
+                raise self._damaged(f"event {place} is missing or repeated")
             chain = _next_chain(chain, seq, kind, batch_id, bytes(digest or b""))
             if chain != given:
-                raise self._damaged(f"event {seq} does not fit its checksum")
+                raise self._damaged(f"event {seq} does not match its checksum")
             chains.append(chain)
         self._check_seal(chains)
         self._seq, self._chain = len(events) - 1, chain
@@ -284,8 +285,8 @@ class Store:
             seq = number
             chains[seq] = chain
             events.append(Event(seq, kind, batch_id, parts))
-        mark = self._seal.read()
-        if mark.store_id != self._store_id or chains.get(mark.seq) != mark.chain:
+        sealed = self._seal.read()
+        if sealed.journal_id != self._journal_id or chains.get(sealed.seq) != sealed.chain:
             return None
         for event in events:
             self._log_bytes += sum(map(len, event.parts.values()))
@@ -296,23 +297,23 @@ class Store:
         return events
 
     def _read_meta(self) -> str:
-        """What the store says of itself: ours, and of a version that we read."""
+        """Read and check the description of the journal: ours, and of a version that we can read."""
         rows = self._connection.execute("SELECT content FROM meta").fetchall()
         try:
             ((text,),) = rows
             meta = json.loads(text)
-            magic, version, store_id = meta["magic"], meta["version"], bytes.fromhex(meta["id"])
+            magic, version, journal_id = meta["magic"], meta["version"], bytes.fromhex(meta["id"])
             self.settings = meta["settings"]
         except (ValueError, TypeError, KeyError) as error:
-            raise self._damaged("what it says of itself cannot be read") from error
+            raise self._damaged("its description cannot be read") from error
         if magic != _MAGIC:
-            raise StateError(f"{self.path}: this is no store of a naysay watch")
+            raise StateError(f"{self.path}: not a naysay state file")
         if version != VERSION:
             raise StateError(
-                f"{self.path}: the store has version {version}, and this naysay reads version {VERSION}; "
+                f"{self.path}: the state has version {version}, but this naysay reads version {VERSION}; "
                 "open it with the naysay that wrote it"
             )
-        self._store_id = store_id
+        self._journal_id = journal_id
         return str(text)
 
     def _check_seal(self, chains: list[bytes]) -> None:
@@ -320,36 +321,36 @@ class Store:
         if not self._seal.exists():
             if last > 0:
                 raise self._damaged(f"its seal {self._seal.path.name} is missing")
-            self._seal.write(Mark(self._store_id, last, chains[last]))
-        mark = self._seal.read()
-        if mark.store_id != self._store_id:
-            raise self._damaged(f"its seal {self._seal.path.name} belongs to another store")
-        if mark.seq > last:
+            self._seal.write(JournalPosition(self._journal_id, last, chains[last]))
+        sealed = self._seal.read()
+        if sealed.journal_id != self._journal_id:
+            raise self._damaged(f"its seal {self._seal.path.name} belongs to another state")
+        if sealed.seq > last:
             raise self._damaged(
-                f"it ends with event {last}, but event {mark.seq} was acknowledged: an older copy was put back, or "
+                f"it ends with event {last}, but event {sealed.seq} was acknowledged: an older copy was restored, or "
                 f"{self.path.name}.wal is gone or damaged"
             )
-        if mark.seq < 0 or chains[mark.seq] != mark.chain:
-            raise self._damaged(f"event {mark.seq} is not the one that was sealed")
-        if mark.seq < last:
-            self._seal.write(Mark(self._store_id, last, chains[last]))
+        if sealed.seq < 0 or chains[sealed.seq] != sealed.chain:
+            raise self._damaged(f"event {sealed.seq} is not the one that was sealed")
+        if sealed.seq < last:
+            self._seal.write(JournalPosition(self._journal_id, last, chains[last]))
 
     def _read_payloads(self, events: list[tuple[Any, ...]]) -> list[Event]:
         rows = self._connection.execute("SELECT seq, part, content FROM payloads").fetchall()
         parts: dict[int, dict[str, bytes]] = {}
         for seq, part, content in rows:
             if part in parts.setdefault(seq, {}):
-                raise self._damaged(f"part {part!r} of event {seq} stands twice")
+                raise self._damaged(f"part {part!r} of event {seq} is repeated")
             parts[seq][part] = bytes(content)
         snapshots = [seq for seq, kind, *_ in events if kind == "snapshot"]
         first = max(snapshots, default=0)
         if any(seq < first or seq >= len(events) for seq in parts):
-            raise self._damaged("there is content that belongs to no event")
+            raise self._damaged("some content belongs to no event")
         loaded = []
         for seq, kind, batch_id, digest, _ in events[first:]:
             content = parts.get(seq, {})
             if _digest_of_parts(content) != bytes(digest):
-                raise self._damaged(f"the content of event {seq} does not fit its checksum")
+                raise self._damaged(f"the content of event {seq} does not match its checksum")
             loaded.append(Event(seq, kind, batch_id, content))
             n_bytes = sum(map(len, content.values()))
             if kind == "snapshot":
@@ -361,15 +362,15 @@ class Store:
 
     def _damaged(self, cause: str) -> StateError:
         return StateError(
-            f"{self.path}: the store is damaged: {_first_line(cause)}; put back a copy of the store and its seal, or "
+            f"{self.path}: the state is damaged: {_first_line(cause)}; restore a copy of the file and its seal, or "
             "start a new one"
         )
 
     def _failed(self, what: str, error: Exception) -> StateError:
-        return StateError(f"{self.path}: the store {what}: {_first_line(error)}")
+        return StateError(f"{self.path}: the state {what}: {_first_line(error)}")
 
 
-def _digest_of_parts(parts: Parts) -> bytes:
+def _digest_of_parts(parts: Payload) -> bytes:
     return digest_of(*(value for name in sorted(parts) for value in (name, parts[name])))
 
 
