@@ -105,7 +105,7 @@ def write_bad_files(folder: Path) -> None:
         (("-", "--rule", "zip -> city"), "there is no file, folder or table '-'"),
         (("my people", "--rule", "zip -> city"), "there is no file, folder or table 'my people'"),
         (("nothing", "--rule", "zip -> city"), "the folder holds no data files"),
-        (("damaged.parquet", "--rule", "key(a)"), "a file is no Parquet file, or is damaged"),
+        (("damaged.parquet", "--rule", "key(a)"), "a file is not a Parquet file, or is damaged"),
         (("damaged.orc", "--rule", "key(a)"), "damaged"),
         (("short.csv", "--rule", "key(a)"), "short.csv:3: 1 fields where the header has 2"),
         (("open.csv", "--rule", "key(a)"), "open.csv:2: a quote is opened and never closed"),
