@@ -102,7 +102,14 @@ def rule_result(
 
 
 def check_rule(
-    table: Table, join: Join, nulls: Nulls, n_sample: int, *, memo: Memo | None = None, strategy: str = "auto"
+    table: Table,
+    join: Join,
+    nulls: Nulls,
+    n_sample: int,
+    *,
+    memo: Memo | None = None,
+    strategy: str = "auto",
+    removal: bool = True,
 ) -> Conflicts:
     """Check one rule on a whole table."""
     from naysay.detect.strategy import strategy_named
@@ -112,7 +119,9 @@ def check_rule(
         return single_conflicts(singles(table, join, nulls), n_sample)
     chosen = None if strategy == "auto" else strategy_named(strategy)
     bound = bind(table, join, nulls, memo)
-    return find_conflicts(bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen)
+    return find_conflicts(
+        bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen, removal=removal
+    )
 
 
 def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:

@@ -140,7 +140,8 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummar
         if each.is_spread:
             spread += [each.only(plan) for plan in in_blocks]
     plans = [plan for each in sets for plan in each.keys.plans]
-    found = {plan.number: RuleSummary[pa.Table]() for plan in plans} | collect_summaries(summaries)
+    found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
+    found |= collect_summaries(summaries)
     for grid in grids:
         number, summary = grid.plan.number, grid.summarise(n_sample)
         n_rows = count_in_grid(grid) if summary.violations else 0

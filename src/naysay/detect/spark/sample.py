@@ -17,8 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.result import SamplePair
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.summary import RuleSummary, sample_pairs
-from naysay.plan.bind import bind, singles
+from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of
@@ -130,25 +129,14 @@ def _values_of_rules(columns_of: Mapping[RulePlan, Sequence[str]]) -> list[Expre
 
 
 def _pairs(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) -> tuple[SamplePair, ...]:
-    from naysay.detect.violations import violations
-
     mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
         named = number_repeats(mine.column("i0").combine_chunks())
         mine = mine.set_column(0, "i0", named)
     mine = sorted_by(mine, identity.positions)
     hidden, table = _with_hidden_identity(identity, plan, mine)
-    rule, join = plan.named, join_of(plan.named)
-    if join.one_row:
-        pairs = sample_pairs(table, rule, hidden, singles(table, join, plan.comparisons.nulls)[:n_sample], None)
-    else:
-        listed = violations(bind(table, join, plan.comparisons.nulls), 2 * n_sample)
-        left, right = listed.left, listed.right
-        if join.symmetric:
-            # A pair that breaks the rule both ways round is shown once.
-            once = left < right
-            left, right = left[once], right[once]
-        pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
+    found = check_rule(table, join_of(plan.named), plan.comparisons.nulls, n_sample, removal=False)
+    pairs = sample_pairs(table, plan.named, hidden, found.left, found.right)
     return tuple(_renamed(pair, identity, hidden) for pair in pairs)
 
 
