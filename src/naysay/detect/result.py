@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from naysay.arrays import Int64Array
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
 from naysay.table import Table
@@ -206,14 +205,6 @@ class Violations:
 
     def to_pandas(self) -> Any:
         return self.table.to_pandas()
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A flood of violations in short: every left row breaks the rule with every right row but itself."""
-
-    left: Int64Array
-    right: Int64Array
 
 
 def facts(table: Table) -> tuple[ColumnFacts, ...]:

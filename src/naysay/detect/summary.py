@@ -87,18 +87,9 @@ def rule_result(
     holds = summary.violations == 0
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
-    return RuleResult(
-        rule,
-        holds,
-        within_tolerance(rule, summary.violations, n_rows),
-        summary.violations,
-        summary.rows_in_conflict,
-        summary.removal,
-        summary.sample,
-        strategy,
-        seconds,
-        summary.where,
-    )
+    passes = within_tolerance(rule, summary.violations, n_rows)
+    numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
+    return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
 
 def check_rule(

@@ -131,11 +131,6 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return conflict_counts(bound)[0]
 
 
-def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
-    """The partners of the right rows, given the `counts` of the left rows."""
-    return counts if both_ways(bound) else partners(bound.swapped())
-
-
 def both_ways(bound: BoundJoin) -> bool:
     """Whether every violation occurs both ways round: the rule is symmetric, and the same rows are on both sides."""
     return bound.symmetric and (bound.mirror or np.array_equal(bound.left.rows, bound.right.rows))

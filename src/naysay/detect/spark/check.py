@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.result import Removal, RowConflicts, SamplePair
+from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, rule_branch
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
@@ -33,16 +34,7 @@ from naysay.detect.spark.sample import (
     samples,
     with_hashes,
 )
-from naysay.detect.spark.worker import (
-    ALL_RULES,
-    PLACE,
-    SUMMARY,
-    TaskRule,
-    answer_partition,
-    check_partition,
-    read_summary,
-    summarise_rule,
-)
+from naysay.detect.spark.worker import SUMMARY, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, hash_of
@@ -65,19 +57,21 @@ class TableSummary:
 def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) -> TableSummary:
     """Check all rules in one task, on the rows in the order in which Spark reads them."""
     # The number serves to put the rows of this one job in order, not to name them: it would not be the same in another.
-    place = F.monotonically_increasing_id().alias(PLACE)
+    place = F.monotonically_increasing_id().alias(worker.PLACE)
     records = plans[0].data.select(*KeySet(tuple(plans)).columns, *identity.attached(), place).repartition(1)
     work = partial(
-        check_partition,
+        worker.check_partition,
         rules=tuple(map(task_rule, plans)),
         names=tuple(identity.positions),
         n_sample=n_sample,
         number_copies=identity.naming is Naming.CONTENT,
     )
-    found = {row["rule"]: read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()}
+    found = {
+        row["rule"]: worker.read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()
+    }
     if not found:
         return TableSummary({plan.number: RuleSummary() for plan in plans}, rows_in_conflict=0)
-    of_all = found[ALL_RULES]
+    of_all = found[worker.ALL_RULES]
     of_rules = {}
     for plan in plans:
         summary = found[plan.number]
@@ -154,8 +148,8 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummar
 
 def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
     """What a report says about each rule, in each partition of dealt records."""
-    answer = partial(summarise_rule, n_sample=n_sample, removal=removal)
-    return map_in_arrow(records, partial(answer_partition, rules=rules, answer=answer), SUMMARY)
+    answer = partial(worker.summarise_rule, n_sample=n_sample, removal=removal)
+    return map_in_arrow(records, partial(worker.answer_partition, rules=rules, answer=answer), SUMMARY)
 
 
 def _bounded(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:

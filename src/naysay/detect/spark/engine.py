@@ -18,19 +18,11 @@ from pyspark.sql import functions as F
 
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, Verdict
+from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.check import check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
-from naysay.detect.spark.key_groups import (
-    Sizes,
-    all_measured,
-    collect_summaries,
-    count,
-    key_sets,
-    measure_branches,
-    task_rule,
-    whole_table,
-)
+from naysay.detect.spark.key_groups import Sizes, all_measured, collect_summaries, key_sets, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
 from naysay.detect.summary import compared_columns, rule_result
@@ -98,7 +90,7 @@ class SparkEngine:
             return []
         # For a few rules the size of the table makes no difference that would pay for looking at it first.
         if len(plans) > _FEW_RULES and self.frame.data.count() <= self.sizes.rows_a_task:
-            found = collect_summaries([count(whole_table(plans), tuple(map(task_rule, plans)))])
+            found = collect_summaries([key_groups.count_whole(plans)])
             counts = {number: summary.violations for number, summary in found.items()}
         else:
             counts = _count_large(plans, self.sizes)
@@ -159,11 +151,11 @@ def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     counts = {plan.number: sums[plan.number].summary(plan).violations for plan in by_grouping}
     summaries = []
     for found in all_measured(sets, sizes, sums):
-        summaries += found.over_small_groups(count)
+        summaries += found.over_small_groups(key_groups.count)
         if found.giants:
             in_blocks = [plan for plan in found.keys.plans if not has_strips(plan.join)]
             if in_blocks:
-                summaries += found.only(*in_blocks).over_giant_groups(count)
+                summaries += found.only(*in_blocks).over_giant_groups(key_groups.count)
             for plan in found.keys.plans:
                 if has_strips(plan.join):
                     counts[plan.number] = grid_of(found.only(plan)).count()

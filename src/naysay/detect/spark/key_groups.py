@@ -290,15 +290,16 @@ def _measured(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = Non
     return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats)
 
 
-def whole_table(plans: Sequence[RulePlan]) -> DataFrame:
-    """All rows in one partition, with the columns of all rules."""
-    return plans[0].data.select(*KeySet(tuple(plans)).columns).repartition(1)
-
-
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
     """The counts of each rule in each partition of dealt records."""
     work = partial(worker.answer_partition, rules=rules, answer=worker.count_rule)
     return map_in_arrow(records, work, worker.SUMMARY)
+
+
+def count_whole(plans: Sequence[RulePlan]) -> DataFrame:
+    """The counts of all rules from one task with all rows."""
+    rows = plans[0].data.select(*KeySet(tuple(plans)).columns).repartition(1)
+    return count(rows, tuple(map(task_rule, plans)))
 
 
 def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[pa.Table]]:
