@@ -60,9 +60,9 @@ def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
     if not waiting.is_watched:
         yield
         return
-    from naysay.spark.session import followed
+    from naysay.spark.session import follow_progress
 
-    with followed(session, waiting.reach):
+    with follow_progress(session, waiting.reach):
         yield
 
 

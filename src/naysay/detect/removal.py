@@ -27,7 +27,7 @@ def rows_to_remove(
     `counts` and `right_counts` are the left and the right rows' partners, if already known.
     """
     if bound.mirror:
-        kept = _kept(bound)
+        kept = _n_kept(bound)
         if kept is not None:
             removed = bound.left.n_rows - kept
             return Removal(removed, removed)
@@ -37,28 +37,28 @@ def rows_to_remove(
     return _interval(bound, counts, right_counts)
 
 
-def _kept(bound: BoundJoin) -> int | None:
+def _n_kept(bound: BoundJoin) -> int | None:
     """The most rows of one table that can stay, if there is a direct way to know."""
     side = bound.left
     shape = (len(side.order), len(side.differs))
     if shape == (0, 0):
-        return _commonest(side.key, side.rows)
+        return _n_commonest(side.key, side.rows)
     if shape == (0, 1):
-        return _commonest(side.key, side.differs[0])
+        return _n_commonest(side.key, side.differs[0])
     strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
     if shape == (1, 0):
         # Two rows with different values always break a strict order one way round; any two break <=.
-        return _commonest(side.key, side.order[0] if strict[0] else side.rows)
+        return _n_commonest(side.key, side.order[0] if strict[0] else side.rows)
     if shape == (2, 0):
-        return _monotone(side.key, side.order[0], side.order[1], *strict)
+        return _n_monotone(side.key, side.order[0], side.order[1], *strict)
     return None
 
 
-def _commonest(keys: Int64Array, values: Int64Array) -> int:
+def _n_commonest(keys: Int64Array, values: Int64Array) -> int:
     return int(kept_commonest(keys, values, sorted_places(keys, values)))
 
 
-def _monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
+def _n_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
     """The longest subsequence in which no pair rises in both x and y.
 
     Rows ascend in x. Rows that tie in x descend in y if ties in x are not a violation (x strict), so that they may all

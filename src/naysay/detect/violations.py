@@ -172,18 +172,12 @@ _CANDIDATES = 2_000
 def varied_pairs(
     bound: BoundJoin, counts: Int64Array, n_wanted: int, strategy: Strategy | None = None
 ) -> tuple[Int64Array, Int64Array]:
-    """Choose violations to show, of as many different rows as possible; `counts` are the left rows' partners."""
+    """Choose violations to show: first pairs of rows not yet shown, then others; `counts` are the left rows' partners."""
     limit = max(_CANDIDATES, 2 * n_wanted) if n_wanted else 0
     found = violations(bound, limit, counts) if strategy is None else strategy.violations(bound, limit)
-    return varied(found.left, found.right, n_wanted, symmetric=bound.symmetric)
-
-
-def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: bool) -> tuple[Int64Array, Int64Array]:
-    """Choose pairs of rows not yet shown first, then the others, in the order given.
-
-    If the rule is symmetric, a pair that occurs both ways round is taken once, the smaller row left.
-    """
-    if symmetric:
+    left, right = found.left, found.right
+    if bound.symmetric:
+        # A pair that occurs both ways round is shown once, the smaller row left.
         left, right = np.minimum(left, right), np.maximum(left, right)
     pairs = dict.fromkeys(zip(left.tolist(), right.tolist(), strict=True))
     seen: set[int] = set()

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from naysay.errors import TableError
 from naysay.io.csv import CsvFile, codecs_name, open_csv
 from naysay.io.files import compression_of, csv_delimiter
-from naysay.spark.types import looks_at, typed
+from naysay.spark.types import cast_text, looks_at
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -49,13 +49,15 @@ def with_text(schema: T.StructType, partitions: dict[str, set[str]]) -> T.Struct
     return T.StructType([T.StructField(f.name, T.StringType()) if f.name in partitions else f for f in fields])
 
 
-def typed_partitions(session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str) -> DataFrame:
+def cast_partitions(session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str) -> DataFrame:
     """The same rows, with these columns in the types that all their values have."""
     for name, values in partitions.items():
         texts = [(value,) for value in sorted(values - {_NULL, ""})]
         looks = looks_at(session.createDataFrame(texts, "value string"), ["value"])
         column = F.col("`" + name.replace("`", "``") + "`")
-        rows = rows.withColumn(name, typed(column, looks, "value", f"{source}: {{}} in the folder names of {name!r}"))
+        rows = rows.withColumn(
+            name, cast_text(column, looks, "value", f"{source}: {{}} in the folder names of {name!r}")
+        )
     return rows
 
 
@@ -82,7 +84,7 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
     header = _header(source, lines, delimiter)
     has_spaces = _require_structure(source, header, lines)
     positions = [f"c{place}" for place in range(len(header.names))]
-    parsed = _parsed(session, source, charset, header.delimiter, positions)
+    parsed = _parse(session, source, charset, header.delimiter, positions)
     if parts := partitions_of(parsed, source):
         raise TableError(
             f"{source}: the folder is partitioned by {', '.join(map(repr, parts))}, which Spark does not read from CSV "
@@ -91,7 +93,7 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
     rows = parsed.select(*positions, _CORRUPT)
     if has_spaces:
         rows = rows.unionAll(_lines_of_spaces(lines, header.delimiter, positions))
-    malformed = F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd")
+    malformed = F.max(_CORRUPT).alias("malformed"), F.max(_find_undecoded(positions)).alias("odd")
     found = looks_at(rows, positions, *malformed)
     _refuse_malformed(source, found["malformed"], len(header.names))
     if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
@@ -100,7 +102,7 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
             "give the file's --encoding, such as latin-1"
         )
     columns = [
-        typed(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
+        cast_text(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
         for position, name in zip(positions, header.names, strict=True)
     ]
     return rows.select(*columns).toDF(*header.names)
@@ -163,8 +165,8 @@ def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
         names = _header_line(source, line, header.delimiter).names
         if names != header.names:
             raise TableError(
-                f"{source}: the files have different columns, or have them in another order: {_listed(header.names)} "
-                f"and {_listed(names)}; give all one header"
+                f"{source}: the files have different columns, or have them in another order: "
+                f"{_list_names(header.names)} and {_list_names(names)}; give all one header"
             )
     return bool(found["spaces"])
 
@@ -183,7 +185,7 @@ def _refuse_lines(source: str, found: Row) -> None:
         )
 
 
-def _parsed(session: SparkSession, source: str, charset: str, delimiter: str, positions: list[str]) -> DataFrame:
+def _parse(session: SparkSession, source: str, charset: str, delimiter: str, positions: list[str]) -> DataFrame:
     """All rows except lines of spaces, as text, and those with too many or too few fields."""
     # Spark reads `nullValue` as null, quoted or not: NUL keeps a quoted empty cell an empty text.
     options: dict[str, Any] = {
@@ -245,10 +247,10 @@ def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
         )
 
 
-def _undecoded(positions: list[str]) -> Column:
+def _find_undecoded(positions: list[str]) -> Column:
     """A value of a row with U+FFFD, which replaces bytes that are not text; null if there is none."""
     return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names[:8]) + ("" if len(names) <= 8 else ", …")

@@ -168,10 +168,10 @@ def map_in_arrow(data: DataFrame, work: TaskWork, schema: pa.Schema | T.StructTy
     else:
         declared = schema
         schema = pa.schema([(field.name, _arrow_type(field.dataType)) for field in declared.fields])
-    return data.mapInArrow(partial(_matched, work, schema), declared)
+    return data.mapInArrow(partial(_match_batches, work, schema), declared)
 
 
-def matching(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def match_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch in exactly these types: dictionaries and other encodings are undone, nothing is converted."""
     if batch.schema.names != schema.names:
         raise TypeError(f"a task returns the columns {batch.schema.names}, but {schema.names} are declared")
@@ -179,8 +179,8 @@ def matching(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _matched(work: TaskWork, schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
-    return (matching(batch, schema) for batch in work(batches))
+def _match_batches(work: TaskWork, schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
+    return (match_batch(batch, schema) for batch in work(batches))
 
 
 def _plain(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -20,7 +20,7 @@ from naysay.errors import TableError, UsageError
 from naysay.io.files import read_table
 from naysay.io.json import lost_number
 from naysay.io.numbers import refuse_address, unknown_format
-from naysay.spark.csv import partitions_of, read_csv, typed_partitions, with_text
+from naysay.spark.csv import cast_partitions, partitions_of, read_csv, with_text
 from naysay.spark.frame import FILE_ROW, from_arrow, map_in_arrow, spark_type
 from naysay.spark.identity import with_file_rows
 from naysay.spark.session import plain_errors
@@ -84,7 +84,7 @@ def read(
         if chosen == "json" and encoding is None:
             _require_kept(session, rows.schema, source)
         rows = with_file_rows(rows) if numbered and chosen == "parquet" else rows
-        return typed_partitions(session, rows, parts, source)
+        return cast_partitions(session, rows, parts, source)
 
 
 def _require_kept(session: SparkSession, schema: T.StructType, source: str) -> None:

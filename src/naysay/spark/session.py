@@ -164,10 +164,10 @@ def plain_errors(source: str = "the table") -> Iterator[None]:
         with errors_of_tasks():
             yield
     except (PySparkException, Py4JError) as error:
-        raise translated(error, source) from error
+        raise translate_error(error, source) from error
 
 
-def translated(error: Exception, source: str) -> NaysayError:
+def translate_error(error: Exception, source: str) -> NaysayError:
     """What a Spark error means, judged by its condition and its text."""
     text = str(error)
     condition = next((getattr(error, name)() for name in ("getCondition", "getErrorClass") if hasattr(error, name)), "")
@@ -261,7 +261,7 @@ def errors_of_tasks() -> Iterator[None]:
 # Seconds between two looks at Spark's stages.
 _PAUSE = 0.25
 
-Tell = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
 
 
 def place_of(session: Any, master: str) -> str:
@@ -270,14 +270,14 @@ def place_of(session: Any, master: str) -> str:
 
 
 @contextmanager
-def followed(session: Any, tell: Tell) -> Iterator[None]:
+def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
     """Report repeatedly how many tasks of the running jobs are done, and how many there are."""
     if ".connect." in type(session).__module__:
-        with _followed_over_connect(session, tell):
+        with _follow_over_connect(session, show):
             yield
         return
     over = threading.Event()
-    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), tell, over), daemon=True)
+    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), show, over), daemon=True)
     watcher.start()
     try:
         yield
@@ -286,7 +286,7 @@ def followed(session: Any, tell: Tell) -> Iterator[None]:
         watcher.join()
 
 
-def _follow(tracker: Any, tell: Tell, over: threading.Event) -> None:
+def _follow(tracker: Any, show: ShowProgress, over: threading.Event) -> None:
     while not over.wait(_PAUSE):
         try:
             jobs = list(tracker.getActiveJobsIds())
@@ -296,7 +296,7 @@ def _follow(tracker: Any, tell: Tell, over: threading.Event) -> None:
             return
         known = [stage for stage in stages if stage is not None]
         if known:
-            tell(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+            show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
 
 
 def _stages(tracker: Any, job: int) -> list[int]:
@@ -305,11 +305,11 @@ def _stages(tracker: Any, job: int) -> list[int]:
 
 
 @contextmanager
-def _followed_over_connect(session: Any, tell: Tell) -> Iterator[None]:
+def _follow_over_connect(session: Any, show: ShowProgress) -> Iterator[None]:
     def handle(stages: Any, **_: Any) -> None:
         known = list(stages or ())
         if known:
-            tell(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+            show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
 
     session.registerProgressHandler(handle)
     try:

@@ -38,7 +38,7 @@ _FIRST, _LAST = "1677-09-21 00:12:44", "2262-04-11 23:47:16.854775"
 
 
 def looks_at(rows: DataFrame, positions: list[str], *others: Column) -> dict[str, Any]:
-    """What `typed` needs to know about each column, and the values of other aggregates.
+    """What `cast_text` needs to know about each column, and the values of other aggregates.
 
     One pass over the rows, and a second one if there are timestamps or fractions.
     """
@@ -100,7 +100,7 @@ def _all(position: str, tests: dict[str, Column]) -> list[Column]:
     return [F.min(F.when(is_value, test)).alias(f"{position} {name}") for name, test in tests.items()]
 
 
-def typed(value: Column, looks: dict[str, Any], position: str, named: str) -> Column:
+def cast_text(value: Column, looks: dict[str, Any], position: str, named: str) -> Column:
     """The column as the first type that all its values look like; `named` has a placeholder for a refused value."""
 
     def all_look(*names: str) -> bool:

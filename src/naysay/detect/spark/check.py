@@ -18,9 +18,9 @@ from naysay.detect.spark.key_groups import (
     KeySet,
     Measured,
     Sizes,
-    all_measured,
     collect_summaries,
     key_sets,
+    measure_all,
     measure_branches,
     task_rule,
 )
@@ -112,7 +112,7 @@ def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> dict[in
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
     sums = collect_sums([rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets))
     found = {plan.number: sums[plan.number].summary(plan) for plan in by_grouping}
-    return found | _by_kernels(all_measured(sets, sizes, sums), n_sample)
+    return found | _by_kernels(measure_all(sets, sizes, sums), n_sample)
 
 
 def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummary[int]]:
@@ -139,10 +139,10 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummar
     for grid in grids:
         number, summary = grid.plan.number, grid.summarise(n_sample)
         n_rows = count_in_grid(grid) if summary.violations else 0
-        found[number] = _bounded(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
+        found[number] = _bound_removal(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
     broken = [each for each in spread if found[each.plan.number].violations]
     for number, sums in collect_sums([conflict_rows_branch(each) for each in broken]).items():
-        found[number] = _bounded(replace(found[number], rows_in_conflict=sums.rows))
+        found[number] = _bound_removal(replace(found[number], rows_in_conflict=sums.rows))
     return with_hashes(plans, found)
 
 
@@ -152,7 +152,7 @@ def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *
     return map_in_arrow(records, partial(worker.answer_partition, rules=rules, answer=answer), SUMMARY)
 
 
-def _bounded(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
+def _bound_removal(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
     """The bounds if tasks cannot know: something must go, and of rows in conflict all but one are always enough."""
     return replace(summary, removal=Removal(1, summary.rows_in_conflict - 1)) if summary.violations else summary
 
@@ -165,7 +165,7 @@ def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> t
         return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
     distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    found = all_measured(sets, _SIZES, collect_sums(measure_branches(sets)))
+    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets)))
     said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
     said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
     return n_rows, [said[number] for number in range(len(rules))]

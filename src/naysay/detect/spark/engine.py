@@ -22,7 +22,7 @@ from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.check import check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
-from naysay.detect.spark.key_groups import Sizes, all_measured, collect_summaries, key_sets, measure_branches
+from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
 from naysay.detect.summary import compared_columns, rule_result
@@ -150,7 +150,7 @@ def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets))
     counts = {plan.number: sums[plan.number].summary(plan).violations for plan in by_grouping}
     summaries = []
-    for found in all_measured(sets, sizes, sums):
+    for found in measure_all(sets, sizes, sums):
         summaries += found.over_small_groups(key_groups.count)
         if found.giants:
             in_blocks = [plan for plan in found.keys.plans if not has_strips(plan.join)]

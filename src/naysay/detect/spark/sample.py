@@ -50,7 +50,7 @@ class SampleRequest:
 def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Table]]) -> dict[int, RuleSummary[int]]:
     """The same summaries, their samples as the hashes by which such rows are found again: one job for all."""
     shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:3]) for plan in plans]
-    parts = [_hashed(plan, tables) for plan, tables in shown if tables]
+    parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
     hashes: dict[int, set[int]] = {}
     if parts:
         for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
@@ -58,7 +58,7 @@ def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Ta
     return {number: each.with_sample(tuple(sorted(hashes.get(number, ())))) for number, each in found.items()}
 
 
-def _hashed(plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
+def _hash_rows(plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
     types = {name: plan.comparisons.frame.type_of(name) for name in plan.columns}
     # Tasks see instants in the zone of the session, and what is collected comes in UTC.
     arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
@@ -137,7 +137,7 @@ def _pairs(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) ->
     hidden, table = _with_hidden_identity(identity, plan, mine)
     found = check_rule(table, join_of(plan.named), plan.comparisons.nulls, n_sample, removal=False)
     pairs = sample_pairs(table, plan.named, hidden, found.left, found.right)
-    return tuple(_renamed(pair, identity, hidden) for pair in pairs)
+    return tuple(_rename(pair, identity, hidden) for pair in pairs)
 
 
 def named_pairs(identity: Identity, plan: RulePlan, shown: pa.Table) -> tuple[SamplePair, ...]:
@@ -148,7 +148,7 @@ def named_pairs(identity: Identity, plan: RulePlan, shown: pa.Table) -> tuple[Sa
     left, right = np.arange(table.n_rows), None
     if not plan.join.one_row:
         left, right = np.split(left, 2)
-    return tuple(_renamed(pair, identity, hidden) for pair in sample_pairs(table, plan.named, hidden, left, right))
+    return tuple(_rename(pair, identity, hidden) for pair in sample_pairs(table, plan.named, hidden, left, right))
 
 
 def _with_hidden_identity(identity: Identity, plan: RulePlan, rows: pa.Table) -> tuple[list[str], Table]:
@@ -157,7 +157,7 @@ def _with_hidden_identity(identity: Identity, plan: RulePlan, rows: pa.Table) ->
     return hidden, Table(rows.rename_columns([*hidden, *map(plan.comparisons.frame.name_of, plan.columns)]))
 
 
-def _renamed(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
+def _rename(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
     right = None if pair.right is None else identity.named(pair.right, hidden)
     return replace(pair, left=identity.named(pair.left, hidden), right=right)
 

@@ -37,11 +37,11 @@ def write(data: DataFrame, path: str, format: str, *, neutral: bool = True) -> N
     CSV has no nested values: structs become a column per field, lists one text. If `neutral`, text in CSV that a
     spreadsheet would take for a formula gets an apostrophe.
     """
-    data = _typed(data)
+    data = _give_types(data)
     if format == "csv":
-        data = _flat(data)
+        data = _flatten(data)
         if neutral:
-            data = _neutral(data)
+            data = _neutralise(data)
         data.write.mode("error").option("header", True).option("escape", '"').csv(path)
     else:
         data.write.mode("error").format(format).save(path)
@@ -58,7 +58,7 @@ def _by_position(data: DataFrame) -> DataFrame:
     return data.toDF(*(f"c{place}" for place in range(len(data.columns))))
 
 
-def _typed(data: DataFrame) -> DataFrame:
+def _give_types(data: DataFrame) -> DataFrame:
     """A column of nothing but nulls, such as the right row of a one-row rule, gets a type that files have."""
     columns = [
         F.col(f"c{place}").cast("string") if isinstance(field.dataType, T.NullType) else F.col(f"c{place}")
@@ -67,7 +67,7 @@ def _typed(data: DataFrame) -> DataFrame:
     return _by_position(data).select(*columns).toDF(*data.columns)
 
 
-def _flat(data: DataFrame) -> DataFrame:
+def _flatten(data: DataFrame) -> DataFrame:
     names, columns = [], []
     for place, field in enumerate(data.schema.fields):
         column = F.col(f"c{place}")
@@ -81,7 +81,7 @@ def _flat(data: DataFrame) -> DataFrame:
     return _by_position(data).select(*columns).toDF(*names)
 
 
-def _neutral(data: DataFrame) -> DataFrame:
+def _neutralise(data: DataFrame) -> DataFrame:
     columns = []
     for place, field in enumerate(data.schema.fields):
         column = F.col(f"c{place}")
