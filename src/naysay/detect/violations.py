@@ -172,7 +172,7 @@ _CANDIDATES = 2_000
 def varied_pairs(
     bound: BoundJoin, counts: Int64Array, n_wanted: int, strategy: Strategy | None = None
 ) -> tuple[Int64Array, Int64Array]:
-    """Choose violations to show: first pairs of rows not yet shown, then others; `counts` are the left rows' partners."""
+    """Choose violations to show: first pairs of rows not yet shown, then others. `counts`: the left rows' partners."""
     limit = max(_CANDIDATES, 2 * n_wanted) if n_wanted else 0
     found = violations(bound, limit, counts) if strategy is None else strategy.violations(bound, limit)
     left, right = found.left, found.right
