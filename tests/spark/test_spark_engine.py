@@ -117,6 +117,30 @@ def test_refusals(spark: Any) -> None:
         SparkEngine(spark.readStream.format("rate").load()).count([parse("key(value)")], CheckOptions())
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (CheckOptions(strategy="facet"), "strategy applies to frames in memory; on Spark each shape of rule"),
+        (CheckOptions(threads=2), "threads applies to frames in memory; on Spark set the executors' cores"),
+        (CheckOptions(memory=1 << 30), "memory applies to frames in memory; on Spark set spark.executor.memory"),
+        (CheckOptions(max_seconds=60.0), "max_seconds applies to frames in memory"),
+    ],
+)
+def test_options_that_spark_cannot_obey_are_refused_by_name(spark: Any, options: CheckOptions, words: str) -> None:
+    engine, rule = SparkEngine(spark.range(3)), parse("key(id)")
+    for ask in (
+        lambda: engine.check([rule], options),
+        lambda: engine.verify(rule, options),
+        lambda: engine.count([rule], options),
+        lambda: engine.violations(rule, options),
+        lambda: engine.split([rule], options),
+    ):
+        with pytest.raises(UsageError, match=words):
+            ask()
+    with pytest.raises(UsageError, match="clusters applies to frames in memory"):
+        engine.clusters(rule, CheckOptions())
+
+
 def test_columns_of_nulls_alone(spark: Any) -> None:
     data = spark.sql("select id, null as v, cast(id % 2 as string) as k from range(6)")
     rules = [parse("key(v)"), parse("k -> v"), parse("not(t.v < s.id and t.k == s.k)")]

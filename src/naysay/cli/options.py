@@ -111,7 +111,7 @@ class Place:
     @contextmanager
     def session(self, waiting: Waiting, **settings: Any) -> Iterator[Any]:
         """Open a Spark session, and show the progress of its tasks."""
-        from naysay.spark.session import followed, session_for
+        from naysay.spark.session import follow_progress, session_for
 
         waiting.stage(f"starting Spark at {self.address}")
         debug = click.get_current_context().ensure_object(Session).debug
@@ -119,7 +119,7 @@ class Place:
             if not waiting.is_watched:
                 yield session
                 return
-            with followed(session, waiting.reach):
+            with follow_progress(session, waiting.reach):
                 yield session
 
 

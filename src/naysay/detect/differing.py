@@ -54,7 +54,7 @@ def prepare(bound: BoundJoin) -> GroupComparison:
     if left_classes is not None and right_classes is not None:
         members, first, _ = left_classes
         left = bound.left.take(first)
-        right, weights = _taken_right(bound, left, right_classes[1]), right_classes[2]
+        right, weights = _take_right(bound, left, right_classes[1]), right_classes[2]
         bound = replace(bound, left=left, right=right, memo=NoMemo())
     shape = agreement(bound)
     order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
@@ -117,7 +117,7 @@ def _by_selectivity(bound: BoundJoin, order: Sequence[int]) -> BoundJoin:
     )
 
 
-def _taken_right(bound: BoundJoin, left: Side, first: Int64Array) -> Side:
+def _take_right(bound: BoundJoin, left: Side, first: Int64Array) -> Side:
     """Some right rows; arrays that are the left ones stay the left ones."""
     right = bound.right.take(first)
     if not bound.mirror:
@@ -201,8 +201,8 @@ class GroupComparison:
         check_stop()
         if not left_rest.size or not right_rest.size:
             return
-        left = _kept(left, left_rest)
-        right = left if one_side else _kept(right, right_rest)
+        left = _keep(left, left_rest)
+        right = left if one_side else _keep(right, right_rest)
         self._add_all(left, right, n_keys, sign)
         for which in range(n_differs):
             self._visit(*self._agreeing(left, right, n_keys, which), which, -sign)
@@ -238,7 +238,7 @@ class GroupComparison:
         return longer, longer if left is right else _Part(right.places, right_key), n_keys
 
 
-def _kept(part: _Part, places: Int64Array) -> _Part:
+def _keep(part: _Part, places: Int64Array) -> _Part:
     """The rows at some of a part's places, which are in the part's order."""
     if places.size == part.places.size:
         return part

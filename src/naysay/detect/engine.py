@@ -14,7 +14,7 @@ from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Cluster, Report, RuleResult, Verdict, Violations, facts
+from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
 from naysay.detect.strategy import PairBlock, strategy_named
 from naysay.detect.summary import (
     Conflicts,
@@ -169,11 +169,11 @@ class LocalEngine:
         join = self._join(rule, options)
         if join.one_row:
             rows = singles(self.table, join, options.nulls)
-            found = [Cluster(rows, rows[:0])] if rows.size and limit != 0 else []
+            found = [(rows, rows[:0])] if rows.size and limit != 0 else []
         else:
             found = list_clusters(bind(self.table, join, options.nulls), limit)
-        lists = {"left": [cluster.left for cluster in found], "right": [cluster.right for cluster in found]}
-        return pa.table({name: pa.array(rows, pa.list_(pa.int64())) for name, rows in lists.items()})
+        columns = [pa.array([cluster[side] for cluster in found], pa.list_(pa.int64())) for side in (0, 1)]
+        return pa.table(columns, names=["left", "right"])
 
     @_governed
     def conflict_rows(self, rules: Sequence[Rule], options: CheckOptions) -> list[Int64Array]:

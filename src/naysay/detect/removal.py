@@ -8,8 +8,8 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.detect.partners import partners
-from naysay.detect.result import Cluster, Removal
-from naysay.detect.violations import features_of, list_pairs, partners_of_right, tree_places
+from naysay.detect.result import Removal
+from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
 from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_greedily
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zone_search import build_zones
@@ -27,36 +27,38 @@ def rows_to_remove(
     `counts` and `right_counts` are the left and the right rows' partners, if already known.
     """
     if bound.mirror:
-        kept = _kept(bound)
+        kept = _n_kept(bound)
         if kept is not None:
             removed = bound.left.n_rows - kept
             return Removal(removed, removed)
     counts = partners(bound) if counts is None else counts
-    return _interval(bound, counts, partners_of_right(bound, counts) if right_counts is None else right_counts)
+    if right_counts is None:
+        right_counts = counts if both_ways(bound) else partners(bound.swapped())
+    return _interval(bound, counts, right_counts)
 
 
-def _kept(bound: BoundJoin) -> int | None:
+def _n_kept(bound: BoundJoin) -> int | None:
     """The most rows of one table that can stay, if there is a direct way to know."""
     side = bound.left
     shape = (len(side.order), len(side.differs))
     if shape == (0, 0):
-        return _commonest(side.key, side.rows)
+        return _n_commonest(side.key, side.rows)
     if shape == (0, 1):
-        return _commonest(side.key, side.differs[0])
+        return _n_commonest(side.key, side.differs[0])
     strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
     if shape == (1, 0):
         # Two rows with different values always break a strict order one way round; any two break <=.
-        return _commonest(side.key, side.order[0] if strict[0] else side.rows)
+        return _n_commonest(side.key, side.order[0] if strict[0] else side.rows)
     if shape == (2, 0):
-        return _monotone(side.key, side.order[0], side.order[1], *strict)
+        return _n_monotone(side.key, side.order[0], side.order[1], *strict)
     return None
 
 
-def _commonest(keys: Int64Array, values: Int64Array) -> int:
+def _n_commonest(keys: Int64Array, values: Int64Array) -> int:
     return int(kept_commonest(keys, values, sorted_places(keys, values)))
 
 
-def _monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
+def _n_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
     """The longest subsequence in which no pair rises in both x and y.
 
     Rows ascend in x. Rows that tie in x descend in y if ties in x are not a violation (x strict), so that they may all
@@ -105,10 +107,11 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
     return Removal(n_matched, min(most, 2 * n_matched) if maximal else most)
 
 
-def list_clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:
+def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array, Int64Array]]:
     """Rows that look alike to the rule form a class; list for each left class all the right rows it conflicts with.
 
-    At most `limit` clusters. Every left row of a cluster breaks the rule with every right row of it but itself.
+    At most `limit` clusters, as rows on the left and on the right: every left row breaks the rule with every right row
+    except itself.
     """
     left_classes, left, members = _classes(bound.left)
     right_classes, right, _ = _classes(bound.right)
@@ -122,12 +125,12 @@ def list_clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:
         in_conflict = np.bincount(members[partners(bound) > 0], minlength=left.n_rows) > 0
     places = np.flatnonzero(in_conflict)[:limit]
     left_at, right_at = list_pairs(classes, places, int(counts[places].sum()))
-    found: list[Cluster] = []
+    found = []
     by_left = np.argsort(left_at, kind="stable")
     left_numbers, starts = np.unique(left_at[by_left], return_index=True)
     for left_class, partner_classes in zip(left_numbers, np.split(right_at[by_left], starts[1:]), strict=False):
         right_rows = np.sort(np.concatenate([right_classes[which - left.n_rows] for which in partner_classes]))
-        found.append(Cluster(left_classes[left_class], right_rows))
+        found.append((left_classes[left_class], right_rows))
     return found
 
 

@@ -12,9 +12,9 @@ from naysay.rule.model import Nulls
 class CheckOptions:
     """How to check: what a null means, which columns identify a row, and what the work may use.
 
-    `strategy`, `threads` (0 for all cores) and `memory` (bytes) apply to frames in memory only. `max_seconds` limits
-    the estimate for each rule in memory, and the running time of all jobs on Spark; None is the engine's default,
-    infinity is no limit. `quick` stops each rule at its first violation; `sample` is how many to show per rule.
+    `strategy`, `threads` (0 for all cores), `memory` (bytes) and `max_seconds` apply to frames in memory only.
+    `max_seconds` limits the estimate for each rule: None is the default of 600 seconds, infinity is no limit. `quick`
+    stops each rule at its first violation; `sample` is how many to show per rule.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
 

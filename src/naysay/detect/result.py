@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from naysay.arrays import Int64Array
 from naysay.present import Document, Result
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
@@ -216,8 +215,8 @@ class Violations(Result):
 
     Attributes:
         rule: The rule.
-        table: One row per pair: rule, left, right, left_COLUMN... and right_COLUMN... `left` and `right` are row numbers
-            from 0, or the values of the key.
+        table: One row per pair: rule, left, right, left_COLUMN... and right_COLUMN... `left` and `right` are row
+            numbers from 0, or the values of the key.
         total: The number of all violations, even if a limit cut the table short.
 
     >>> from naysay import violations
@@ -248,14 +247,6 @@ class Violations(Result):
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame, with one row per violation."""
         return self.table.to_pandas()
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A flood of violations in short: every left row breaks the rule with every right row but itself."""
-
-    left: Int64Array
-    right: Int64Array
 
 
 def facts(table: Table) -> tuple[ColumnFacts, ...]:

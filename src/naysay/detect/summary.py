@@ -87,22 +87,20 @@ def rule_result(
     holds = summary.violations == 0
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
-    return RuleResult(
-        rule,
-        holds,
-        within_tolerance(rule, summary.violations, n_rows),
-        summary.violations,
-        summary.rows_in_conflict,
-        summary.removal,
-        summary.sample,
-        strategy,
-        seconds,
-        summary.where,
-    )
+    passes = within_tolerance(rule, summary.violations, n_rows)
+    numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
+    return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
 
 def check_rule(
-    table: Table, join: Join, nulls: Nulls, n_sample: int, *, memo: Memo | None = None, strategy: str = "auto"
+    table: Table,
+    join: Join,
+    nulls: Nulls,
+    n_sample: int,
+    *,
+    memo: Memo | None = None,
+    strategy: str = "auto",
+    removal: bool = True,
 ) -> Conflicts:
     """Check one rule on a whole table."""
     from naysay.detect.strategy import strategy_named
@@ -112,7 +110,9 @@ def check_rule(
         return single_conflicts(singles(table, join, nulls), n_sample)
     chosen = None if strategy == "auto" else strategy_named(strategy)
     bound = bind(table, join, nulls, memo)
-    return find_conflicts(bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen)
+    return find_conflicts(
+        bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen, removal=removal
+    )
 
 
 def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:

@@ -131,11 +131,6 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return conflict_counts(bound)[0]
 
 
-def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
-    """The partners of the right rows, given the `counts` of the left rows."""
-    return counts if both_ways(bound) else partners(bound.swapped())
-
-
 def both_ways(bound: BoundJoin) -> bool:
     """Whether every violation occurs both ways round: the rule is symmetric, and the same rows are on both sides."""
     return bound.symmetric and (bound.mirror or np.array_equal(bound.left.rows, bound.right.rows))
@@ -177,18 +172,12 @@ _CANDIDATES = 2_000
 def varied_pairs(
     bound: BoundJoin, counts: Int64Array, n_wanted: int, strategy: Strategy | None = None
 ) -> tuple[Int64Array, Int64Array]:
-    """Choose violations to show, of as many different rows as possible; `counts` are the left rows' partners."""
+    """Choose violations to show: first pairs of rows not yet shown, then others. `counts`: the left rows' partners."""
     limit = max(_CANDIDATES, 2 * n_wanted) if n_wanted else 0
     found = violations(bound, limit, counts) if strategy is None else strategy.violations(bound, limit)
-    return varied(found.left, found.right, n_wanted, symmetric=bound.symmetric)
-
-
-def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: bool) -> tuple[Int64Array, Int64Array]:
-    """Choose pairs of rows not yet shown first, then the others, in the order given.
-
-    If the rule is symmetric, a pair that occurs both ways round is taken once, the smaller row left.
-    """
-    if symmetric:
+    left, right = found.left, found.right
+    if bound.symmetric:
+        # A pair that occurs both ways round is shown once, the smaller row left.
         left, right = np.minimum(left, right), np.maximum(left, right)
     pairs = dict.fromkeys(zip(left.tolist(), right.tolist(), strict=True))
     seen: set[int] = set()

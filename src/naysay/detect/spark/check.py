@@ -11,15 +11,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.result import Removal, RowConflicts, SamplePair
+from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, rule_branch
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
     Measured,
     Sizes,
-    all_measured,
     collect_summaries,
     key_sets,
+    measure_all,
     measure_branches,
     task_rule,
 )
@@ -33,16 +34,7 @@ from naysay.detect.spark.sample import (
     samples,
     with_hashes,
 )
-from naysay.detect.spark.worker import (
-    ALL_RULES,
-    PLACE,
-    SUMMARY,
-    TaskRule,
-    answer_partition,
-    check_partition,
-    read_summary,
-    summarise_rule,
-)
+from naysay.detect.spark.worker import SUMMARY, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, hash_of
@@ -65,19 +57,21 @@ class TableSummary:
 def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) -> TableSummary:
     """Check all rules in one task, on the rows in the order in which Spark reads them."""
     # The number serves to put the rows of this one job in order, not to name them: it would not be the same in another.
-    place = F.monotonically_increasing_id().alias(PLACE)
+    place = F.monotonically_increasing_id().alias(worker.PLACE)
     records = plans[0].data.select(*KeySet(tuple(plans)).columns, *identity.attached(), place).repartition(1)
     work = partial(
-        check_partition,
+        worker.check_partition,
         rules=tuple(map(task_rule, plans)),
         names=tuple(identity.positions),
         n_sample=n_sample,
         number_copies=identity.naming is Naming.CONTENT,
     )
-    found = {row["rule"]: read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()}
+    found = {
+        row["rule"]: worker.read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()
+    }
     if not found:
         return TableSummary({plan.number: RuleSummary() for plan in plans}, rows_in_conflict=0)
-    of_all = found[ALL_RULES]
+    of_all = found[worker.ALL_RULES]
     of_rules = {}
     for plan in plans:
         summary = found[plan.number]
@@ -118,7 +112,7 @@ def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> dict[in
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
     sums = collect_sums([rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets))
     found = {plan.number: sums[plan.number].summary(plan) for plan in by_grouping}
-    return found | _by_kernels(all_measured(sets, sizes, sums), n_sample)
+    return found | _by_kernels(measure_all(sets, sizes, sums), n_sample)
 
 
 def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummary[int]]:
@@ -140,24 +134,25 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummar
         if each.is_spread:
             spread += [each.only(plan) for plan in in_blocks]
     plans = [plan for each in sets for plan in each.keys.plans]
-    found = {plan.number: RuleSummary[pa.Table]() for plan in plans} | collect_summaries(summaries)
+    found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
+    found |= collect_summaries(summaries)
     for grid in grids:
         number, summary = grid.plan.number, grid.summarise(n_sample)
         n_rows = count_in_grid(grid) if summary.violations else 0
-        found[number] = _bounded(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
+        found[number] = _bound_removal(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
     broken = [each for each in spread if found[each.plan.number].violations]
     for number, sums in collect_sums([conflict_rows_branch(each) for each in broken]).items():
-        found[number] = _bounded(replace(found[number], rows_in_conflict=sums.rows))
+        found[number] = _bound_removal(replace(found[number], rows_in_conflict=sums.rows))
     return with_hashes(plans, found)
 
 
 def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
     """What a report says about each rule, in each partition of dealt records."""
-    answer = partial(summarise_rule, n_sample=n_sample, removal=removal)
-    return map_in_arrow(records, partial(answer_partition, rules=rules, answer=answer), SUMMARY)
+    answer = partial(worker.summarise_rule, n_sample=n_sample, removal=removal)
+    return map_in_arrow(records, partial(worker.answer_partition, rules=rules, answer=answer), SUMMARY)
 
 
-def _bounded(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
+def _bound_removal(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
     """The bounds if tasks cannot know: something must go, and of rows in conflict all but one are always enough."""
     return replace(summary, removal=Removal(1, summary.rows_in_conflict - 1)) if summary.violations else summary
 
@@ -170,7 +165,7 @@ def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> t
         return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
     distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    found = all_measured(sets, _SIZES, collect_sums(measure_branches(sets)))
+    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets)))
     said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
     said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
     return n_rows, [said[number] for number in range(len(rules))]

@@ -18,19 +18,11 @@ from pyspark.sql import functions as F
 
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, Verdict
+from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.check import check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
-from naysay.detect.spark.key_groups import (
-    Sizes,
-    all_measured,
-    collect_summaries,
-    count,
-    key_sets,
-    measure_branches,
-    task_rule,
-    whole_table,
-)
+from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
 from naysay.detect.summary import compared_columns, rule_result
@@ -40,7 +32,7 @@ from naysay.rule.model import Row, Rule
 from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
 from naysay.spark.identity import identity_of
-from naysay.spark.session import errors_of_tasks, limited_seconds
+from naysay.spark.session import errors_of_tasks
 
 _FEW_RULES = 8
 
@@ -66,12 +58,11 @@ class SparkEngine:
         plans = self._plans(rules, options)
         identity = identity_of(frame, options.key)
         n_sample = 1 if quick else options.sample
-        with limited_seconds(frame.data.sparkSession, options.max_seconds):
-            n_rows = int(frame.data.count())
-            if plans and n_rows <= self.sizes.rows_a_task:
-                whole = check_whole(plans, identity, n_sample)
-            else:
-                whole = check_large(plans, identity, n_sample, self.sizes, quick=quick)
+        n_rows = int(frame.data.count())
+        if plans and n_rows <= self.sizes.rows_a_task:
+            whole = check_whole(plans, identity, n_sample)
+        else:
+            whole = check_large(plans, identity, n_sample, self.sizes, quick=quick)
         # Rules share their passes over the data, so each has its share of the time.
         seconds = time.perf_counter() - start
         results = []
@@ -99,13 +90,12 @@ class SparkEngine:
         plans = self._plans(rules, options)
         if not plans:
             return []
-        with limited_seconds(self.frame.data.sparkSession, options.max_seconds):
-            # For a few rules the size of the table makes no difference that would pay for looking at it first.
-            if len(plans) > _FEW_RULES and self.frame.data.count() <= self.sizes.rows_a_task:
-                found = collect_summaries([count(whole_table(plans), tuple(map(task_rule, plans)))])
-                counts = {number: summary.violations for number, summary in found.items()}
-            else:
-                counts = _count_large(plans, self.sizes)
+        # For a few rules the size of the table makes no difference that would pay for looking at it first.
+        if len(plans) > _FEW_RULES and self.frame.data.count() <= self.sizes.rows_a_task:
+            found = collect_summaries([key_groups.count_whole(plans)])
+            counts = {number: summary.violations for number, summary in found.items()}
+        else:
+            counts = _count_large(plans, self.sizes)
         return [require_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
 
     @errors_of_tasks()
@@ -114,7 +104,7 @@ class SparkEngine:
 
         With a limit, the first ones in the order of the identities of left and right row: the same in every run.
         """
-        (plan,) = self._plans([rule], options, lazy="violations")
+        (plan,) = self._plans([rule], options)
         frame = self.frame
         identity = identity_of(frame, options.key)
         pairs = list_violations(plan, identity, limit, self.sizes)
@@ -132,30 +122,28 @@ class SparkEngine:
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[DataFrame, DataFrame]:
         """The rows in no conflict, and the rows in conflict with any rule."""
         names = self.frame.names
-        rows, marks = mark_conflicts(self._plans(rules, options, lazy="split"), self.frame.data, self.sizes)
+        rows, marks = mark_conflicts(self._plans(rules, options), self.frame.data, self.sizes)
         columns = rows.columns[: len(names)]
         rows = rows.select(*columns, reduce(or_, marks, F.lit(False)).alias("in_conflict"))
         good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
         return good.select(*columns).toDF(*names), bad.select(*columns).toDF(*names)
 
-    def _plans(self, rules: Sequence[Rule], options: CheckOptions, *, lazy: str = "") -> list[RulePlan]:
-        _refuse_options(options, lazy)
+    def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
+        _refuse_options(options)
         return plan_rules(Comparisons(self.frame, options.nulls), rules)
 
 
-def _refuse_options(options: CheckOptions, lazy: str) -> None:
-    """Refuse the options that Spark cannot obey; `lazy` is a verb whose jobs run when its answer is used."""
-    if options.strategy != "auto":
-        raise UsageError("strategy applies to frames in memory; on Spark each shape of rule has one method")
-    if options.threads:
-        raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
-    if options.memory is not None:
-        raise UsageError("memory applies to frames in memory; on Spark set spark.executor.memory")
-    if lazy and options.max_seconds is not None:
-        raise UsageError(
-            f"max_seconds does not apply to {lazy} on Spark: the DataFrame is computed when you use it; "
-            "cancel its job there, or use check, which obeys max_seconds"
-        )
+def _refuse_options(options: CheckOptions) -> None:
+    """Refuse the options that Spark cannot obey."""
+    refused = {
+        "strategy": (options.strategy != "auto", "each shape of rule has one method"),
+        "threads": (options.threads != 0, "set the executors' cores"),
+        "memory": (options.memory is not None, "set spark.executor.memory"),
+        "max_seconds": (options.max_seconds is not None, "cancel the jobs in Spark's own interface"),
+    }
+    for name, (is_given, instead) in refused.items():
+        if is_given:
+            raise UsageError(f"{name} applies to frames in memory; on Spark {instead}")
 
 
 def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
@@ -164,12 +152,12 @@ def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets))
     counts = {plan.number: sums[plan.number].summary(plan).violations for plan in by_grouping}
     summaries = []
-    for found in all_measured(sets, sizes, sums):
-        summaries += found.over_small_groups(count)
+    for found in measure_all(sets, sizes, sums):
+        summaries += found.over_small_groups(key_groups.count)
         if found.giants:
             in_blocks = [plan for plan in found.keys.plans if not has_strips(plan.join)]
             if in_blocks:
-                summaries += found.only(*in_blocks).over_giant_groups(count)
+                summaries += found.only(*in_blocks).over_giant_groups(key_groups.count)
             for plan in found.keys.plans:
                 if has_strips(plan.join):
                     counts[plan.number] = grid_of(found.only(plan)).count()

@@ -235,7 +235,7 @@ class Measured:
         for key, n_records in self.giants.items():
             blocks_of[key], first_of[key] = max(2, -(-2 * n_records // self.sizes.giant)), n_tasks
             n_tasks += blocks_of[key] ** 2
-        n_blocks, first = (_looked_up(keys.key_hash(), of_key) for of_key in (blocks_of, first_of))
+        n_blocks, first = (_look_up(keys.key_hash(), of_key) for of_key in (blocks_of, first_of))
         block = F.pmod(hash_of([F.col(name) for name in keys.columns]), n_blocks).cast(T.IntegerType())
         others = F.sequence(F.lit(0), n_blocks - 1)
         left = F.transform(others, lambda other: _copy(LEFT, first + block * n_blocks + other, other == block))
@@ -254,7 +254,7 @@ class Measured:
         return parts.repartitionById(n_tasks, F.col(TASK))
 
 
-def _looked_up(key: Expression, values: Mapping[int, int]) -> Expression:
+def _look_up(key: Expression, values: Mapping[int, int]) -> Expression:
     pairs = ((F.lit(each).cast(T.LongType()), F.lit(value)) for each, value in values.items())
     return F.create_map(*(part for pair in pairs for part in pair))[key]
 
@@ -268,7 +268,7 @@ def measure(keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
     """Measure the groups of a key set: a job, unless all rows fit one task."""
     if n_rows <= sizes.rows_a_task:
         return Measured(keys, sizes, n_rows, n_rows)
-    return _measured(keys, sizes, collect_sums([keys.measure_branch(0)])[0])
+    return _measure_from(keys, sizes, collect_sums([keys.measure_branch(0)])[0])
 
 
 def measure_branches(sets: Sequence[KeySet]) -> list[DataFrame]:
@@ -277,12 +277,12 @@ def measure_branches(sets: Sequence[KeySet]) -> list[DataFrame]:
     return branches + [keys.points_branch(-2 - 2 * i) for i, keys in enumerate(sets)]
 
 
-def all_measured(sets: Sequence[KeySet], sizes: Sizes, sums: Mapping[int, Sums]) -> list[Measured]:
+def measure_all(sets: Sequence[KeySet], sizes: Sizes, sums: Mapping[int, Sums]) -> list[Measured]:
     """The key sets with what `measure_branches` found."""
-    return [_measured(keys, sizes, sums[-1 - 2 * i], sums[-2 - 2 * i].rows) for i, keys in enumerate(sets)]
+    return [_measure_from(keys, sizes, sums[-1 - 2 * i], sums[-2 - 2 * i].rows) for i, keys in enumerate(sets)]
 
 
-def _measured(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = None) -> Measured:
+def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = None) -> Measured:
     """Which groups are giant takes a job of its own, only if there are any."""
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
@@ -290,15 +290,16 @@ def _measured(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = Non
     return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats)
 
 
-def whole_table(plans: Sequence[RulePlan]) -> DataFrame:
-    """All rows in one partition, with the columns of all rules."""
-    return plans[0].data.select(*KeySet(tuple(plans)).columns).repartition(1)
-
-
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
     """The counts of each rule in each partition of dealt records."""
     work = partial(worker.answer_partition, rules=rules, answer=worker.count_rule)
     return map_in_arrow(records, work, worker.SUMMARY)
+
+
+def count_whole(plans: Sequence[RulePlan]) -> DataFrame:
+    """The counts of all rules from one task with all rows."""
+    rows = plans[0].data.select(*KeySet(tuple(plans)).columns).repartition(1)
+    return count(rows, tuple(map(task_rule, plans)))
 
 
 def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[pa.Table]]:

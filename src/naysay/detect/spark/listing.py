@@ -40,12 +40,12 @@ def mark_conflicts(plans: Sequence[RulePlan], data: DataFrame, sizes: Sizes) -> 
     rows, marks = data, []
     n_rows = int(data.count())
     for plan in plans:
-        rows, mark = _marked(plan, rows, sizes, n_rows)
+        rows, mark = _mark(plan, rows, sizes, n_rows)
         marks.append(mark)
     return rows, marks
 
 
-def _marked(plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int) -> tuple[DataFrame, Expression]:
+def _mark(plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int) -> tuple[DataFrame, Expression]:
     on_side = plan.on_side(Row.LEFT)
     if plan.route is Route.FILTER:
         return rows, on_side
@@ -96,7 +96,7 @@ def _conflict_values(found: Measured) -> DataFrame:
 
     grid = conflict_grid(found)
     parts = found.over_groups(work) if grid is None else [*found.over_small_groups(work), grid.conflicts()]
-    return _counted(found.plan, reduce(DataFrame.union, parts))
+    return _count_rows(found.plan, reduce(DataFrame.union, parts))
 
 
 def conflict_grid(found: Measured) -> Grid | None:
@@ -114,10 +114,10 @@ def count_in_grid(grid: Grid) -> int:
     # Known by one of its records, a row may be found by the other: only values bring the two together.
     rows = grid.conflicts() if grid.sided else grid.conflicts_within()
     n_known = 0 if grid.sided else int(grid.known_conflicts().count())
-    return n_known + int(_counted(grid.plan, rows).agg(F.sum("n")).collect()[0][0] or 0)
+    return n_known + int(_count_rows(grid.plan, rows).agg(F.sum("n")).collect()[0][0] or 0)
 
 
-def _counted(plan: RulePlan, rows: DataFrame) -> DataFrame:
+def _count_rows(plan: RulePlan, rows: DataFrame) -> DataFrame:
     values = [plan.comparable(name).alias(f"v{i}") for i, name in enumerate(plan.columns)]
     names = [f"v{i}" for i in range(len(values))]
     places = rows.select(*values, "place").groupBy(*names, "place").agg(F.count(F.lit(1)).alias("n"))
@@ -153,7 +153,7 @@ def pairs_of_partition(
     table = read(batches)
     if table is None:
         return
-    bound = bind_rule(_sorted(table, rule, naming), rule)
+    bound = bind_rule(_sort_rows(table, rule, naming), rule)
     rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
     n_left = limit
     for left, right in _pieces(bound):
@@ -172,7 +172,7 @@ def pairs_of_partition(
             return
 
 
-def _sorted(table: Table, rule: TaskRule, naming: RowNames) -> Table:
+def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
     """The rows in the order of their identities, copies of a row numbered."""
     arrow = table.arrow.combine_chunks()
     if naming.copies is not None:

@@ -17,8 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.result import SamplePair
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.summary import RuleSummary, sample_pairs
-from naysay.plan.bind import bind, singles
+from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of
@@ -51,7 +50,7 @@ class SampleRequest:
 def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Table]]) -> dict[int, RuleSummary[int]]:
     """The same summaries, their samples as the hashes by which such rows are found again: one job for all."""
     shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:3]) for plan in plans]
-    parts = [_hashed(plan, tables) for plan, tables in shown if tables]
+    parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
     hashes: dict[int, set[int]] = {}
     if parts:
         for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
@@ -59,7 +58,7 @@ def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Ta
     return {number: each.with_sample(tuple(sorted(hashes.get(number, ())))) for number, each in found.items()}
 
 
-def _hashed(plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
+def _hash_rows(plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
     types = {name: plan.comparisons.frame.type_of(name) for name in plan.columns}
     # Tasks see instants in the zone of the session, and what is collected comes in UTC.
     arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
@@ -130,26 +129,15 @@ def _values_of_rules(columns_of: Mapping[RulePlan, Sequence[str]]) -> list[Expre
 
 
 def _pairs(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) -> tuple[SamplePair, ...]:
-    from naysay.detect.violations import violations
-
     mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
         named = number_repeats(mine.column("i0").combine_chunks())
         mine = mine.set_column(0, "i0", named)
     mine = sorted_by(mine, identity.positions)
     hidden, table = _with_hidden_identity(identity, plan, mine)
-    rule, join = plan.named, join_of(plan.named)
-    if join.one_row:
-        pairs = sample_pairs(table, rule, hidden, singles(table, join, plan.comparisons.nulls)[:n_sample], None)
-    else:
-        listed = violations(bind(table, join, plan.comparisons.nulls), 2 * n_sample)
-        left, right = listed.left, listed.right
-        if join.symmetric:
-            # A pair that breaks the rule both ways round is shown once.
-            once = left < right
-            left, right = left[once], right[once]
-        pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
-    return tuple(_renamed(pair, identity, hidden) for pair in pairs)
+    found = check_rule(table, join_of(plan.named), plan.comparisons.nulls, n_sample, removal=False)
+    pairs = sample_pairs(table, plan.named, hidden, found.left, found.right)
+    return tuple(_rename(pair, identity, hidden) for pair in pairs)
 
 
 def named_pairs(identity: Identity, plan: RulePlan, shown: pa.Table) -> tuple[SamplePair, ...]:
@@ -160,7 +148,7 @@ def named_pairs(identity: Identity, plan: RulePlan, shown: pa.Table) -> tuple[Sa
     left, right = np.arange(table.n_rows), None
     if not plan.join.one_row:
         left, right = np.split(left, 2)
-    return tuple(_renamed(pair, identity, hidden) for pair in sample_pairs(table, plan.named, hidden, left, right))
+    return tuple(_rename(pair, identity, hidden) for pair in sample_pairs(table, plan.named, hidden, left, right))
 
 
 def _with_hidden_identity(identity: Identity, plan: RulePlan, rows: pa.Table) -> tuple[list[str], Table]:
@@ -169,7 +157,7 @@ def _with_hidden_identity(identity: Identity, plan: RulePlan, rows: pa.Table) ->
     return hidden, Table(rows.rename_columns([*hidden, *map(plan.comparisons.frame.name_of, plan.columns)]))
 
 
-def _renamed(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
+def _rename(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
     right = None if pair.right is None else identity.named(pair.right, hidden)
     return replace(pair, left=identity.named(pair.left, hidden), right=right)
 

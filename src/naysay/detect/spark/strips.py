@@ -148,7 +148,7 @@ class Cells:
         codes = 2 * np.arange(ties[-1].size) + ties[-1]
         reach = np.where(self.right > 0, codes, -1).max(axis=-1)
         for axis, tie in enumerate(ties[:-1]):
-            beyond = np.maximum.accumulate(_shifted(np.flip(reach, axis), axis, -1), axis=axis)
+            beyond = np.maximum.accumulate(_shift(np.flip(reach, axis), axis, -1), axis=axis)
             reach = np.maximum(np.flip(beyond, axis), np.where(_along(tie, axis, reach.ndim), reach, -1))
         return np.asarray(reach, np.int64)
 
@@ -156,7 +156,7 @@ class Cells:
         """The same for right rows: in conflict if their last strip's code is greater than this."""
         reach = np.where(self.left > 0, 2 * np.arange(ties[-1].size), _NEVER).min(axis=-1)
         for axis, tie in enumerate(ties[:-1]):
-            beyond = np.minimum.accumulate(_shifted(reach, axis, _NEVER), axis=axis)
+            beyond = np.minimum.accumulate(_shift(reach, axis, _NEVER), axis=axis)
             reach = np.minimum(beyond, np.where(_along(tie, axis, reach.ndim), reach, _NEVER))
         return np.asarray(reach, np.int64)
 
@@ -179,7 +179,7 @@ def _along(values: BoolArray, axis: int, n_axes: int) -> BoolArray:
     return values.reshape(shape)
 
 
-def _shifted(values: Int64Array, axis: int, fill: int) -> Int64Array:
+def _shift(values: Int64Array, axis: int, fill: int) -> Int64Array:
     """Values moved one place up an axis, so that what is accumulated over them leaves out the place itself."""
     moved = np.roll(values, 1, axis=axis)
     first: list[slice | int] = [slice(None)] * values.ndim

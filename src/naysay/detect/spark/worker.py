@@ -140,7 +140,7 @@ def sample_rule(table: Table, rule: TaskRule, n_sample: int) -> RuleSummary[byte
     """Violations and a sample of a rule about two rows."""
     bound = bind_rule(table, rule)
     counts = bound.partners(bound.join)
-    return RuleSummary(int(counts.sum()), sample=_packed(table, rule.columns, bound.shown(counts, n_sample)))
+    return RuleSummary(int(counts.sum()), sample=_pack(table, rule.columns, bound.shown(counts, n_sample)))
 
 
 def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> RuleSummary[bytes]:
@@ -151,7 +151,7 @@ def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -
         bound = bind_rule(table, rule)
         met = None if rule.itself is None else bound.met_itself
         found = find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
-    sample = _packed(table, rule.columns, found.left)
+    sample = _pack(table, rule.columns, found.left)
     return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
 
 
@@ -208,7 +208,7 @@ def check_partition(
         conflicts = check_rule(table, rule.join, rule.nulls, n_sample, memo=memo)
         tally.add(rule, conflicts)
         right = () if conflicts.right is None else (conflicts.right,)
-        sample = _packed(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
+        sample = _pack(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
         found.append((rule.number, RuleSummary.of(conflicts, sample, table.n_rows)))
     n_rows, busiest = busiest_rows(table, (), rules, tally)
     named = table.select(names).take(np.array([row.identity["row"] for row in busiest], np.int64))
@@ -232,10 +232,10 @@ def read(batches: Batches) -> Table | None:
     if not held:
         return None
     table = pa.Table.from_batches(held)
-    return Table(_expanded(table) if WEIGHT in table.column_names else table)
+    return Table(_expand(table) if WEIGHT in table.column_names else table)
 
 
-def _expanded(table: pa.Table) -> pa.Table:
+def _expand(table: pa.Table) -> pa.Table:
     """Each record as often as its WEIGHT says; values are stored once, in dictionaries."""
     weights = np.asarray(table.column(WEIGHT).to_numpy(), np.int64)
     places = pa.array(np.repeat(np.arange(weights.size), weights))
@@ -286,7 +286,7 @@ def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
     return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
 
 
-def _packed(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
+def _pack(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
     """The values of some columns in some rows, as an Arrow stream; nothing for no rows."""
     return (_stream(table.select(names).take(rows)),) if rows.size else ()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -37,14 +39,17 @@ def write(data: DataFrame, path: str, format: str, *, neutral: bool = True) -> N
     CSV has no nested values: structs become a column per field, lists one text. If `neutral`, text in CSV that a
     spreadsheet would take for a formula gets an apostrophe.
     """
-    data = _typed(data)
+    fields = [(field.name, F.col(f"c{place}"), field.dataType) for place, field in enumerate(data.schema.fields)]
+    # A column of nothing but nulls, such as the right row of a one-row rule, has no type that files have.
+    fields = [_as_text(*field) if isinstance(field[2], T.NullType) else field for field in fields]
     if format == "csv":
-        data = _flat(data)
-        if neutral:
-            data = _neutral(data)
-        data.write.mode("error").option("header", True).option("escape", '"').csv(path)
-    else:
-        data.write.mode("error").format(format).save(path)
+        fields = [flat for field in fields for flat in _flatten(*field)]
+        fields = [_neutralise(*field) for field in fields] if neutral else fields
+    # By position, so that no name meets a parser.
+    rows = data.toDF(*(f"c{place}" for place in range(len(data.columns))))
+    rows = rows.select(*(column for _, column, _ in fields)).toDF(*(name for name, _, _ in fields))
+    options = {"header": True, "escape": '"'} if format == "csv" else {}
+    rows.write.mode("error").options(**options).format(format).save(path)
 
 
 def write_text(data: DataFrame, path: str, text: str) -> None:
@@ -53,40 +58,22 @@ def write_text(data: DataFrame, path: str, text: str) -> None:
     lines.coalesce(1).write.mode("error").text(path)
 
 
-def _by_position(data: DataFrame) -> DataFrame:
-    """The columns as c0, c1, ..., so that no name meets a parser."""
-    return data.toDF(*(f"c{place}" for place in range(len(data.columns))))
+_Field = tuple[str, Expression, T.DataType]
 
 
-def _typed(data: DataFrame) -> DataFrame:
-    """A column of nothing but nulls, such as the right row of a one-row rule, gets a type that files have."""
-    columns = [
-        F.col(f"c{place}").cast("string") if isinstance(field.dataType, T.NullType) else F.col(f"c{place}")
-        for place, field in enumerate(data.schema.fields)
-    ]
-    return _by_position(data).select(*columns).toDF(*data.columns)
+def _as_text(name: str, column: Expression, _: T.DataType) -> _Field:
+    return name, column.cast("string"), T.StringType()
 
 
-def _flat(data: DataFrame) -> DataFrame:
-    names, columns = [], []
-    for place, field in enumerate(data.schema.fields):
-        column = F.col(f"c{place}")
-        if isinstance(field.dataType, T.StructType):
-            for inner in field.dataType.fields:
-                names.append(f"{field.name}.{inner.name}")
-                columns.append(column.getField(inner.name))
-        else:
-            names.append(field.name)
-            columns.append(F.array_join(column, "; ") if isinstance(field.dataType, T.ArrayType) else column)
-    return _by_position(data).select(*columns).toDF(*names)
+def _flatten(name: str, column: Expression, type_: T.DataType) -> list[_Field]:
+    if isinstance(type_, T.StructType):
+        return [(f"{name}.{inner.name}", column.getField(inner.name), inner.dataType) for inner in type_.fields]
+    if isinstance(type_, T.ArrayType):
+        return [(name, F.array_join(column, "; "), T.StringType())]
+    return [(name, column, type_)]
 
 
-def _neutral(data: DataFrame) -> DataFrame:
-    columns = []
-    for place, field in enumerate(data.schema.fields):
-        column = F.col(f"c{place}")
-        if isinstance(field.dataType, T.StringType):
-            column = F.when(column.rlike(_FORMULA), F.concat(F.lit("'"), column)).otherwise(column)
-        columns.append(column)
-    names = [f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name for name in data.columns]
-    return _by_position(data).select(*columns).toDF(*names)
+def _neutralise(name: str, column: Expression, type_: T.DataType) -> _Field:
+    if isinstance(type_, T.StringType):
+        column = F.when(column.rlike(_FORMULA), F.concat(F.lit("'"), column)).otherwise(column)
+    return f"'{name}" if re.match(_FORMULA, name) else name, column, type_
