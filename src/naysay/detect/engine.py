@@ -79,7 +79,7 @@ def _governed(work: Callable[Concatenate[Table, Given], Answer]) -> Callable[Con
     @functools.wraps(work)
     def run(table: Table, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
         options = next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, Options))
-        with use_budget(Budget(options.max_seconds)):
+        with use_budget(Budget(options.max_seconds, options.memory)):
             if table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(table, *args, **kwargs)
             return interruptibly(lambda: work(table, *args, **kwargs))
