@@ -130,8 +130,8 @@ def test_command_refuses_with_every_bad_line(tmp_path: Path) -> None:
     result = run(path)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert f"{path}:1:5: the name of a column should stand before the end" in result.stderr
-    assert f"{path}:3:5: the name of a column should stand before the end" in result.stderr
+    assert f"{path}:1:5: expected a column name, found the end" in result.stderr
+    assert f"{path}:3:5: expected a column name, found the end" in result.stderr
     assert result.stderr.endswith("2 rules cannot be read, 1 can.\n")
 
 

@@ -217,7 +217,11 @@ def read_yaml(
         return [], [], [reader.error(0, 0, f"this is not YAML: {str(error).splitlines()[0]}")]
     except UnicodeEncodeError as error:
         line, column = text.count("\n", 0, error.start), error.start - text.rfind("\n", 0, error.start) - 1
-        return [], [], [reader.error(line, column, "this is half a character", "Text is UTF-8.")]
+        return (
+            [],
+            [],
+            [reader.error(line, column, "half of a surrogate pair is not a character", "Text must be valid UTF-8.")],
+        )
     except RuleError as error:
         return [], [], [error]
     reader.read(root)
