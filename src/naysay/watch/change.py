@@ -12,7 +12,7 @@ import pyarrow as pa
 from naysay.errors import UsageError
 from naysay.live.rows import KeyValues, shown_key
 from naysay.plan.join import join_of
-from naysay.rule.explain import explain_pair
+from naysay.rule.describe import explain_pair
 from naysay.rule.model import Rule
 from naysay.watch.batch import Delta, Pairs
 from naysay.watch.state import State
