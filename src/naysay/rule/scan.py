@@ -94,6 +94,7 @@ def is_plain(value: Value) -> bool:
     return all(other == first for other in others)
 
 
+HALF_CHARACTER, VALID_UTF_8 = "half of a surrogate pair is not a character", "Text must be valid UTF-8."
 MAX_LENGTH = 65_536
 MAX_PREDICATES = 64
 
@@ -145,7 +146,7 @@ class Scanner:
             text.encode()
         except UnicodeEncodeError as error:
             # It cannot be a value of a column, nor be written to a file.
-            self.fail(error.start, "half of a surrogate pair is not a character", "Text must be valid UTF-8.")
+            self.fail(error.start, HALF_CHARACTER, VALID_UTF_8)
 
     def fail(self, position: int, message: str, hint: str = "") -> NoReturn:
         """Raise a RuleError at a position of the text."""
