@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from naysay.rule.formats.rule_files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
-from naysay.rule.lint import Finding, FindingKind, fixed
+from naysay.rule.lint import LintProblem, ProblemKind, fix_rules
 from naysay.rule.lint import lint as find
 from naysay.rule.model import Nulls
 
@@ -55,8 +55,8 @@ def lint(
     findings = find(rules, Nulls(nulls))
     _tell(findings, found, file)
     if not quiet:
-        _write(render_file(fixed(rules, Nulls(nulls)) if fix else rules, short=short), out)
-    context.exit(int(any(strict or finding.kind is FindingKind.NEVER for finding in findings)))
+        _write(render_file(fix_rules(rules, Nulls(nulls)) if fix else rules, short=short), out)
+    context.exit(int(any(strict or finding.kind is ProblemKind.NEVER for finding in findings)))
 
 
 def _read(file: str, columns: str | None, format_name: str | None) -> RulesFile:
@@ -75,7 +75,7 @@ def _complain(found: RulesFile) -> None:
     click.echo(f"{n_errors} rule{'s' if n_errors > 1 else ''} cannot be read, {len(found.rules)} can.", err=True)
 
 
-def _tell(findings: list[Finding], found: RulesFile, file: str) -> None:
+def _tell(findings: list[LintProblem], found: RulesFile, file: str) -> None:
     if not found.rules:
         click.echo(f"{file}: there are no rules in it", err=True)
     for finding in findings:
