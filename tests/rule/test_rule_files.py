@@ -79,7 +79,7 @@ def test_a_column_against_another_alone_may_be_meant_of_one_row() -> None:
 def test_rapidash_errors() -> None:
     found = read_rules("A = A\nB == C\nB < > C\n", format=Format.COLUMNS)
     assert [(error.line, error.message) for error in found.errors] == [
-        (3, "a line of a column file is 'Column operator Column'")
+        (3, "a line of a column file must be 'Column operator Column'")
     ]
     with pytest.raises(RuleError, match=r"2:5: there is no column 'X'"):
         parse_rules("A = A\nA = X", columns=["A"])

@@ -40,7 +40,7 @@ def pair(column: str, op: Op) -> Predicate:
     return Predicate(Column(Row.LEFT, column), op, Column(Row.RIGHT, column))
 
 
-# Names that conventionally stand for the left and the right row, in this order, whichever the text mentions first.
+# Names that are left and right by convention, regardless of which one the text mentions first.
 _ROW_PAIRS = frozenset(
     [
         *(("t", "s"), ("a", "b"), ("i", "j"), ("l", "r"), ("p", "q"), ("u", "v"), ("x", "y"), ("α", "β")),

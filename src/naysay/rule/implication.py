@@ -88,7 +88,7 @@ class Network:
         one, two = self._places(predicate)
         mask = _allowed(predicate.op, self._nulls)
         self._masks[one][two] &= mask
-        self._masks[two][one] &= _turned(mask)
+        self._masks[two][one] &= _exchanged(mask)
         return bool(self._masks[one][two])
 
     def _places(self, predicate: Predicate) -> tuple[int, int]:
@@ -180,12 +180,12 @@ def _relation(one: Value | None, two: Value | None) -> int:
     return EQUAL if one == two else (LESS if one < two else GREATER)  # type: ignore[operator]
 
 
-def _turned(mask: int) -> int:
+def _exchanged(mask: int) -> int:
     """The mask of the same relations with the two operands exchanged."""
-    turned = mask & (EQUAL | BOTH_NULL)
+    exchanged = mask & (EQUAL | BOTH_NULL)
     for one, two in ((LESS, GREATER), (FIRST_NULL, SECOND_NULL)):
-        turned |= (two if mask & one else 0) | (one if mask & two else 0)
-    return turned
+        exchanged |= (two if mask & one else 0) | (one if mask & two else 0)
+    return exchanged
 
 
 def _compose_relations() -> dict[tuple[int, int], int]:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from naysay.rule.implication import Simplified, implies, simplify
 from naysay.rule.model import Nulls, Rule, Severity
-from naysay.rule.render import canonical, render, render_predicate, turned
+from naysay.rule.render import canonical, normal_form, render, render_predicate
 from naysay.rule.scan import shortened
 
 # With more rules than this only duplicates are looked for: implication compares each rule with each other.
@@ -83,7 +83,7 @@ def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified], labels: S
         other = first.setdefault(canonical(found.rule), index)
         if other == index or _tolerance(rules[other]) != _tolerance(rules[index]):
             continue
-        if turned(found.rule) == turned(simplified[other].rule):
+        if normal_form(found.rule) == normal_form(simplified[other].rule):
             kind, says = ProblemKind.DUPLICATE, "says the same as"
         else:
             kind, says = ProblemKind.TWIN, "with its rows exchanged says the same as"

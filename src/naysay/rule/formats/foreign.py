@@ -6,9 +6,8 @@ LTE <= GTE >=. A name of a column runs to the comma or to the last parenthesis; 
 Metanome (Hydra, DCFinder, IncDC): `[DC: t0.A == t1.A  t0.B <> t1.B  ]`. A name of a column is everything between the
 dot and the operator, or the dot and the next predicate, so that `t0.city(String)` has the column `city(String)`.
 
-Rapidash: a file that is one rule, a line of which is `Column operator Column`: a column of the one row against a
-column of the other, so that the lines `State = State` and `Salary > Bonus` are
-not(t.State == s.State and t.Salary > s.Bonus).
+Rapidash: a file is one rule. Each line `Column operator Column` compares a column of one row with a column of the
+other: the lines `State = State` and `Salary > Bonus` are not(t.State == s.State and t.Salary > s.Bonus).
 """
 
 from __future__ import annotations
@@ -133,7 +132,7 @@ def read_metanome(scanner: Scanner) -> tuple[Predicate, ...]:
 
 
 def _gap(scanner: Scanner, start: int, end: int) -> tuple[int, int]:
-    """Where, between two operators, one predicate ends and where the next begins: at a wide gap, or else at a space."""
+    """The gap between two predicates, which lies between their operators: a wide one, or else a single space."""
     for pattern in (_WIDE_GAP, _GAP):
         gaps = list(pattern.finditer(scanner.text, start + 1, end))
         if gaps:
@@ -200,7 +199,9 @@ def read_column_file(scanner: Scanner) -> tuple[Predicate, ...]:
         found = _COLUMNS.fullmatch(scanner.text[position : scanner.end if stop < 0 else stop].rstrip())
         if found is None:
             scanner.fail(
-                position, "a line of a column file is 'Column operator Column'", "Write State = State, for example."
+                position,
+                "a line of a column file must be 'Column operator Column'",
+                "Write State = State, for example.",
             )
         left = scanner.known(found.group(1), position + found.start(1))
         right = scanner.known(found.group(3), position + found.start(3))
