@@ -37,9 +37,13 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The seconds that a rule may take by its estimate (None: any), and the flag: not 0 once the work is called off."""
+    """What a rule may take (None: anything), and the flag: not 0 once the work is called off.
+
+    `max_seconds` limits the estimate of our methods and the time of the papers'; `memory` the bytes of the process.
+    """
 
     max_seconds: float | None = None
+    memory: int | None = None
     flag: Int64Array = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def stop(self) -> None:

@@ -1,14 +1,14 @@
-"""Every error that naysay raises on purpose, each with the exit code that the command line gives it."""
+"""Every error that naysay raises on purpose, each with its exit code on the command line."""
 
 from __future__ import annotations
 
-# naysay itself is in no package index, so advice names the packages that its extras need.
+# naysay itself is not in a package index, so advice names the packages that its extras need.
 INSTALL_SPARK = "pip install 'pyspark[connect]>=4.0'"
 INSTALL_GPU = "pip install 'cupy-cuda12x>=13.4'"
 
 
 class NaysayError(Exception):
-    """Something a person can put right; the message says what, where, and what to do."""
+    """An error that a person can fix; the message says what is wrong, where, and what to do."""
 
     exit_code = 2
 
@@ -16,8 +16,8 @@ class NaysayError(Exception):
 class RuleError(NaysayError):
     """A rule that cannot be read or does not fit the table.
 
-    `line` and `column` count from 1; `source` names the file or is empty. The text of the error holds the
-    offending line with a caret under the place.
+    `line` and `column` count from 1; `source` is the name of the file, or empty. The text of the error shows the line
+    with a caret under the position.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RuleError(NaysayError):
 
 
 def _window(text: str, caret: int, width: int = 110) -> tuple[str, int]:
-    """The part of a line around a place, one printable character for each, and the place within the part."""
+    """The part of a line around a position, with every character printable, and the position in that part."""
     start = max(0, caret - width * 2 // 3) if len(text) > width else 0
     part = text[start : start + width]
     shown = "".join(character if character.isprintable() else " " for character in part)
@@ -60,13 +60,13 @@ class UsageError(NaysayError):
 
 
 class StateError(NaysayError):
-    """Durable state that is damaged, foreign, or of an unknown version."""
+    """Saved state that is damaged, not ours, or of an unknown version."""
 
     exit_code = 3
 
 
 class ResourceError(NaysayError):
-    """Work that would exceed a limit that was set; raised before the work, with the estimate."""
+    """Work that exceeds a limit that was set; raised before the work if it can be estimated."""
 
     exit_code = 4
 

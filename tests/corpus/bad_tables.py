@@ -142,7 +142,7 @@ def _names() -> Iterator[Case]:
         yield _csv(f"a column named {name!r}", f"{header},z\n1,1\n1,2\n2,3\n", Reads(3, 2, rule, 2))
     yield _csv("a column named by a quote", '"q""q",z\n1,1\n1,2\n', Reads(2, 2, 'key("q\\"q")', 2))
     yield _csv("a column without a name", ",b\n1,2\n1,2\n", Reads(2, 2, "key(b)", 2))
-    yield _csv("a column without a name, used", ",b\n1,2\n", Refuses(("name of a column is empty",), 'key("")'))
+    yield _csv("a column without a name, used", ",b\n1,2\n", Refuses(("column name is empty",), 'key("")'))
     yield _csv("names that differ in case", "a,A\n1,2\n1,3\n", Reads(2, 2, "a -> A", 2))
     yield _csv("a long name", "x" * 10_000 + ",b\n1,2\n", Reads(1, 2))
     twice = Refuses(("2 columns named 'a'",), "key(a)")

@@ -71,7 +71,7 @@ def test_rapidash() -> None:
 
 
 def test_a_column_against_another_alone_may_be_meant_of_one_row() -> None:
-    with pytest.raises(RuleError, match="a comparison stands outside"):
+    with pytest.raises(RuleError, match="a comparison must be inside"):
         parse_rules("Start <= End")
     assert texts("Start <= End", format=Format.COLUMNS) == ["not(t.Start <= s.End)"]
 
@@ -79,11 +79,11 @@ def test_a_column_against_another_alone_may_be_meant_of_one_row() -> None:
 def test_rapidash_errors() -> None:
     found = read_rules("A = A\nB == C\nB < > C\n", format=Format.COLUMNS)
     assert [(error.line, error.message) for error in found.errors] == [
-        (3, "a line of a column file is 'Column operator Column'")
+        (3, "a line of a column file must be 'Column operator Column'")
     ]
     with pytest.raises(RuleError, match=r"2:5: there is no column 'X'"):
         parse_rules("A = A\nA = X", columns=["A"])
-    with pytest.raises(RuleError, match="holds no rule"):
+    with pytest.raises(RuleError, match="the file has no rules"):
         parse_rules("# nothing", format=Format.COLUMNS)
     with pytest.raises(RuleError, match="at most 64"):
         parse_rules("A = A\n" * 65)
@@ -149,25 +149,25 @@ def test_yaml_fields() -> None:
         ("- rule: A -> B\n  max_fraction: 2", "2:17", "'2' is not a fraction"),
         ("- rule: A -> B\n  max_fraction: .nan", "2:17", "'.nan' is not a fraction"),
         ("- rule: A -> B\n  max_fraction: 5%", "2:17", "'5%' is not a fraction"),
-        ("- rule: A -> B\n  rule: A -> C", "2:3", "'rule' stands twice"),
+        ("- rule: A -> B\n  rule: A -> C", "2:3", "duplicate field 'rule'"),
         ("- rule: A -> B\n  name: [x]", "2:9", "'name' is a text or a number, not a list"),
-        ("- rule: [A -> B]", "1:9", "the text of a rule, not a list"),
+        ("- rule: [A -> B]", "1:9", "'rule' is a text, not a list"),
         ("- [A -> B]", "1:3", "a rule is a text or a mapping, not a list"),
         ("- rule: !(t.A == s.A)", "1:9", "YAML takes '!(t.A' for a tag"),
         ("- rule: &a A -> B\n- rule: *a", "2:9", "a rules file has no aliases"),
         ("- !!python/object/apply:os.system ['true']", "1:3", "a rule is a text or a mapping, not a list"),
-        ("- rule: A -> -> B", "1:14", "the name of a column should stand before '-'"),
-        ("- rule: 'A -> -> B'", "1:15", "the name of a column should stand before '-'"),
-        ("- |\n  A ->\n  -> B", "3:1", "the name of a column should stand before '-'"),
-        ("- A -> B\n- A -> \n", "2:7", "the name of a column should stand before the end"),
+        ("- rule: A -> -> B", "1:14", "expected a column name, found '-'"),
+        ("- rule: 'A -> -> B'", "1:15", "expected a column name, found '-'"),
+        ("- |\n  A ->\n  -> B", "3:1", "expected a column name, found '-'"),
+        ("- A -> B\n- A -> \n", "2:7", "expected a column name, found the end"),
         ("a: \n  rule: A -> B\na:\n  rule: key(A)", "3:1", "a second rule has the name 'a'"),
-        ("rules:\n  a: A -> B\nversion: 2", "3:1", "'version' stands beside 'rules'"),
+        ("rules:\n  a: A -> B\nversion: 2", "3:1", "unexpected 'version' next to 'rules'"),
         ("- a: b: c", "1:7", "this is not YAML: mapping values are not allowed in this context"),
         ("- 'a", "1:5", "this is not YAML: found unexpected end of stream"),
         ("--- A -> B\n--- key(A)", "2:5", "a second document begins here"),
         ("[" * 5000, "1:9", "lists and mappings nest more than 8 deep"),
         ("- " * 5000, "1:17", "lists and mappings nest more than 8 deep"),
-        ("- \ud800", "1:3", "this is half a character"),
+        ("- \ud800", "1:3", "half of a surrogate pair is not a character"),
     ],
 )
 def test_yaml_errors(text: str, place: str, message: str) -> None:
@@ -203,7 +203,7 @@ def test_load(tmp_path: Path) -> None:
     [
         (b"A -> B\nStra\xdfe -> B\n", "2:5", "byte 0xdf is not UTF-8"),
         ("A -> B\n".encode("utf-16"), "1:1", "the file is UTF-16"),
-        (b"\x00\x01\x02", "1:1", "'\\x00' begins no rule"),
+        (b"\x00\x01\x02", "1:1", "a rule cannot begin with '\\x00'"),
         (b"PAR1" + bytes(range(256)), "2:118", "byte 0x80 is not UTF-8"),
     ],
 )

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from naysay.cli.lint import lint as command
 from naysay.rule import Nulls, parse, parse_rules, render
-from naysay.rule.lint import FindingKind, fixed, lint
+from naysay.rule.lint import ProblemKind, fix_rules, lint
 from naysay.rule.model import Severity
 
 
-def findings(*texts: str) -> list[tuple[FindingKind, int, str]]:
+def findings(*texts: str) -> list[tuple[ProblemKind, int, str]]:
     return [(found.kind, found.index, found.message) for found in lint([parse(text) for text in texts])]
 
 
@@ -26,51 +26,51 @@ def test_nothing_to_find() -> None:
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
-        (["A -> B", "not(s.B != t.B and s.A = t.A)"], (FindingKind.DUPLICATE, 1, "rule 2 says the same as rule 1")),
-        (["x: key(A)", "y: key(A)"], (FindingKind.DUPLICATE, 1, "'y' says the same as 'x'")),
-        (["not(t.A > 5)", "not(t.A > 5.0)"], (FindingKind.DUPLICATE, 1, "rule 2 says the same as rule 1")),
+        (["A -> B", "not(s.B != t.B and s.A = t.A)"], (ProblemKind.DUPLICATE, 1, "rule 2 says the same as rule 1")),
+        (["x: key(A)", "y: key(A)"], (ProblemKind.DUPLICATE, 1, "'y' says the same as 'x'")),
+        (["not(t.A > 5)", "not(t.A > 5.0)"], (ProblemKind.DUPLICATE, 1, "rule 2 says the same as rule 1")),
         (
             ["ordered(A, B)", "not(t.A < s.A and t.B > s.B)"],
-            (FindingKind.TWIN, 1, "rule 2 with its rows exchanged says the same as rule 1"),
+            (ProblemKind.TWIN, 1, "rule 2 with its rows exchanged says the same as rule 1"),
         ),
         (
             ["never: not(t.A < s.A and t.A > s.A)"],
-            (FindingKind.NEVER, 0, "'never' can never be broken: t.A < s.A and t.A > s.A exclude each other"),
+            (ProblemKind.NEVER, 0, "'never' can never be broken: t.A < s.A and t.A > s.A exclude each other"),
         ),
         (
             ["not(t.A < s.A and t.A != s.A)"],
-            (FindingKind.SUPERFLUOUS, 0, "rule 1 says no more than not(t.A < s.A): superfluous is t.A != s.A"),
+            (ProblemKind.SUPERFLUOUS, 0, "rule 1 says no more than not(t.A < s.A): leave out t.A != s.A"),
         ),
-        (["key(A)", "A, B -> C"], (FindingKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A == s.A)")),
+        (["key(A)", "A, B -> C"], (ProblemKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A == s.A)")),
         (
             ["A, B -> C", "A -> C"],
-            (FindingKind.IMPLIED, 0, "rule 1 follows from rule 2: not(t.A == s.A and t.C != s.C)"),
+            (ProblemKind.IMPLIED, 0, "rule 1 follows from rule 2: not(t.A == s.A and t.C != s.C)"),
         ),
         (
             ["not(t.A > 3)", "not(s.A > 5 and t.B == s.B)"],
-            (FindingKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A > 3)"),
+            (ProblemKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A > 3)"),
         ),
         (
             ["not(t.A >= s.A and t.B < s.B)", "ordered(A, B)"],
-            (FindingKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A >= s.A and t.B < s.B)"),
+            (ProblemKind.IMPLIED, 1, "rule 2 follows from rule 1: not(t.A >= s.A and t.B < s.B)"),
         ),
-        (["x: key(A)", "x: key(B)"], (FindingKind.SAME_NAME, 1, "rule 2 has the name of rule 1: 'x'")),
+        (["x: key(A)", "x: key(B)"], (ProblemKind.SAME_NAME, 1, "rule 2 has the same name as rule 1: 'x'")),
     ],
 )
-def test_findings(texts: list[str], expected: tuple[FindingKind, int, str]) -> None:
+def test_findings(texts: list[str], expected: tuple[ProblemKind, int, str]) -> None:
     assert findings(*texts) == [expected]
 
 
 def test_a_tolerance_makes_another_rule() -> None:
     text = "- {name: strict, rule: A -> B}\n- {name: lax, rule: A -> B, max_violations: 9}\n"
-    assert FindingKind.DUPLICATE not in {found.kind for found in lint(parse_rules(text))}
-    assert len(fixed(parse_rules(text))) == 2
+    assert ProblemKind.DUPLICATE not in {found.kind for found in lint(parse_rules(text))}
+    assert len(fix_rules(parse_rules(text))) == 2
 
 
 def test_a_severity_makes_another_rule() -> None:
     rules = [replace(parse("A -> B"), severity=Severity.WARNING), parse("A -> B")]
-    assert not any(finding.kind is FindingKind.DUPLICATE for finding in lint(rules))
-    assert fixed(rules) == rules
+    assert not any(finding.kind is ProblemKind.DUPLICATE for finding in lint(rules))
+    assert fix_rules(rules) == rules
 
 
 def test_nulls_matter() -> None:
@@ -79,10 +79,10 @@ def test_nulls_matter() -> None:
     assert not lint(rules, Nulls.EQUAL)
 
 
-def test_fixed() -> None:
+def test_fix_rules() -> None:
     rules = [parse(text) for text in ("not(t.A > 3 and t.A > 5)", "B -> C", "not(t.C != s.C and t.B == s.B)", "key(B)")]
-    assert [render(rule, short=True) for rule in fixed(rules)] == ["not(t.A > 5)", "B -> C", "key(B)"]
-    assert {found.kind for found in lint(fixed(rules))} <= {FindingKind.IMPLIED, FindingKind.NEVER}
+    assert [render(rule, short=True) for rule in fix_rules(rules)] == ["not(t.A > 5)", "B -> C", "key(B)"]
+    assert {found.kind for found in lint(fix_rules(rules))} <= {ProblemKind.IMPLIED, ProblemKind.NEVER}
 
 
 def test_many_rules_are_compared_in_time() -> None:
@@ -130,8 +130,8 @@ def test_command_refuses_with_every_bad_line(tmp_path: Path) -> None:
     result = run(path)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert f"{path}:1:5: the name of a column should stand before the end" in result.stderr
-    assert f"{path}:3:5: the name of a column should stand before the end" in result.stderr
+    assert f"{path}:1:5: expected a column name, found the end" in result.stderr
+    assert f"{path}:3:5: expected a column name, found the end" in result.stderr
     assert result.stderr.endswith("2 rules cannot be read, 1 can.\n")
 
 

@@ -19,7 +19,7 @@ import naive
 from naysay.errors import CountOverflow, ResourceError, UsageError
 from naysay.kernels.codes.hyperloglog import estimate, sketch
 from naysay.papers.facet import (
-    Comparison,
+    CodeComparison,
     Facet,
     Organisation,
     Refinable,
@@ -33,7 +33,7 @@ from naysay.papers.facet import refinement as inequalities
 from naysay.papers.facet import tries as listing
 from naysay.papers.facet.planner import Cardinalities, GreedyHLL
 from naysay.papers.facet.refinement import GrowingTable, Refinement
-from naysay.papers.facet.stage import Operator, RowSet, SetPair, Stage, Work, all_pairs, array_of, bitmap_of
+from naysay.papers.facet.stage import Operator, RefinementWork, RowSet, SetPair, Stage, all_pairs, array_of, bitmap_of
 from naysay.papers.facet.tries import build_tries
 from naysay.plan.bind import BoundJoin, Side, bind
 from naysay.plan.join import join_of
@@ -178,7 +178,9 @@ def pairs_of(sets: SetPair) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("before", [None, Operator.HSM])
 @pytest.mark.parametrize("operator", [operator for operator in Operator if operator is not Operator.KEEP])
 def test_each_operator_alone(operator: Operator, before: Operator | None) -> None:
-    comparison = {Operator.EQUAL: Comparison.EQUAL, Operator.DIFFERS: Comparison.DIFFERS}.get(operator, Comparison.LESS)
+    comparison = {Operator.EQUAL: CodeComparison.EQUAL, Operator.DIFFERS: CodeComparison.DIFFERS}.get(
+        operator, CodeComparison.LESS
+    )
     random = np.random.default_rng(4)
     for turn in range(60):
         n_places = int(random.integers(1, 25))
@@ -188,7 +190,7 @@ def test_each_operator_alone(operator: Operator, before: Operator | None) -> Non
         )
         stage = Stage(operator, predicates, build_right=turn % 2 == 1)
         earlier = Stage(before, ()) if before else None
-        refining, counting = (Refinement(stage, Work(n_bins=3), prune=True, before=earlier) for _ in range(2))
+        refining, counting = (Refinement(stage, RefinementWork(n_bins=3), prune=True, before=earlier) for _ in range(2))
         for sets in random_sets(random, n_places):
             expected = [
                 (i, j)
@@ -208,7 +210,7 @@ EMPLOYEES = 4
 
 def refined_sets(stage: Stage, n_bins: int = 500) -> list[tuple[set[int], set[int]]]:
     """What a stage makes of the four employees of the paper's Table 1."""
-    refinement = Refinement(stage, Work(n_bins=n_bins), prune=True)
+    refinement = Refinement(stage, RefinementWork(n_bins=n_bins), prune=True)
     start = all_pairs(EMPLOYEES, EMPLOYEES, mirror=True)
     return [(set(map(int, pair.left)), set(map(int, pair.right))) for pair in refinement.refine(start)]
 
@@ -216,7 +218,7 @@ def refined_sets(stage: Stage, n_bins: int = 500) -> list[tuple[set[int], set[in
 def test_equality_of_the_paper() -> None:
     """The example of section 5.1: t.SID = t'.ID; the first employee is his own supervisor."""
     own, supervisor = np.array([100, 101, 102, 103]), np.array([100, 102, 101, 101])
-    predicate = Refinable(Comparison.EQUAL, supervisor, own, "supervisor")
+    predicate = Refinable(CodeComparison.EQUAL, supervisor, own, "supervisor")
     expected = [({0}, {0}), ({1}, {2}), ({2, 3}, {1})]
     for build_right in (False, True):
         assert sorted(refined_sets(Stage(Operator.EQUAL, (predicate,), build_right)), key=str) == expected
@@ -225,8 +227,12 @@ def test_equality_of_the_paper() -> None:
 def test_hybrid_sets_of_the_paper() -> None:
     """The example of section 5.2, StartDate -> Salary: arrays from the equality, differences of bitmaps after it."""
     start, salary = np.array([2012, 2014, 2014, 2015]), np.array([3000, 8000, 6000, 8000])
-    same = Refinement(Stage(Operator.EQUAL, (Refinable(Comparison.EQUAL, start, start, 0),)), Work(), prune=True)
-    other = Refinement(Stage(Operator.DIFFERS, (Refinable(Comparison.DIFFERS, salary, salary, 1),)), Work(), prune=True)
+    same = Refinement(
+        Stage(Operator.EQUAL, (Refinable(CodeComparison.EQUAL, start, start, 0),)), RefinementWork(), prune=True
+    )
+    other = Refinement(
+        Stage(Operator.DIFFERS, (Refinable(CodeComparison.DIFFERS, salary, salary, 1),)), RefinementWork(), prune=True
+    )
     (pair,) = same.refine(all_pairs(EMPLOYEES, EMPLOYEES, mirror=True))
     assert pair.reflexive
     assert isinstance(pair.left, np.ndarray)
@@ -238,14 +244,14 @@ def test_hybrid_sets_of_the_paper() -> None:
 def test_merged_sets_grow() -> None:
     """The example of section 5.3: t.Salary > t'.Salary."""
     salary = np.array([3000, 8000, 6000, 8000])
-    predicate = Refinable(Comparison.LESS, -salary, -salary, "salary")
+    predicate = Refinable(CodeComparison.LESS, -salary, -salary, "salary")
     assert refined_sets(Stage(Operator.HSM, (predicate,))) == [({2}, {0}), ({1, 3}, {0, 2})]
 
 
 def test_bins_of_the_paper() -> None:
     """The example of section 5.3: t.StartDate < t'.StartDate with two bins."""
     start = np.array([2012, 2014, 2014, 2015])
-    predicate = Refinable(Comparison.LESS, start, start, "start")
+    predicate = Refinable(CodeComparison.LESS, start, start, "start")
     assert refined_sets(Stage(Operator.BHSM, (predicate,)), 2) == [({0}, {1, 2, 3}), ({1, 2}, {3})]
 
 
@@ -267,7 +273,7 @@ def columns(*cardinalities: int, n_rows: int = 20_000) -> list[Refinable]:
     found = []
     for k, cardinality in enumerate(cardinalities):
         codes = random.integers(0, cardinality, n_rows)
-        found.append(Refinable(Comparison.EQUAL, codes, codes, k))
+        found.append(Refinable(CodeComparison.EQUAL, codes, codes, k))
     return found
 
 
@@ -278,8 +284,8 @@ def plan_of(predicates: list[Refinable]) -> list[tuple[Operator, tuple[object, .
 
 def test_classes_come_in_order_and_columns_by_cardinality() -> None:
     equal = columns(900, 30)
-    ordered = [replace_comparison(p, Comparison.LESS) for p in columns(500, 20, 60)]
-    differs = [replace_comparison(p, Comparison.DIFFERS) for p in columns(3000, 2)]
+    ordered = [replace_comparison(p, CodeComparison.LESS) for p in columns(500, 20, 60)]
+    differs = [replace_comparison(p, CodeComparison.DIFFERS) for p in columns(3000, 2)]
     assert plan_of(differs + ordered + equal) == [
         (Operator.EQUAL, (1,)),
         (Operator.EQUAL, (0,)),
@@ -291,7 +297,7 @@ def test_classes_come_in_order_and_columns_by_cardinality() -> None:
     ]
 
 
-def replace_comparison(predicate: Refinable, comparison: Comparison) -> Refinable:
+def replace_comparison(predicate: Refinable, comparison: CodeComparison) -> Refinable:
     return replace(predicate, comparison=comparison)
 
 
@@ -299,7 +305,7 @@ def test_greedy_takes_the_pair_of_lowest_rank_first() -> None:
     """Columns 1 and 3 together nearly identify a row: few rows remain after them, so they come before 0 and 2."""
     codes = np.arange(20_000)
     wide, narrow = codes % 200, codes // 200
-    predicates = [Refinable(Comparison.EQUAL, c, c, k) for k, c in enumerate([codes % 3, wide, codes % 7, narrow])]
+    predicates = [Refinable(CodeComparison.EQUAL, c, c, k) for k, c in enumerate([codes % 3, wide, codes % 7, narrow])]
     order = [identity for _, (identity,) in plan_of(predicates)]
     assert set(order[:2]) == {1, 3}
     assert order[0] == 3
@@ -323,19 +329,19 @@ def test_the_plan_is_the_same_each_time() -> None:
 def test_inequalities_get_the_algorithm_of_their_cardinality(
     cardinalities: tuple[int, ...], operators: list[Operator]
 ) -> None:
-    ordered = [replace_comparison(p, Comparison.LESS) for p in columns(*cardinalities)]
+    ordered = [replace_comparison(p, CodeComparison.LESS) for p in columns(*cardinalities)]
     assert [operator for operator, _ in plan_of(ordered)] == operators
 
 
 def test_iejoin_looks_at_values_together_with_the_key() -> None:
     key, first, second = columns(200, 300, 400)
-    orders = [replace_comparison(first, Comparison.LESS), replace_comparison(second, Comparison.LESS)]
+    orders = [replace_comparison(first, CodeComparison.LESS), replace_comparison(second, CodeComparison.LESS)]
     assert [operator for operator, _ in plan_of(orders)] == [Operator.HSM, Operator.HSM]
     assert [operator for operator, _ in plan_of([key, *orders])] == [Operator.EQUAL, Operator.IEJOIN]
 
 
-@pytest.mark.parametrize("comparison", [Comparison.EQUAL, Comparison.DIFFERS])
-def test_hash_tables_are_built_on_the_side_with_fewer_values(comparison: Comparison) -> None:
+@pytest.mark.parametrize("comparison", [CodeComparison.EQUAL, CodeComparison.DIFFERS])
+def test_hash_tables_are_built_on_the_side_with_fewer_values(comparison: CodeComparison) -> None:
     few, many = (predicate.left for predicate in columns(10, 5000))
     for left, right in ((few, many), (many, few)):
         (stage,) = GreedyHLL().plan([Refinable(comparison, left, right, 0)], mirror=True)
@@ -405,7 +411,7 @@ def test_tries_find_what_single_rules_find(organisation: Organisation, nulls: Nu
         rules = random_rules(random, 8)
         parts = parts_of_joins(table, [join_of(rule) for rule in rules], nulls)
         expected = [naive.pairs(rows, rule, nulls) for rule in rules]
-        options = {"organisation": organisation, "work": Work(n_bins=2), "n_threads": 1 + turn % 2}
+        options = {"organisation": organisation, "work": RefinementWork(n_bins=2), "n_threads": 1 + turn % 2}
         counts = [len(pairs) for pairs in expected]
         assert check_many(parts, **options) == counts
         assert [Facet().count(bind(table, join_of(rule), nulls)) for rule in rules] == counts
@@ -432,7 +438,7 @@ def test_tries_share_what_rules_have_in_common() -> None:
 
 
 def test_tries_by_frequency_join_two_inequalities_that_no_other_rule_shares() -> None:
-    first, second, third = (replace(p, comparison=Comparison.LESS) for p in columns(1 << 17, 1 << 17, 1 << 17))
+    first, second, third = (replace(p, comparison=CodeComparison.LESS) for p in columns(1 << 17, 1 << 17, 1 << 17))
     everyone = np.arange(first.left.size)
 
     def operators(*pairs: tuple[Refinable, ...]) -> set[Operator]:
@@ -477,7 +483,7 @@ def test_too_large_intermediates_are_refused(n_orders: int, way: str, monkeypatc
         assert run(bound)
     limited = replace(strategy, max_words=800)
     for run in (limited.count, lambda bound: limited.violations(bound, None)):
-        with pytest.raises(ResourceError, match=r"limit is 800: use strategy 'auto'"):
+        with pytest.raises(ResourceError, match=r"limit is 800: use the strategy auto"):
             run(bound)
 
 
@@ -504,7 +510,7 @@ with pytest.MonkeyPatch.context() as patch:
 with pytest.MonkeyPatch.context() as patch:
     check_random_joins(8, 12, 6, 3, force("bins", patch))
 """
-    folders = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__))])
+    folders = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": folders}
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, env=environment, timeout=120)
 

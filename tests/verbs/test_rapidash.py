@@ -228,7 +228,7 @@ def test_too_many_pairs_to_count() -> None:
 
 def run_apart(call: str, settings: dict[str, str]) -> None:
     """Run a function of this file in another process with other settings."""
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)} | settings
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])} | settings
     script = f"import test_rapidash; test_rapidash.{call}"
     subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=170)
 

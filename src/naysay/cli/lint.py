@@ -9,7 +9,7 @@ import click
 
 from naysay.cli import options
 from naysay.rule.formats.rule_files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
-from naysay.rule.lint import Finding, FindingKind, fixed
+from naysay.rule.lint import LintProblem, ProblemKind, fix_rules
 from naysay.rule.lint import lint as find
 from naysay.rule.model import Nulls
 
@@ -32,10 +32,10 @@ from naysay.rule.model import Nulls
 )
 @click.option("--short", is_flag=True, help="Write shorthands such as A -> B if they mean the same.")
 @click.option(
-    "--strict", is_flag=True, help="Exit with code 1 on any finding, not only for rules that cannot be broken."
+    "--strict", is_flag=True, help="Exit with code 1 on any problem, not only for rules that cannot be broken."
 )
 @click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write the rules to FILE.")
-@options.quiet("the rules, and show only findings")
+@options.quiet("the rules, and show only problems")
 @options.debug
 def lint(
     file: str,
@@ -50,9 +50,9 @@ def lint(
 ) -> None:
     """Check the rules in FILE (- for the standard input), and write them in naysay's own format.
 
-    Findings are printed to the error output: rules that cannot be broken, duplicates, twins, rules that follow
+    Problems are printed to the error output: rules that cannot be broken, duplicates, twins, rules that follow
     from others, superfluous predicates. Exit code 0: all rules were read. 1: some rule can never be broken (with
-    --strict: there are findings). 2: some rule cannot be read; the messages say which.
+    --strict: there are problems). 2: some rule cannot be read; the messages say which.
     """
     context = click.get_current_context()
     found = _read(file, columns, format_name)
@@ -60,11 +60,11 @@ def lint(
         _print_errors(found)
         context.exit(2)
     rules = list(found.rules)
-    findings = find(rules, Nulls(nulls))
-    _print_findings(findings, found, file)
+    problems = find(rules, Nulls(nulls))
+    _print_problems(problems, found, file)
     if not quiet:
-        _write(render_file(fixed(rules, Nulls(nulls)) if fix else rules, short=short), out)
-    context.exit(int(any(strict or finding.kind is FindingKind.NEVER for finding in findings)))
+        _write(render_file(fix_rules(rules, Nulls(nulls)) if fix else rules, short=short), out)
+    context.exit(int(any(strict or problem.kind is ProblemKind.NEVER for problem in problems)))
 
 
 def _read(file: str, columns: str | None, format_name: str | None) -> RulesFile:
@@ -82,11 +82,11 @@ def _print_errors(found: RulesFile) -> None:
     click.echo(f"{n_errors} rule{'s' if n_errors > 1 else ''} cannot be read, {len(found.rules)} can.", err=True)
 
 
-def _print_findings(findings: list[Finding], found: RulesFile, file: str) -> None:
+def _print_problems(problems: list[LintProblem], found: RulesFile, file: str) -> None:
     if not found.rules:
         click.echo(f"{file}: no rules found", err=True)
-    for finding in findings:
-        click.echo(f"{file}:{found.lines[finding.index]}: {finding.kind.value}: {finding.message}", err=True)
+    for problem in problems:
+        click.echo(f"{file}:{found.lines[problem.index]}: {problem.kind.value}: {problem.message}", err=True)
 
 
 def _write(text: str, out: str | None) -> None:

@@ -1,9 +1,9 @@
 """Read comma-separated files into Arrow: every error names a line, and no value changes its meaning.
 
-Types are inferred over the whole file, column by column: integer, boolean, date, time, timestamp, float, else text. A
-column stays text if any value has leading zeros (00123 is not 123). It becomes decimal if whole numbers are too long for
-64 bits, or too long for a float next to fractions; text again if all are whole and one is beyond 38 digits. A number
-that none of these can hold, such as 1e400, is refused. An empty cell is null; a quoted empty cell is empty text.
+Types are inferred over the whole file, column by column: integer, boolean, date, time, timestamp, float, else text.
+A column stays text if any value has leading zeros (00123 is not 123). It becomes decimal if whole numbers are too long
+for 64 bits, or too long for a float next to fractions; text again if all are whole and one is beyond 38 digits. A
+number that none of these can hold, such as 1e400, is refused. An empty cell is null; a quoted one is empty text.
 """
 
 from __future__ import annotations
@@ -181,9 +181,9 @@ def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> p
 
 
 def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
-    """The type that keeps all digits of a column of numbers over all files: a decimal, or text for longer whole numbers.
+    """The type that keeps all digits of a column of numbers in all files: a decimal, or text for longer whole ones.
 
-    TableError for the first number with too many digits for a float if no type does.
+    If no type does: a TableError for the first number with too many digits for a float.
     """
     texts = [_text(file, place) for file in files]
     text = pa.chunked_array([chunk for column in texts for chunk in column.chunks], pa.string())

@@ -236,8 +236,8 @@ def _read_orc(path: str) -> pa.Table:
         if "out of range for nanosecond" not in str(error):
             raise
         raise TableError(
-            f"{path}: a timestamp is outside the years 1677 to 2262, the range of the nanoseconds in which ORC files are "
-            "read here; check the file with --engine spark, or convert it to Parquet"
+            f"{path}: a timestamp is outside the years 1677 to 2262, and ORC files are read in nanoseconds here; check "
+            "the file with --engine spark, or convert it to Parquet"
         ) from error
 
 

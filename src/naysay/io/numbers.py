@@ -14,8 +14,8 @@ EXACT = 1 << 53
 TOO_LARGE = "is too large for a 64-bit float; write inf if you mean infinity"
 TOO_SMALL = "is too small for a 64-bit float and would become 0; write 0 if you mean that"
 LONG = (
-    "is beyond 2^53, where 64-bit floats cannot tell whole numbers apart, and the column is not all plain numbers of up "
-    "to 38 digits; write all of them that way, without exponents, or write this one with an exponent"
+    "is beyond 2^53, where 64-bit floats cannot tell whole numbers apart, and the column is not all plain numbers of "
+    "up to 38 digits; write all of them that way, without exponents, or write this one with an exponent"
 )
 LONG_IN_JSON = (
     "is beyond 2^53, where 64-bit floats cannot tell whole numbers apart, and the column has fractions; write it with "

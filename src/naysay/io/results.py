@@ -1,4 +1,4 @@
-"""The folder that `check --out` writes: safe names, nothing outside of it, nothing of anybody else overwritten."""
+"""The folder that `check --out` writes: safe names, nothing outside of it, nothing foreign overwritten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from naysay.errors import UsageError
 from naysay.rule.model import Rule
 from naysay.table.frame import plain_values
 
-# The file that marks a folder as ours, so that a later run may replace what is in it.
+# The file that marks a folder as ours, so that a later run may replace its contents.
 MARK = ".naysay-results"
 _PARTS = ("violations", "conflict_rows", "report", "cells")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
@@ -23,7 +23,7 @@ _LONGEST_NAME = 60
 
 
 def file_name(place: int, rule: Rule) -> str:
-    """A name for the file of a rule: its place among the rules and what is harmless of its name.
+    """A name for the file of a rule: its place among the rules and the harmless part of its name.
 
     >>> from naysay.rule import parse
     >>> file_name(2, parse("'../../etc/passwd': A -> B"))
@@ -34,13 +34,13 @@ def file_name(place: int, rule: Rule) -> str:
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder, or empty it of an earlier run's results; UsageError where it holds anything else."""
+    """Make the folder, or remove the results of an earlier run from it; UsageError if it contains anything else."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"--out {folder} is not a folder; name a new one")
+        raise UsageError(f"--out {folder} is not a folder; use a new one")
     if folder.exists():
         _empty(folder)
     (folder / "violations").mkdir(parents=True, exist_ok=True)
-    # As a new file: through a link that stands in its place the text would go elsewhere.
+    # A new file: through an existing link the text would go elsewhere.
     (folder / MARK).unlink(missing_ok=True)
     with (folder / MARK).open("x", encoding="utf-8") as mark:
         mark.write("Results of naysay check; the next run with this --out replaces them.\n")
@@ -52,10 +52,10 @@ def _empty(folder: Path) -> None:
     if not entries:
         return
     if not (folder / MARK).is_file() or (folder / MARK).is_symlink():
-        raise UsageError(f"--out {folder} is not empty and not of naysay; name a new folder, or empty this one")
+        raise UsageError(f"--out {folder} is not empty and not from naysay; use a new folder, or empty this one")
     strange = [entry.name for entry in entries if entry.name != MARK and entry.name.split(".")[0] not in _PARTS]
     if strange:
-        raise UsageError(f"--out {folder} holds {strange[0]!r}, which naysay did not write; name another folder")
+        raise UsageError(f"--out {folder} contains {strange[0]!r}, which naysay did not write; use another folder")
     for entry in entries:
         if entry.name != MARK:
             _remove(entry)
@@ -71,7 +71,7 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-# A cell that begins so is a formula to a spreadsheet.
+# A cell that begins with one of these is a formula to a spreadsheet.
 _FORMULA = r"^[=+\-@\t\r]"
 
 
@@ -83,9 +83,9 @@ def write_csv_parts(parts: Iterable[pa.Table], path: Path, *, neutral: bool = Tr
 
 
 def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True, header: bool = True) -> None:
-    """Write a table as CSV. Where `neutral`, text that a spreadsheet would take for a formula gets an apostrophe.
+    """Write a table as CSV. If `neutral`, text that a spreadsheet would take for a formula gets an apostrophe.
 
-    Numbers are left alone: a negative number is no formula. Structs become a column a field, lists one text.
+    Numbers stay as they are: a negative number is not a formula. Structs become a column per field, lists one text.
     """
     flat = _flat(table)
     if neutral:
@@ -120,7 +120,7 @@ def _flat(table: pa.Table) -> pa.Table:
 
 
 def _has_text(column: pa.ChunkedArray) -> bool:
-    """Whether Arrow can write the values: times in a zone that its database lacks it cannot."""
+    """Whether Arrow can write the values: not times in a zone that its database lacks."""
     if not pa.types.is_timestamp(column.type) or column.type.tz is None:
         return True
     try:
@@ -131,7 +131,7 @@ def _has_text(column: pa.ChunkedArray) -> bool:
 
 
 def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Views as text: neither Arrow's writer nor its functions on text take them."""
+    """Text views as plain text: neither Arrow's writer nor its text functions take views."""
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 

@@ -1,7 +1,6 @@
 """Rules: what they are, and how text becomes a rule."""
 
-from naysay.rule.describe import describe
-from naysay.rule.explain import explain_pair
+from naysay.rule.describe import describe, explain_pair
 from naysay.rule.formats.rule_files import (
     Format,
     RulesFile,

@@ -1,10 +1,11 @@
-"""Rules in words, for people who do not read formulas."""
+"""Rules in words, and why a pair of rows breaks one, for people who do not read formulas."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from naysay.rule.model import (
     Column,
@@ -22,18 +23,15 @@ from naysay.rule.model import (
 )
 from naysay.rule.scan import shortened
 
+Values = Mapping[str, Any]
+_NO_VALUES: Values = {}
+
 _MOMENT = re.compile(r"(?:^|[^a-z])(?:start|begin|from|end|until|time|timestamp)(?:$|[^a-z])|(?:date|day)(?:$|[^a-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_THAN = {
-    Op.EQ: "equal to",
-    Op.NE: "different from",
-    Op.LT: "less than",
-    Op.LE: "less than or equal to",
-    Op.GT: "greater than",
-    Op.GE: "greater than or equal to",
-}
-_THAN_MOMENT = {Op.LT: "before", Op.LE: "before or at", Op.GT: "after", Op.GE: "after or at"}
-_HIGHER = {Op.LT: "lower", Op.LE: "lower or equal", Op.GT: "higher", Op.GE: "higher or equal"}
+_LESS = {Op.LT: "less than", Op.LE: "less than or equal to", Op.GT: "greater than", Op.GE: "greater than or equal to"}
+_BEFORE = {Op.LT: "before", Op.LE: "before or at", Op.GT: "after", Op.GE: "after or at"}
+_LOWER = {Op.LT: "lower", Op.LE: "lower or equal", Op.GT: "higher", Op.GE: "higher or equal"}
+_WHOSE = {Row.LEFT: "the one", Row.RIGHT: "the other"}
 
 
 def describe(rule: Rule) -> str:
@@ -48,26 +46,60 @@ def describe(rule: Rule) -> str:
     'for two rows with the same State, a higher Salary never comes with a lower Rate'
     """
     if rule.is_one_row:
-        return _describe_one_row(rule.predicates)
+        return _describe_one_row(list(dict.fromkeys(rule.predicates)))
     same, rest = split_same(rule)
     if not rest:
-        return f"no two rows have the same {listed(same)}"
+        return f"no two rows have the same {_listed(same)}"
+    span = spans(rest)
     if kind(rule) is RuleKind.ORDER:
-        never = _describe_order(rest)
+        ops = _as_higher_first(rest)
+        never = f"a {_LOWER[ops[0]]} {rest[0].left.name} never comes with a {_LOWER[ops[1]]} {rest[1].left.name}"
     elif all(is_pair(predicate) and predicate.op is Op.NE for predicate in rest):
         never = _describe_differs([predicate.left.name for predicate in rest]) + ("" if same else " between two rows")
+    elif span is not None:
+        never = f"the spans from {span[0]} to {span[1]} never overlap{' or touch' if span[2] else ''}"
+    elif len(rest) == 1 and is_pair(rest[0]):
+        never = f"{rest[0].left.name} is never {_LOWER[rest[0].op]} in one row than in the other"
     else:
-        never = _describe_overlap(rest) or _describe_single_order(rest) or _describe_pair(rest)
-    return f"for two rows with the same {listed(same)}, {never}" if same else never
+        never = f"it never happens that {_listed([_describe_predicate(predicate) for predicate in rest])}"
+    return f"for two rows with the same {_listed(same)}, {never}" if same else never
 
 
-def listed(words: Sequence[str], joint: str = "and") -> str:
+def explain_pair(rule: Rule, left_values: Values, right_values: Values = _NO_VALUES) -> str:
+    """Say why two rows break a rule, or why one row breaks a one-row rule.
+
+    The values are those of the columns that the rule names. That they do break the rule is not checked.
+
+    >>> from naysay.rule import parse
+    >>> rule = parse("ZipCode -> City")
+    >>> explain_pair(rule, {"ZipCode": 35233, "City": "birmingham"}, {"ZipCode": 35233, "City": "bham"})
+    "both have ZipCode 35233, but City is 'birmingham' in one and 'bham' in the other"
+    """
+    if rule.is_one_row:
+        return _listed([_explain_one_row(predicate, left_values) for predicate in dict.fromkeys(rule.predicates)])
+    same, rest = split_same(rule)
+    both = f"both have {_listed([f'{name} {_worded(left_values[name])}' for name in same])}" if same else ""
+    if not rest:
+        return both
+    rows = {Row.LEFT: left_values, Row.RIGHT: right_values}
+    span = spans(rest)
+    if span is not None:
+        one, other = (f"{_worded(row[span[0]])} to {_worded(row[span[1]])}" for row in rows.values())
+        why = f"the spans {one} and {other} overlap{' or touch' if span[2] else ''}"
+    elif kind(rule) is RuleKind.ORDER:
+        why = _explain_order(rest, left_values, right_values)
+    else:
+        why = _listed([_explain_predicate(predicate, rows) for predicate in rest])
+    return f"{both}, but {why}" if both else why
+
+
+def _listed(words: Sequence[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
-    return f"{', '.join(words[:-1])} {joint} {words[-1]}" if len(words) > 1 else words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
-def worded(value: Value | None) -> str:
-    """A value as a person writes it: text in quotes, the rest plain, long ones shortened."""
+def _worded(value: Value | None) -> str:
+    """A value as a person writes it: text in quotes, long values shortened."""
     if value is None:
         return "no value"
     if isinstance(value, bool):
@@ -79,103 +111,108 @@ def worded(value: Value | None) -> str:
     return shortened(str(value), 60)
 
 
-def stands(op: Op, left: Column, right: Column | Constant) -> str:
-    """How the left operand stands to the right one, with a verb: `equals`, `differs from`, `is greater than`."""
-    return {Op.EQ: "equals", Op.NE: "differs from"}.get(op) or f"is {relation(op, left, right)}"
+def _relation(predicate: Predicate) -> str:
+    """`equals`, `differs from`, `is greater than`; `is after` if the operands are times, judging by value or name."""
+    op, left, right = predicate.op, predicate.left, predicate.right
+    if not op.is_order:
+        return "equals" if op is Op.EQ else "differs from"
+    if isinstance(right, Constant):
+        are_moments = isinstance(right.value, (datetime.date, datetime.time))
+    else:
+        are_moments = all(_MOMENT.search(_CAMEL.sub("_", column.name).lower()) for column in (left, right))
+    return f"is {(_BEFORE if are_moments else _LESS)[op]}"
 
 
-def relation(op: Op, left: Column, right: Column | Constant) -> str:
-    """`greater than`, or `after` where the operands are times, as far as values and names tell."""
-    if op in _THAN_MOMENT and (
-        _is_moment(right) if isinstance(right, Constant) else (_names_moment(left) and _names_moment(right))
-    ):
-        return _THAN_MOMENT[op]
-    return _THAN[op]
-
-
-def _is_moment(constant: Constant) -> bool:
-    return isinstance(constant.value, (datetime.date, datetime.time))
-
-
-def _names_moment(column: Column) -> bool:
-    return _MOMENT.search(_CAMEL.sub("_", column.name).lower()) is not None
-
-
-def _describe_order(rest: Sequence[Predicate]) -> str:
-    first, second = rest
-    # Said of the pair the other way round where that begins with "higher".
-    turn_round = first.op in (Op.LT, Op.LE)
-    ops = [predicate.op.flipped if turn_round else predicate.op for predicate in (first, second)]
-    return f"a {_HIGHER[ops[0]]} {first.left.name} never comes with a {_HIGHER[ops[1]]} {second.left.name}"
+def _as_higher_first(rest: Sequence[Predicate]) -> list[Op]:
+    """The two comparisons of an order, with the rows exchanged if the first one would begin with "lower"."""
+    turn_round = rest[0].op in (Op.LT, Op.LE)
+    return [predicate.op.flipped if turn_round else predicate.op for predicate in rest]
 
 
 def _describe_differs(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} never differs"
-    return f"{listed(names)} never {'both' if len(names) == 2 else 'all'} differ"
+    return f"{_listed(names)} never {'both' if len(names) == 2 else 'all'} differ"
 
 
-def _describe_single_order(rest: Sequence[Predicate]) -> str:
-    if len(rest) != 1 or not is_pair(rest[0]):
-        return ""
-    word = {Op.LT: "lower", Op.GT: "higher", Op.LE: "lower or equal", Op.GE: "higher or equal"}[rest[0].op]
-    return f"{rest[0].left.name} is never {word} in one row than in the other"
-
-
-def _describe_overlap(rest: Sequence[Predicate]) -> str:
-    found = spans(rest)
-    if found is None:
-        return ""
-    start, end, touching = found
-    return f"the spans from {start} to {end} never overlap{' or touch' if touching else ''}"
-
-
-def _describe_pair(rest: Sequence[Predicate]) -> str:
-    return f"it never happens that {listed([_clause(predicate) for predicate in rest])}"
-
-
-def _clause(predicate: Predicate) -> str:
+def _describe_predicate(predicate: Predicate) -> str:
     """One predicate of a pair of rows, as a clause."""
-    right = predicate.right
+    right, whose = predicate.right, _of_row(predicate.left)
     if is_pair(predicate) and predicate.op is Op.NE:
         return f"{predicate.left.name} differs"
     if predicate.left == right and predicate.op is Op.EQ:
-        return f"{_whose(predicate.left)} has a value"
-    if isinstance(right, Constant):
-        other = "not " if predicate.op is Op.NE else ""
-        if not predicate.op.is_order:
-            return f"{_whose(predicate.left)} is {other}{worded(right.value)}"
-        return f"{_whose(predicate.left)} {stands(predicate.op, predicate.left, right)} {worded(right.value)}"
-    return f"{_whose(predicate.left)} {stands(predicate.op, predicate.left, right)} {_whose(right)}"
+        return f"{whose} has a value"
+    if isinstance(right, Column):
+        return f"{whose} {_relation(predicate)} {_of_row(right)}"
+    if predicate.op.is_order:
+        return f"{whose} {_relation(predicate)} {_worded(right.value)}"
+    return f"{whose} is {'not ' if predicate.op is Op.NE else ''}{_worded(right.value)}"
 
 
-def _whose(column: Column) -> str:
-    return f"{column.name} of {'the one' if column.row is Row.LEFT else 'the other'}"
+def _of_row(column: Column) -> str:
+    return f"{column.name} of {_WHOSE[column.row]}"
 
 
 def _describe_one_row(predicates: Sequence[Predicate]) -> str:
-    distinct = list(dict.fromkeys(predicates))
-    if len(distinct) > 1:
-        return f"no row has {listed([_one_row_clause(predicate) for predicate in distinct])}"
-    left, op, right = distinct[0].left, distinct[0].op, distinct[0].right
+    if len(predicates) > 1:
+        return f"no row has {_listed([_describe_of_row(predicate) for predicate in predicates])}"
+    left, op, right = predicates[0].left, predicates[0].op, predicates[0].right
     if left == right and not op.is_strict:
         return f"{left.name} never has a value"
-    if op is Op.EQ:
-        return f"{left.name} {'is never' if isinstance(right, Constant) else 'never equals'} {_plain(right)}"
-    if op is Op.NE:
-        never = "is never other than" if isinstance(right, Constant) else "never differs from"
-        return f"{left.name} {never} {_plain(right)}"
-    return f"{left.name} is never {relation(op, left, right)} {_plain(right)}"
+    if op.is_order:
+        never = f"is never {_relation(predicates[0]).removeprefix('is ')}"
+    elif isinstance(right, Constant):
+        never = "is never" if op is Op.EQ else "is never other than"
+    else:
+        never = f"never {_relation(predicates[0])}"
+    return f"{left.name} {never} {_plain(right)}"
 
 
-def _one_row_clause(predicate: Predicate) -> str:
+def _describe_of_row(predicate: Predicate) -> str:
     left, op, right = predicate.left, predicate.op, predicate.right
     if left == right and not op.is_strict:
         return f"a value in {left.name}"
     if isinstance(right, Constant) and not op.is_order:
         return f"{left.name} {'other than ' if op is Op.NE else ''}{_plain(right)}"
-    return f"{left.name} {relation(op, left, right)} {_plain(right)}"
+    relations = {Op.EQ: "equal to", Op.NE: "different from"}
+    return f"{left.name} {relations.get(op) or _relation(predicate).removeprefix('is ')} {_plain(right)}"
 
 
 def _plain(operand: Column | Constant) -> str:
-    return worded(operand.value) if isinstance(operand, Constant) else operand.name
+    return _worded(operand.value) if isinstance(operand, Constant) else operand.name
+
+
+def _explain_order(rest: Sequence[Predicate], left_values: Values, right_values: Values) -> str:
+    """The one with the higher A has the lower B."""
+    is_turned = rest[0].op in (Op.LT, Op.LE)
+    one, other = (right_values, left_values) if is_turned else (left_values, right_values)
+    first, second = (
+        f"the {_LOWER[op]} {name} ({_worded(one[name])} against {_worded(other[name])})"
+        for op, name in zip(_as_higher_first(rest), [predicate.left.name for predicate in rest], strict=True)
+    )
+    return f"the one with {first} has {second}"
+
+
+def _explain_predicate(predicate: Predicate, rows: Mapping[Row, Values]) -> str:
+    name, op, right = predicate.left.name, predicate.op, predicate.right
+    if is_pair(predicate):
+        one, other = (_worded(row[name]) for row in rows.values())
+        joint = " in one and" if op is Op.NE else f" in one, {_relation(predicate).removeprefix('is ')}"
+        return f"{name} is {one}{joint} {other} in the other"
+
+    def value_of_row(column: Column) -> str:
+        return f"{column.name} {_worded(rows[column.row][column.name])} of {_WHOSE[column.row]}"
+
+    if isinstance(right, Column):
+        return f"{value_of_row(predicate.left)} {_relation(predicate)} {value_of_row(right)}"
+    if op is Op.EQ:
+        return f"{_of_row(predicate.left)} is {_worded(rows[predicate.left.row][name])}"
+    return f"{value_of_row(predicate.left)} {_relation(predicate)} {_worded(right.value)}"
+
+
+def _explain_one_row(predicate: Predicate, values: Values) -> str:
+    name, op, right = predicate.left.name, predicate.op, predicate.right
+    if op is Op.EQ and (isinstance(right, Constant) or right == predicate.left):
+        return f"{name} is {_worded(values[name])}"
+    other = _worded(right.value) if isinstance(right, Constant) else f"{right.name} {_worded(values[right.name])}"
+    return f"{name} {_worded(values[name])} {_relation(predicate)} {other}"

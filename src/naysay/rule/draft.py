@@ -1,4 +1,4 @@
-"""A rule while it is read: predicates in terms of row names, which become left and right at the end."""
+"""The predicates of a rule while it is read, in terms of row names, which become left and right at the end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from naysay.rule import messages
 from naysay.rule.literal import read_constant
 from naysay.rule.model import Column, Constant, Op, Predicate, Row
-from naysay.rule.rows import assign_rows
-from naysay.rule.scan import MAX_PREDICATES, Scanner, shortened
+from naysay.rule.scan import MAX_PREDICATES, Scanner, n_shared, shortened
 
 
 def key(columns: Sequence[str]) -> tuple[Predicate, ...]:
@@ -28,7 +27,7 @@ def ordered(first: str, second: str, by: Sequence[str] = ()) -> tuple[Predicate,
 
 
 def no_overlap(start: str, end: str, by: Sequence[str] = ()) -> tuple[Predicate, ...]:
-    """Within a group, the spans from start to end never overlap; to touch is no overlap: `no_overlap(A, B by C)`."""
+    """Within a group, the spans from start to end never overlap, but may touch: `no_overlap(A, B by C)`."""
     return (
         *key(by),
         Predicate(Column(Row.LEFT, start), Op.LT, Column(Row.RIGHT, end)),
@@ -41,25 +40,47 @@ def pair(column: str, op: Op) -> Predicate:
     return Predicate(Column(Row.LEFT, column), op, Column(Row.RIGHT, column))
 
 
+# Names that are left and right by convention, regardless of which one the text mentions first.
+_ROW_PAIRS = frozenset(
+    [
+        *(("t", "s"), ("a", "b"), ("i", "j"), ("l", "r"), ("p", "q"), ("u", "v"), ("x", "y"), ("α", "β")),
+        *(("left", "right"), ("first", "second"), ("old", "new")),
+    ]
+)
+
+
+def assign_rows(names: Sequence[str]) -> dict[str, Row]:
+    """Map one or two row names, in order of first mention, to LEFT and RIGHT; a convention beats the order."""
+    if len(names) == 2 and _conventional(names[1], names[0]):
+        names = (names[1], names[0])
+    return dict(zip(names, (Row.LEFT, Row.RIGHT), strict=False))
+
+
+def _conventional(left: str, right: str) -> bool:
+    """By convention these two names have this order: t before s, t0 before t1, t before t', x before y."""
+    if (left.lower(), right.lower()) in _ROW_PAIRS:
+        return True
+    shared = left[: n_shared(left, right)].rstrip("0123456789")
+    one, two = left[len(shared) :], right[len(shared) :]
+    if one.isdecimal() and two.isdecimal():
+        return _number_key(one) < _number_key(two)
+    if not shared:
+        return False
+    return (one.lower(), two.lower()) in _ROW_PAIRS or (not one and (two.isdecimal() or not two.strip("'")))
+
+
+def _number_key(digits: str) -> tuple[int, str]:
+    """Orders numbers that may be too long to convert."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
 # A column whose row is still only a name.
 Reference = tuple[str, str]
 Operand = Reference | Constant
 
-OPS = {
-    "=": Op.EQ,
-    "==": Op.EQ,
-    "!=": Op.NE,
-    "<>": Op.NE,
-    "≠": Op.NE,
-    "<": Op.LT,
-    "<=": Op.LE,
-    "≤": Op.LE,
-    "⩽": Op.LE,
-    ">": Op.GT,
-    ">=": Op.GE,
-    "≥": Op.GE,
-    "⩾": Op.GE,
-}
+OPS = {op.value: op for op in Op} | {"=": Op.EQ, "<>": Op.NE, "≠": Op.NE}
+OPS |= {"≤": Op.LE, "⩽": Op.LE, "≥": Op.GE, "⩾": Op.GE}
 ROW_NAME = r"[^\W\d]\w*['′’]*"
 ROW = re.compile(rf"({ROW_NAME})\s*([.\[])")
 _BARE = re.compile(r"\w+")
@@ -68,7 +89,7 @@ _PRIMES = str.maketrans("′’", "''")
 
 
 class Draft:
-    """Predicates as they are read. `declared` are the row names that a quantifier announced, if there was one."""
+    """Predicates as they are read. `declared` are the row names that a quantifier declared, if there was one."""
 
     __slots__ = ("_declared", "_names", "_predicates", "_scanner")
 
@@ -83,7 +104,10 @@ class Draft:
         row = row.translate(_PRIMES)
         if row not in self._names:
             if self._declared and row not in self._declared:
-                messages.undeclared_row(self._scanner, position, row, self._declared)
+                declared = shortened(", ".join(self._declared))
+                self._scanner.fail(
+                    position, f"row {shortened(row)!r} is not declared; the declared rows are {declared}"
+                )
             if len(self._names) == 2:
                 messages.third_row(self._scanner, position, row, self._names)
             self._names.append(row)
@@ -93,16 +117,12 @@ class Draft:
         if len(self._predicates) == MAX_PREDICATES:
             self._scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")
         if isinstance(left, Constant) and isinstance(right, Constant):
-            self._scanner.fail(
-                position, "this compares two constants", "At least one side is a column of a row, such as t.A."
-            )
+            hint = "At least one side must be a column of a row, such as t.A."
+            self._scanner.fail(position, "this compares two constants", hint)
         self._predicates.append((left, op, right))
 
     def predicates(self) -> tuple[Predicate, ...]:
-        names = self._names
-        if self._declared:
-            names = sorted(names, key=self._declared.index)
-        rows = assign_rows(names)
+        rows = assign_rows(sorted(self._names, key=self._declared.index) if self._declared else self._names)
 
         def placed(operand: Operand) -> Column | Constant:
             return operand if isinstance(operand, Constant) else Column(rows[operand[0]], operand[1])
@@ -125,7 +145,8 @@ def read_predicate(scanner: Scanner, draft: Draft) -> None:
     right = read_operand(scanner, draft)
     again = scanner.peek(_OPERATOR)
     if again is not None and again.group() in OPS:
-        messages.chained(scanner)
+        hint = "Write a < b and b < c instead of a < b < c."
+        scanner.fail(scanner.skip(), "a second comparison follows the first", hint)
     draft.add(left, op, right, position)
 
 
@@ -152,9 +173,11 @@ def _read_column(scanner: Scanner, opening: str, row: str) -> str:
     if name is None:
         name = scanner.ticked()
     if name is None:
-        messages.no_column(scanner, row, opening)
+        where = "after the dot" if opening == "." else "in the brackets"
+        hint = f'Write {row}.Name or {row}["Odd name"].'
+        scanner.fail(scanner.skip(), f"expected a column name {where}, found {scanner.here()}", hint)
     if opening == "[" and not scanner.take("]"):
-        scanner.fail(scanner.skip(), f"a ] should follow the name {shortened(name)!r}")
+        scanner.fail(scanner.skip(), f"expected ] after the name {shortened(name)!r}")
     return scanner.known(name, position)
 
 

@@ -1,22 +1,24 @@
 """What a set of predicates implies: relations between operands, closed under composition.
 
-Two operands stand in exactly one of six relations: less, equal or greater (both are values), both null, only the first
+Two operands have exactly one of six relations: less, equal or greater (both are values), both null, only the first
 null, only the second null. A predicate allows some of the six, so that a set of allowed relations is a mask of six
 bits, and a set of predicates is a network of masks between its operands. Closing the network under composition (path
 consistency, as for the point algebra of Vilain and Kautz) finds what follows: an empty mask means that the predicates
 exclude each other, and a mask within a predicate's own means that the predicate follows.
 
-All of it is sound: a value is compared with another of its type by a total order (NaN the greatest of its type, equal
-to itself), and nothing is assumed of constants that are read differently beside columns of different types.
+All of it is sound: values of one type have a total order (NaN is the greatest, and equal to itself), and nothing is
+assumed of constants that are read differently next to columns of different types.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
+from itertools import product
 
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Rule, Value
 from naysay.rule.render import render_predicate
@@ -34,11 +36,11 @@ _MASKS = {
     Op.GT: GREATER,
     Op.GE: GREATER | EQUAL,
 }
-# Beyond this many operands only what is said of two operands directly is compared: closing is cubic.
+# Beyond this many operands only predicates on the same two operands are compared: closing is cubic.
 _MAX_OPERANDS = 24
 
 
-def allowed(op: Op, nulls: Nulls) -> int:
+def _allowed(op: Op, nulls: Nulls) -> int:
     """The relations that satisfy a comparison."""
     return _MASKS[op] & (_VALUES if nulls is Nulls.SQL else _ALL)
 
@@ -49,7 +51,7 @@ class Network:
     __slots__ = ("_index", "_masks", "_nulls", "contradiction")
 
     def __init__(self, predicates: Iterable[Predicate], nulls: Nulls, others: Iterable[Predicate] = ()) -> None:
-        """Take `predicates` as true. The operands of `others` become known, and nothing is assumed of them."""
+        """Take `predicates` as true. `others` only add their operands, so that `implies` may be asked about them."""
         predicates = list(predicates)
         self._nulls = nulls
         self._index: dict[Hashable, int] = {}
@@ -84,9 +86,9 @@ class Network:
 
     def _restrict(self, predicate: Predicate) -> bool:
         one, two = self._places(predicate)
-        mask = allowed(predicate.op, self._nulls)
+        mask = _allowed(predicate.op, self._nulls)
         self._masks[one][two] &= mask
-        self._masks[two][one] &= _turned(mask)
+        self._masks[two][one] &= _exchanged(mask)
         return bool(self._masks[one][two])
 
     def _places(self, predicate: Predicate) -> tuple[int, int]:
@@ -94,7 +96,7 @@ class Network:
         return self._index[_node(predicate.left, name)], self._index[_node(predicate.right, name)]
 
     def _close(self) -> bool:
-        """Compose until nothing changes; false where a mask becomes empty."""
+        """Compose until nothing changes; false if a mask becomes empty."""
         masks, size = self._masks, len(self._index)
         changed = size <= _MAX_OPERANDS
         while changed:
@@ -113,31 +115,22 @@ class Network:
         return True
 
     def implies(self, predicate: Predicate) -> bool:
-        """The predicate is true wherever the network's own are. Its operands must be known."""
+        """Whether the predicate is true whenever the network's own are. Its operands must be in the network."""
         if self.contradiction:
             return True
         one, two = self._places(predicate)
-        return not self._masks[one][two] & ~allowed(predicate.op, self._nulls)
-
-    def knows(self, predicate: Predicate) -> bool:
-        name = predicate.left.name
-        return _node(predicate.left, name) in self._index and _node(predicate.right, name) in self._index
-
-    def possible(self, predicate: Predicate) -> int:
-        """The relations that remain possible between the two operands of a predicate."""
-        one, two = self._places(predicate)
-        return self._masks[one][two]
+        return not self._masks[one][two] & ~_allowed(predicate.op, self._nulls)
 
 
-def universe(predicate: Predicate) -> int:
-    """The relations that are possible between the two operands of a predicate, whatever the predicate says."""
+def _universe(predicate: Predicate) -> int:
+    """The relations that are possible between the operands of a predicate, regardless of its comparison."""
     if isinstance(predicate.right, Constant):
         value = predicate.right.value
         return (_VALUES | FIRST_NULL) & (_ALL if value == value else ~GREATER)
     return _SELF if predicate.left == predicate.right else _ALL
 
 
-def operands_key(predicate: Predicate) -> tuple[Hashable, Hashable]:
+def _operands_key(predicate: Predicate) -> tuple[Hashable, Hashable]:
     """Equal for two predicates whose operands are the same, in the same order."""
     name = predicate.left.name
     return _node(predicate.left, name), _node(predicate.right, name)
@@ -148,13 +141,13 @@ def _node(operand: Column | Constant, name: str) -> Hashable:
     if isinstance(operand, Column):
         return operand
     value = operand.value
-    kind = family(value)
+    kind = _family(value)
     if kind == "number":
         return (kind, value) if value == value and is_plain(value) else (kind, type(value), str(value), name)
     return kind, value
 
 
-def family(value: Value) -> str:
+def _family(value: Value) -> str:
     """The values that a value may be compared with have the same family."""
     if isinstance(value, bool):
         return "bool"
@@ -167,9 +160,9 @@ def family(value: Value) -> str:
 
 def _between(one: Value, two: Value, same_column: bool) -> int:
     """The relations that two constants may have."""
-    if family(one) != family(two):
+    if _family(one) != _family(two):
         return _VALUES
-    if family(one) != "number":
+    if _family(one) != "number":
         return _relation(one, two)
     if not (same_column or (is_plain(one) and is_plain(two))):
         return _VALUES
@@ -179,47 +172,36 @@ def _between(one: Value, two: Value, same_column: bool) -> int:
     return mask
 
 
-def _relation(one: Value, two: Value) -> int:
+def _relation(one: Value | None, two: Value | None) -> int:
+    if one is None or two is None:
+        return SECOND_NULL if one is not None else (FIRST_NULL if two is not None else BOTH_NULL)
     if one != one or two != two:
         return (EQUAL if two != two else GREATER) if one != one else LESS
     return EQUAL if one == two else (LESS if one < two else GREATER)  # type: ignore[operator]
 
 
-def _turned(mask: int) -> int:
+def _exchanged(mask: int) -> int:
     """The mask of the same relations with the two operands exchanged."""
-    turned = mask & (EQUAL | BOTH_NULL)
+    exchanged = mask & (EQUAL | BOTH_NULL)
     for one, two in ((LESS, GREATER), (FIRST_NULL, SECOND_NULL)):
-        turned |= (two if mask & one else 0) | (one if mask & two else 0)
-    return turned
+        exchanged |= (two if mask & one else 0) | (one if mask & two else 0)
+    return exchanged
 
 
-_COMPOSED = {
-    (LESS, LESS): LESS,
-    (LESS, EQUAL): LESS,
-    (LESS, GREATER): _VALUES,
-    (EQUAL, LESS): LESS,
-    (EQUAL, EQUAL): EQUAL,
-    (EQUAL, GREATER): GREATER,
-    (GREATER, LESS): _VALUES,
-    (GREATER, EQUAL): GREATER,
-    (GREATER, GREATER): GREATER,
-    (LESS, SECOND_NULL): SECOND_NULL,
-    (EQUAL, SECOND_NULL): SECOND_NULL,
-    (GREATER, SECOND_NULL): SECOND_NULL,
-    (FIRST_NULL, LESS): FIRST_NULL,
-    (FIRST_NULL, EQUAL): FIRST_NULL,
-    (FIRST_NULL, GREATER): FIRST_NULL,
-    (FIRST_NULL, SECOND_NULL): BOTH_NULL,
-    (SECOND_NULL, FIRST_NULL): _VALUES,
-    (SECOND_NULL, BOTH_NULL): SECOND_NULL,
-    (BOTH_NULL, FIRST_NULL): FIRST_NULL,
-    (BOTH_NULL, BOTH_NULL): BOTH_NULL,
-}
+def _compose_relations() -> dict[tuple[int, int], int]:
+    """The relations that two values may have, given the relation of each to a third; three values and null show all."""
+    composed: dict[tuple[int, int], int] = defaultdict(int)
+    for one, middle, two in product((None, 0, 1, 2), repeat=3):
+        composed[_relation(one, middle), _relation(middle, two)] |= _relation(one, two)
+    return composed
+
+
+_COMPOSED = _compose_relations()
 
 
 @cache
 def _compose(one: int, two: int) -> int:
-    """The relations that may hold from a to c, where `one` holds from a to b and `two` from b to c."""
+    """The relations that a may have to c, if a has one of `one` to b and b one of `two` to c."""
     mask = 0
     for (first, second), composed in _COMPOSED.items():
         if one & first and two & second:
@@ -229,9 +211,9 @@ def _compose(one: int, two: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
-    """A rule that the same pairs break, the predicates it no longer has, and whether nothing can ever break it.
+    """A rule that the same pairs break, the predicates that were dropped, and whether nothing can ever break it.
 
-    Of a rule that can `never` be broken, `reason` says why, and the rule is left as it was.
+    If it can `never` be broken, `reason` says why, and the rule is left as it was.
     """
 
     rule: Rule
@@ -241,10 +223,10 @@ class Simplified:
 
 
 def simplify(rule: Rule, nulls: Nulls = Nulls.SQL) -> Simplified:
-    """Leave out the predicates that follow from the others, and join two that are one.
+    """Drop predicates that follow from the others, and merge predicates that are one comparison.
 
     `t.A < s.A` makes `t.A <= s.A` and `t.A != s.A` superfluous, `t.A <= s.A and t.A != s.A` is `t.A < s.A`, and
-    `t.A > 5` makes `t.A > 3` superfluous. The result holds for the meaning of null that is given: with `nulls=EQUAL`,
+    `t.A > 5` makes `t.A > 3` superfluous. The result is for the given meaning of nulls: with `nulls=EQUAL`,
     `t.A <= s.A and t.A >= s.A` is not `t.A == s.A`, which two nulls satisfy.
 
     >>> from naysay.rule import parse, render
@@ -265,15 +247,15 @@ def simplify(rule: Rule, nulls: Nulls = Nulls.SQL) -> Simplified:
     if len(kept) == len(rule.predicates):
         return Simplified(rule)
     if not dropped:
-        dropped = _repeated(rule.predicates)
+        dropped = tuple((Counter(rule.predicates) - Counter(kept)).elements())
     return Simplified(replace(rule, predicates=tuple(kept)), dropped)
 
 
 def implies(rule: Rule, other: Rule, nulls: Nulls = Nulls.SQL) -> bool:
-    """Wherever `rule` holds, `other` holds too: a pair or row that breaks `other` always breaks `rule`.
+    """Whether `other` holds whenever `rule` does: a pair or row that breaks `other` always breaks `rule`.
 
-    Both directions of a pair count, since a rule holds only when neither breaks it. A rule that is not found to imply
-    may still do so where the reason is not in the order of values alone.
+    Both directions of a pair count, since a rule holds only if neither breaks it. False may also mean that the reason
+    lies in more than the order of values.
     """
     if other.is_one_row and not rule.is_one_row:
         return False
@@ -300,37 +282,32 @@ def _independent(predicates: Sequence[Predicate]) -> bool:
 
 
 def _merged(predicates: Sequence[Predicate], nulls: Nulls) -> list[Predicate]:
-    """Predicates on the same two operands as one comparison, where one says the same as all of them together."""
+    """Replace predicates on the same two operands by one comparison, if one says the same as all of them."""
     groups: dict[object, list[Predicate]] = {}
     for predicate in predicates:
-        groups.setdefault(_operands(predicate), []).append(predicate)
+        groups.setdefault(frozenset(_operands_key(predicate)), []).append(predicate)
     merged = []
     for group in groups.values():
         merged += group if len(group) == 1 else _one_comparison(group, nulls)
-    # A group stands where its first predicate stood, since a dict keeps the order of insertion.
+    # A group takes the place of its first predicate, since a dict keeps the order of insertion.
     return merged
-
-
-def _operands(predicate: Predicate) -> object:
-    return frozenset(operands_key(predicate))
 
 
 def _one_comparison(group: list[Predicate], nulls: Nulls) -> list[Predicate]:
     first = group[0]
-    possible = universe(first)
+    possible = _universe(first)
     mask = possible
     for predicate in group:
-        same_way = operands_key(predicate) == operands_key(first)
-        op = predicate.op if same_way else predicate.op.flipped
-        mask &= allowed(op, nulls)
+        same_way = _operands_key(predicate) == _operands_key(first)
+        mask &= _allowed(predicate.op if same_way else predicate.op.flipped, nulls)
     for op in (first.op, *Op):
-        if allowed(op, nulls) & possible == mask:
+        if _allowed(op, nulls) & possible == mask:
             return [Predicate(first.left, op, first.right)]
     return group
 
 
 def _without_implied(predicates: list[Predicate], nulls: Nulls) -> list[Predicate]:
-    """Drop, from the last to the first, what the rest implies; a row that is mentioned stays mentioned."""
+    """Drop, from last to first, what the rest implies; a row that is mentioned stays mentioned."""
     kept = list(predicates)
     rows = {row for predicate in predicates for row in predicate.rows}
     for place in range(len(kept) - 1, -1, -1):
@@ -343,7 +320,7 @@ def _without_implied(predicates: list[Predicate], nulls: Nulls) -> list[Predicat
 
 
 def _contradiction(predicates: Sequence[Predicate], nulls: Nulls) -> list[Predicate]:
-    """A smallest part of the predicates that nothing satisfies."""
+    """A smallest subset of the predicates that nothing satisfies."""
     core = list(predicates)
     for predicate in predicates:
         rest = list(core)
@@ -351,13 +328,3 @@ def _contradiction(predicates: Sequence[Predicate], nulls: Nulls) -> list[Predic
         if Network(rest, nulls).contradiction:
             core = rest
     return core
-
-
-def _repeated(predicates: Sequence[Predicate]) -> tuple[Predicate, ...]:
-    seen: set[Predicate] = set()
-    repeated = []
-    for predicate in predicates:
-        if predicate in seen:
-            repeated.append(predicate)
-        seen.add(predicate)
-    return tuple(repeated)

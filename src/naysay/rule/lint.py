@@ -1,22 +1,22 @@
-"""What is odd about a set of rules: duplicates, twins, rules that follow from others, rules that nothing can break."""
+"""Problems in a set of rules: duplicates, twins, rules that follow from others, rules that nothing can break."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from naysay.rule.implication import Simplified, implies, simplify
-from naysay.rule.model import Nulls, Rule
-from naysay.rule.render import canonical, render, render_predicate, turned
+from naysay.rule.model import Nulls, Rule, Severity
+from naysay.rule.render import canonical, normal_form, render, render_predicate
 from naysay.rule.scan import shortened
 
-# Beyond this many rules only duplicates are looked for: whether one rule follows from another is asked of each two.
+# With more rules than this only duplicates are looked for: implication compares each rule with each other.
 MAX_COMPARED = 1_000
 
 
-class FindingKind(Enum):
-    """What was found, worst first."""
+class ProblemKind(Enum):
+    """The kinds of problems, worst first."""
 
     NEVER = "never broken"
     DUPLICATE = "duplicate"
@@ -27,107 +27,94 @@ class FindingKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something odd about the rule at `index`; `other` is the rule that it repeats or follows from, if there is one."""
+class LintProblem:
+    """A problem of the rule at `index`; `other` is the rule that it repeats or follows from, if there is one."""
 
-    kind: FindingKind
+    kind: ProblemKind
     index: int
     message: str
     other: int | None = None
 
 
-def lint(rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> list[Finding]:
-    """Find what is odd, in the order of the rules.
+def lint(rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> list[LintProblem]:
+    """Find problems, in the order of the rules.
 
     >>> from naysay.rule import parse
-    >>> [finding.message for finding in lint([parse("A -> B"), parse("not(s.B != t.B and s.A = t.A)")])]
+    >>> [problem.message for problem in lint([parse("A -> B"), parse("not(s.B != t.B and s.A = t.A)")])]
     ['rule 2 says the same as rule 1']
     """
     simplified = [simplify(rule, nulls) for rule in rules]
-    findings = _never_and_superfluous(rules, simplified)
-    repeated = _repeated(rules, simplified)
-    findings += repeated
-    left_out = {finding.index for finding in repeated} | {i for i, found in enumerate(simplified) if found.never}
+    labels = [repr(shortened(rule.name)) if rule.name else f"rule {index + 1}" for index, rule in enumerate(rules)]
+    repeated = _repeated(rules, simplified, labels)
+    problems = [*_never_and_superfluous(simplified, labels), *repeated, *_same_names(rules)]
+    left_out = {problem.index for problem in repeated} | {i for i, found in enumerate(simplified) if found.never}
     if len(rules) <= MAX_COMPARED:
-        findings += _implied(rules, simplified, left_out, nulls)
-    findings += _same_names(rules)
-    places = {kind: place for place, kind in enumerate(FindingKind)}
-    return sorted(findings, key=lambda finding: (finding.index, places[finding.kind]))
+        problems += _implied(simplified, labels, left_out, nulls)
+    places = {kind: place for place, kind in enumerate(ProblemKind)}
+    return sorted(problems, key=lambda problem: (problem.index, places[problem.kind]))
 
 
-def fixed(rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> list[Rule]:
+def fix_rules(rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> list[Rule]:
     """The rules without superfluous predicates, duplicates and twins.
 
     A rule that follows from another stays, since it may have another tolerance or name; so does one that nothing can
     break, since it is a mistake that a person has to look at.
     """
     simplified = [simplify(rule, nulls) for rule in rules]
-    repeated = {finding.index for finding in _repeated(rules, simplified)}
+    repeated = {problem.index for problem in _repeated(rules, simplified, [""] * len(rules))}
     return [found.rule for index, found in enumerate(simplified) if index not in repeated]
 
 
-def label(rules: Sequence[Rule], index: int) -> str:
-    """What a finding calls a rule: by its name, or by its place counted from 1."""
-    name = rules[index].name
-    return f"{shortened(name)!r}" if name else f"rule {index + 1}"
-
-
-def _never_and_superfluous(rules: Sequence[Rule], simplified: Sequence[Simplified]) -> list[Finding]:
-    findings = []
+def _never_and_superfluous(simplified: Sequence[Simplified], labels: Sequence[str]) -> Iterator[LintProblem]:
     for index, found in enumerate(simplified):
         if found.never:
-            message = f"{label(rules, index)} can never be broken: {found.reason}"
-            findings.append(Finding(FindingKind.NEVER, index, message))
+            message = f"{labels[index]} can never be broken: {found.reason}"
+            yield LintProblem(ProblemKind.NEVER, index, message)
         elif found.dropped:
             dropped = ", ".join(render_predicate(predicate) for predicate in found.dropped)
-            message = f"{label(rules, index)} says no more than {render(found.rule)}: superfluous is {dropped}"
-            findings.append(Finding(FindingKind.SUPERFLUOUS, index, message))
-    return findings
+            message = f"{labels[index]} says no more than {render(found.rule)}: leave out {dropped}"
+            yield LintProblem(ProblemKind.SUPERFLUOUS, index, message)
 
 
-def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified]) -> list[Finding]:
+def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified], labels: Sequence[str]) -> list[LintProblem]:
     first: dict[Rule, int] = {}
-    findings = []
+    problems = []
     for index, found in enumerate(simplified):
-        form = canonical(found.rule)
-        other = first.setdefault(form, index)
-        if other == index or rules[other].max_violations != rules[index].max_violations:
+        other = first.setdefault(canonical(found.rule), index)
+        if other == index or _tolerance(rules[other]) != _tolerance(rules[index]):
             continue
-        if rules[other].max_fraction != rules[index].max_fraction or rules[other].severity != rules[index].severity:
-            continue
-        if turned(found.rule) == turned(simplified[other].rule):
-            kind, says = FindingKind.DUPLICATE, "says the same as"
+        if normal_form(found.rule) == normal_form(simplified[other].rule):
+            kind, says = ProblemKind.DUPLICATE, "says the same as"
         else:
-            kind, says = FindingKind.TWIN, "with its rows exchanged says the same as"
-        findings.append(Finding(kind, index, f"{label(rules, index)} {says} {label(rules, other)}", other))
-    return findings
+            kind, says = ProblemKind.TWIN, "with its rows exchanged says the same as"
+        problems.append(LintProblem(kind, index, f"{labels[index]} {says} {labels[other]}", other))
+    return problems
+
+
+def _tolerance(rule: Rule) -> tuple[int | None, float | None, Severity]:
+    return rule.max_violations, rule.max_fraction, rule.severity
 
 
 def _implied(
-    rules: Sequence[Rule], simplified: Sequence[Simplified], left_out: set[int], nulls: Nulls
-) -> list[Finding]:
+    simplified: Sequence[Simplified], labels: Sequence[str], left_out: set[int], nulls: Nulls
+) -> Iterator[LintProblem]:
     """For each rule the first other rule from which it follows."""
-    findings = []
     names = [frozenset(found.rule.column_names) for found in simplified]
-    for index, found in enumerate(simplified):
-        if index in left_out:
-            continue
-        for other, beside in enumerate(simplified):
-            if other == index or other in left_out or not names[other] <= names[index]:
+    kept = [index for index in range(len(simplified)) if index not in left_out]
+    for index in kept:
+        for other in kept:
+            if other == index or not names[other] <= names[index]:
                 continue
-            if implies(beside.rule, found.rule, nulls):
-                message = f"{label(rules, index)} follows from {label(rules, other)}: {render(beside.rule)}"
-                findings.append(Finding(FindingKind.IMPLIED, index, message, other))
+            if implies(simplified[other].rule, simplified[index].rule, nulls):
+                message = f"{labels[index]} follows from {labels[other]}: {render(simplified[other].rule)}"
+                yield LintProblem(ProblemKind.IMPLIED, index, message, other)
                 break
-    return findings
 
 
-def _same_names(rules: Sequence[Rule]) -> list[Finding]:
+def _same_names(rules: Sequence[Rule]) -> Iterator[LintProblem]:
     first: dict[str, int] = {}
-    findings = []
     for index, rule in enumerate(rules):
         other = first.setdefault(rule.name, index)
         if rule.name and other != index:
-            message = f"rule {index + 1} has the name of rule {other + 1}: {shortened(rule.name)!r}"
-            findings.append(Finding(FindingKind.SAME_NAME, index, message, other))
-    return findings
+            message = f"rule {index + 1} has the same name as rule {other + 1}: {shortened(rule.name)!r}"
+            yield LintProblem(ProblemKind.SAME_NAME, index, message, other)

@@ -46,22 +46,22 @@ def read_constant(scanner: Scanner) -> Constant | None:
 
 
 def _number(scanner: Scanner, text: str, position: int) -> int | float | Decimal:
-    """A whole number as int, another as float; as Decimal where a float would not say which number was written."""
+    """A whole number as int, another as float, or as Decimal if a float would not tell which number was written."""
     if len(text) > _MAX_DIGITS:
-        scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are read")
+        scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are allowed")
     if not any(character in text for character in ".eE"):
         return int(text)
     value = float(text)
     mantissa = text.lower().partition("e")[0]
     if math.isinf(value) or (value == 0 and any(digit in mantissa for digit in "123456789")):
         size = "large" if math.isinf(value) else "small"
-        hint = f"Exactly this number is decimal '{shortened(text)}'."
+        hint = f"Write decimal '{shortened(text)}' for exactly this number."
         scanner.fail(position, f"{shortened(text)} is too {size} for a float", hint)
     return value if _tells(value, text) else Decimal(text)
 
 
 def _tells(value: float, text: str) -> bool:
-    """Whether a float says which number was written, as it is read beside integers and decimals: see `table.filter`."""
+    """Whether a float tells which number was written, as it is read next to integers and decimals: `table.filter`."""
     if value == 0:
         return True
     return (Decimal(value) if value.is_integer() else Decimal(repr(value))) == Decimal(text)
@@ -88,7 +88,7 @@ def _time(scanner: Scanner, text: str, position: int) -> datetime.time:
     if found is not None and found.end() == len(text):
         return _time_of(scanner, found, position)
     if found is not None and _ZONE.fullmatch(text, found.end()):
-        hint = "A moment with a zone is timestamp '2024-01-31 13:45:00+01:00'."
+        hint = "Write timestamp '2024-01-31 13:45:00+01:00' for a moment with a zone."
         scanner.fail(position, "a time of day has no zone", hint)
     raise scanner.error(
         position, f"{shortened(text)!r} is not a time of day", "Write time '13:45:00' or time '13:45:00.5'."
@@ -121,19 +121,23 @@ def _date_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.
     try:
         return datetime.date(int(found.group(1)), int(found.group(2)), int(found.group(3)))
     except ValueError:
-        scanner.fail(position, f"there is no day {found.group()}")
+        scanner.fail(position, f"{found.group()} is not a valid date")
 
 
 def _time_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.time:
     fraction = (found.group(4) or "").rstrip("0")
     if len(fraction) > 6:
-        scanner.fail(position, f"{shortened(found.group())} is finer than a microsecond", "No constant may be finer.")
+        scanner.fail(
+            position,
+            f"{shortened(found.group())} is finer than a microsecond",
+            "Write at most six decimals of a second.",
+        )
     try:
         return datetime.time(
             int(found.group(1)), int(found.group(2)), int(found.group(3) or 0), int(fraction.ljust(6, "0"))
         )
     except ValueError:
-        scanner.fail(position, f"there is no time {shortened(found.group())}")
+        scanner.fail(position, f"{shortened(found.group())} is not a valid time")
 
 
 def _zone_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.timezone:
@@ -149,7 +153,7 @@ def _zone_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.
 
 def _decimal(scanner: Scanner, text: str, position: int) -> Decimal:
     if len(text) > _MAX_DIGITS:
-        scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are read")
+        scanner.fail(position, f"a number of {len(text):,} characters; at most {_MAX_DIGITS:,} are allowed")
     if _DECIMAL.fullmatch(text) is None:
         hint = "Write decimal '0.10'; an exponent has at most four digits."
         scanner.fail(position, f"{shortened(text)!r} is not a decimal number", hint)
@@ -197,7 +201,7 @@ def _write_float(value: float) -> str:
 
 
 def _write_decimal(value: Decimal) -> str:
-    """Without the word where the digits alone are read as a decimal."""
+    """Without the word `decimal` if the digits are read as a decimal anyway."""
     text = str(value)
     nearest = float(value)
     is_number = any(character in text for character in ".E") and math.isfinite(nearest)
@@ -205,7 +209,7 @@ def _write_decimal(value: Decimal) -> str:
 
 
 def write_quoted(text: str) -> str:
-    """Text in double quotes, on one line, with nothing invisible left as it is."""
+    """Text in double quotes, on one line, with everything invisible escaped."""
     return '"' + _NOT_PLAIN.sub(_escape, text) + '"'
 
 

@@ -30,7 +30,7 @@ class Row(Enum):
 
 
 class Op(Enum):
-    """A comparison. `flipped` swaps its operands, `negated` is true exactly where it is false (nulls aside)."""
+    """A comparison. `flipped` swaps its operands; `negated` is true exactly if it is false, except for nulls."""
 
     EQ = "=="
     NE = "!="
@@ -53,28 +53,21 @@ class Op(Enum):
 
     @property
     def is_strict(self) -> bool:
-        """No value stands in this relation to itself."""
+        """No value has this relation to itself."""
         return self in (Op.NE, Op.LT, Op.GT)
 
     @property
     def compare(self) -> Callable[[Any, Any], Any]:
-        return _COMPARE[self]
+        compare: Callable[[Any, Any], Any] = getattr(operator, self.name.lower())
+        return compare
 
 
 _FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
 _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
-_COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
-    Op.EQ: operator.eq,
-    Op.NE: operator.ne,
-    Op.LT: operator.lt,
-    Op.LE: operator.le,
-    Op.GT: operator.gt,
-    Op.GE: operator.ge,
-}
 
 
 class Nulls(Enum):
-    """What a comparison with null means: false always (SQL), or null as a value without order (EQUAL)."""
+    """What a comparison with null means: always false (SQL), or null is a value without order (EQUAL)."""
 
     SQL = "sql"
     EQUAL = "equal"
@@ -121,7 +114,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`left op right`, where left is always a column: a constant on the left is flipped by the parser."""
+    """`left op right`. Left is always a column: the parser flips a constant on the left."""
 
     left: Column
     op: Op
@@ -141,7 +134,7 @@ class Predicate:
         return Predicate(self.left.swapped(), self.op, right)
 
     def flipped(self) -> Predicate:
-        """The same meaning with the two columns written the other way round."""
+        """The same meaning with the two columns exchanged."""
         assert isinstance(self.right, Column)
         return Predicate(self.right, self.op.flipped, self.left)
 
@@ -189,10 +182,7 @@ class Rule:
         return tuple(dict.fromkeys(column.name for column in self.columns))
 
     def swapped(self) -> Rule:
-        """The symmetric twin: t and s exchanged. Broken by (s, t) exactly where this is broken by (t, s).
-
-        A one-row rule has no second row and is its own twin.
-        """
+        """The twin with t and s exchanged: (s, t) breaks it exactly if (t, s) breaks this rule."""
         if self.is_one_row:
             return self
         return replace(self, predicates=tuple(predicate.swapped() for predicate in self.predicates))
@@ -231,7 +221,7 @@ def kind(rule: Rule) -> RuleKind:
 
 
 def split_same(rule: Rule) -> tuple[list[str], list[Predicate]]:
-    """The columns on which the two rows must agree, and the other predicates, each turned left before right."""
+    """The columns on which the two rows must agree, and the other predicates, each with the left row first."""
     same: dict[str, None] = {}
     rest: dict[Predicate, None] = {}
     for predicate in rule.predicates:
@@ -244,10 +234,10 @@ def split_same(rule: Rule) -> tuple[list[str], list[Predicate]]:
 
 
 def facing(predicate: Predicate) -> Predicate:
-    """The predicate with the left row's column first, where it compares the two rows."""
+    """The predicate with the left row's column first, if it compares the two rows."""
     right = predicate.right
-    turned = isinstance(right, Column) and right.row is Row.LEFT and predicate.left.row is Row.RIGHT
-    return predicate.flipped() if turned else predicate
+    is_reversed = isinstance(right, Column) and right.row is Row.LEFT and predicate.left.row is Row.RIGHT
+    return predicate.flipped() if is_reversed else predicate
 
 
 def is_pair(predicate: Predicate) -> bool:
@@ -257,7 +247,7 @@ def is_pair(predicate: Predicate) -> bool:
 
 
 def spans(rest: Sequence[Predicate]) -> tuple[str, str, bool] | None:
-    """Start, end and whether touching counts, for `t.Start < s.End and t.End > s.Start`; None of anything else."""
+    """Start, end and whether touching counts, for `t.Start < s.End and t.End > s.Start`; else None."""
     if len(rest) != 2 or rest[1] != facing(rest[0].swapped()) or not rest[0].op.is_order:
         return None
     if is_pair(rest[0]) or len(rest[0].rows) == 1:

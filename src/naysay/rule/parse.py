@@ -33,8 +33,14 @@ _CLOSING = {"(": ")", "{": "}", "[": "]"}
 def parse(text: str, *, source: str = "", line: int = 1, columns: Sequence[str] | None = None) -> Rule:
     """Read one rule, in any of the accepted forms, with or without `name:` before it.
 
-    `source` and `line` say where the text came from, for errors. Where `columns` names the columns of a table, any
-    other column in the rule is an error that suggests the nearest name. Raises RuleError.
+    Args:
+        text: The rule, such as "ZipCode -> City" or "not(t.A == s.A and t.B != s.B)".
+        source: The file that the text came from, for errors.
+        line: The line of that file, for errors.
+        columns: The columns of the table. Any other column in the rule is an error that suggests the nearest name.
+
+    Returns:
+        The rule. Text that is not a rule raises a RuleError, which shows the place and what to write.
 
     >>> parse("ZipCode -> City") == parse("not(t.ZipCode == s.ZipCode and t.City != s.City)")
     True
@@ -43,7 +49,7 @@ def parse(text: str, *, source: str = "", line: int = 1, columns: Sequence[str] 
 
 
 def read_rule(scanner: Scanner) -> Rule:
-    """Read `name: rule`, or a rule alone, that fills what is left of the scanner."""
+    """Read `name: rule`, or only a rule, that fills what is left of the scanner."""
     name = _read_name(scanner)
     if scanner.at_end():
         scanner.fail(scanner.position, f"no rule follows the name {shortened(name)!r}" if name else "the rule is empty")
@@ -104,7 +110,7 @@ def _read_denial(scanner: Scanner) -> tuple[Predicate, ...]:
 
 
 def _read_quantifier(scanner: Scanner) -> list[str]:
-    """Read `∀ t, s ∈ r:`, if it stands here; the names say which row is meant by which name, and nothing else."""
+    """Read `∀ t, s ∈ r:`, if it is here: it only declares which row is meant by which name."""
     position = scanner.skip()
     if not scanner.match(_FORALL):
         return []
@@ -127,17 +133,11 @@ def _read_key(scanner: Scanner) -> tuple[Predicate, ...]:
     return draft.key(columns)
 
 
-def _read_ordered(scanner: Scanner) -> tuple[Predicate, ...]:
-    first, second, by = _read_two_by(scanner, "ordered")
-    return draft.ordered(first, second, by)
-
-
-def _read_no_overlap(scanner: Scanner) -> tuple[Predicate, ...]:
-    start, end, by = _read_two_by(scanner, "no_overlap")
-    return draft.no_overlap(start, end, by)
-
-
-_SHORTHANDS: dict[str, Reader] = {"key": _read_key, "ordered": _read_ordered, "no_overlap": _read_no_overlap}
+_SHORTHANDS: dict[str, Reader] = {
+    "key": _read_key,
+    "ordered": lambda scanner: draft.ordered(*_read_two_by(scanner, "ordered")),
+    "no_overlap": lambda scanner: draft.no_overlap(*_read_two_by(scanner, "no_overlap")),
+}
 
 
 def _read_two_by(scanner: Scanner, what: str) -> tuple[str, str, list[str]]:
@@ -175,7 +175,8 @@ def _read_columns(scanner: Scanner, what: str, taken: Sequence[str] = ()) -> lis
             messages.no_name(scanner, what)
         name, position = found
         if name in names or name in taken:
-            messages.name_twice(scanner, position, what, name)
+            where = "this rule" if what == "->" else what
+            scanner.fail(position, f"{where} names {shortened(name)!r} twice", "Name each column once.")
         names.append(name)
         if len(names) > MAX_PREDICATES:
             scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")

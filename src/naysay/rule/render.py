@@ -15,10 +15,14 @@ _KEYWORDS = frozenset(["not", "by", "forall"])
 
 
 def render(rule: Rule, *, short: bool = False) -> str:
-    """Write the predicates of a rule as `not(...)`; where `short`, as a shorthand if one means the same.
+    """Write the predicates of a rule as text that `parse` reads back.
 
-    A shorthand puts the predicates into an order of its own; without it, `parse` gives back the very same rule.
-    Name, severity, tolerance and description are not written here: see `render_file`.
+    Args:
+        rule: The rule. Its name, severity, tolerance and description are not written: see `render_file`.
+        short: Write a shorthand such as `A -> B` if one means the same; it may reorder the predicates.
+
+    Returns:
+        The text, such as "not(t.A == s.A and t.B != s.B)".
 
     >>> from naysay.rule import parse
     >>> render(parse("ZipCode -> City"))
@@ -77,7 +81,7 @@ _OPS = {op: place for place, op in enumerate(Op)}
 
 
 def canonical(rule: Rule) -> Rule:
-    """The predicates of a rule, each turned one way, each once, sorted, of the rule or its twin whichever sorts first.
+    """The rule or its twin, whichever sorts first, with its predicates normalized, distinct and sorted.
 
     Name, severity, tolerance and description are left out.
 
@@ -86,23 +90,23 @@ def canonical(rule: Rule) -> Rule:
     True
     """
     rules = (rule,) if rule.is_one_row else (rule, rule.swapped())
-    forms = [{_sort_key(predicate): predicate for predicate in turned(one)} for one in rules]
+    forms = [{_sort_key(predicate): predicate for predicate in normal_form(one)} for one in rules]
     first = min(forms, key=sorted)
     return Rule(tuple(first[key] for key in sorted(first)))
 
 
 def is_symmetric(rule: Rule) -> bool:
-    """(t, s) breaks the rule exactly when (s, t) does, as far as its form shows. False of one-row rules."""
-    return not rule.is_one_row and turned(rule) == turned(rule.swapped())
+    """Whether (t, s) breaks the rule exactly if (s, t) does, judging by its form. False for one-row rules."""
+    return not rule.is_one_row and normal_form(rule) == normal_form(rule.swapped())
 
 
-def turned(rule: Rule) -> frozenset[Predicate]:
-    """The predicates of a rule as a set, each turned one way: left before right, then by name."""
-    return frozenset(turn(predicate) for predicate in rule.predicates)
+def normal_form(rule: Rule) -> frozenset[Predicate]:
+    """The predicates of a rule as a set, each normalized: left before right, then by name."""
+    return frozenset(normalize(predicate) for predicate in rule.predicates)
 
 
-def turn(predicate: Predicate) -> Predicate:
-    """The predicate with its smaller column first, and a number that is whole as an int."""
+def normalize(predicate: Predicate) -> Predicate:
+    """The predicate with its smaller column first, and a whole number as an int."""
     right = predicate.right
     if isinstance(right, Constant):
         plain = _plain(right.value)
@@ -112,7 +116,7 @@ def turn(predicate: Predicate) -> Predicate:
 
 
 def _plain(value: Value) -> Value:
-    """1, 1.0 and decimal '1.00' as 1: where one value has several types, the first of int and float that holds it."""
+    """1, 1.0 and decimal '1.00' as 1: a value that has several types as the first of int and float that holds it."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Decimal) and is_plain(value):

@@ -1,4 +1,4 @@
-"""A cursor over the text of a rule: it skips space, reads quoted text, and turns a place into an error."""
+"""A cursor over the text of a rule: it skips space, reads quoted text, and turns a position into an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME = 80
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the name among `names` nearest to `name`, or an empty text where none is near.
+    """Return the name among `names` that is nearest to `name`, or an empty text if none is near.
 
     >>> nearest_name("Zipcode", ["City", "ZipCode"])
     'ZipCode'
@@ -40,13 +40,14 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
             near[other] = candidate
     candidates: Iterable[str] = near
     if len(near) > _MAX_CANDIDATES:
-        candidates = heapq.nsmallest(_MAX_CANDIDATES, near, key=lambda other: -_shared_letters(folded, other))
+        # A cheap guess at which candidates are worth a real comparison.
+        candidates = heapq.nsmallest(_MAX_CANDIDATES, near, key=lambda other: -n_shared(folded, other))
     found = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6)
     return near[found[0]] if found else begins
 
 
-def _shared_letters(one: str, two: str) -> int:
-    """How many letters both begin with: a cheap guess at which candidates are worth a real comparison."""
+def n_shared(one: str, two: str) -> int:
+    """How many characters both texts begin with."""
     return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 
@@ -58,7 +59,7 @@ _NARROW = {32: "<f", 16: "<e"}
 
 
 def read_as_float(value: float, bits: int) -> float:
-    """A finite float beside floats of `bits` bits: of 0.1, the nearest that such a column can hold.
+    """A finite float as a column of floats of `bits` bits holds it: of 0.1, the nearest such float.
 
     A whole number, and one that would become zero or infinity, stays as it is.
     """
@@ -73,7 +74,7 @@ def read_as_float(value: float, bits: int) -> float:
 
 
 def readings(value: Value) -> list[int | float | Decimal]:
-    """A number as it is read beside a column of ints, of decimals, and of floats of 64, 32 and 16 bits."""
+    """A number as it is read next to a column of ints, of decimals, and of floats of 64, 32 and 16 bits."""
     if isinstance(value, float) and math.isfinite(value):
         return [value, value if value == int(value) else Decimal(float.__repr__(value)), *_as_floats(value)]
     if isinstance(value, Decimal):
@@ -88,11 +89,12 @@ def _as_floats(value: float) -> list[float]:
 
 
 def is_plain(value: Value) -> bool:
-    """A number that is the same number beside columns of every type, as 1 and 0.5 are and 0.1 is not."""
+    """Whether a number is the same next to columns of every type, as 1 and 0.5 are and 0.1 is not."""
     first, *others = readings(value)
     return all(other == first for other in others)
 
 
+HALF_CHARACTER, VALID_UTF_8 = "half of a surrogate pair is not a character", "Text must be valid UTF-8."
 MAX_LENGTH = 65_536
 MAX_PREDICATES = 64
 
@@ -110,8 +112,8 @@ _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "
 class Scanner:
     """Text with a position in it.
 
-    Only `text[position:end]` is read, but places are reported within the whole of `text`, whose first line has
-    the number `line`. Where `columns` is given, a column that is not among them is an error.
+    Only `text[position:end]` is read, but errors show positions in the whole of `text`, whose first line has the
+    number `line`. If `columns` are given, any other column is an error.
     """
 
     __slots__ = ("_known", "columns", "end", "line", "position", "source", "text")
@@ -135,21 +137,16 @@ class Scanner:
         self.end = len(text) if end is None else end
         if self.end - start > MAX_LENGTH:
             raise RuleError(
-                f"the rule has {self.end - start:,} characters; at most {MAX_LENGTH:,} are read",
+                f"the rule has {self.end - start:,} characters; at most {MAX_LENGTH:,} are allowed",
                 source=source,
                 line=line,
-                hint="One line holds one rule: was a data file given in place of a rules file?",
+                hint="One line holds one rule; is this a data file instead of a rules file?",
             )
-
-        if not text.isascii():
-            self._refuse_surrogates()
-
-    def _refuse_surrogates(self) -> None:
-        """Half a character cannot be a value of a column, nor be written to a file."""
         try:
-            self.text.encode()
+            text.encode()
         except UnicodeEncodeError as error:
-            self.fail(error.start, "this is half a character", "Text is UTF-8.")
+            # It cannot be a value of a column, nor be written to a file.
+            self.fail(error.start, HALF_CHARACTER, VALID_UTF_8)
 
     def fail(self, position: int, message: str, hint: str = "") -> NoReturn:
         """Raise a RuleError at a position of the text."""
@@ -185,7 +182,7 @@ class Scanner:
         return found
 
     def peek(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Skip space, then look at what the pattern matches here without taking it."""
+        """Skip space, then match the pattern here without taking anything."""
         return pattern.match(self.text, self.skip(), self.end)
 
     def take(self, character: str) -> bool:
@@ -215,7 +212,7 @@ class Scanner:
         return found.group()[1:-1].replace("``", "`")
 
     def unescape(self, quoted: str, position: int) -> str:
-        """The text that a quoted literal, which begins at a position, stands for."""
+        """The text that a quoted literal means; it begins at a position."""
         inner = quoted[1:-1]
         quote = quoted[0]
         if "\\" not in inner:
@@ -233,11 +230,10 @@ class Scanner:
                 return quote if found.group(5)[0] == quote else found.group(5)
             plain = _PLAIN_ESCAPES.get(found.group(4))
             if plain is None:
-                self.fail(
-                    place,
-                    f"\\{found.group(4)} is not an escape",
-                    "Known are \\n \\t \\r \\0 \\\\ \\' \\\" \\xNN \\uNNNN \\UNNNNNNNN; a backslash itself is \\\\.",
+                escapes = (
+                    "Escapes are \\n \\t \\r \\0 \\\\ \\' \\\" \\xNN \\uNNNN \\UNNNNNNNN; write \\\\ for a backslash."
                 )
+                self.fail(place, f"\\{found.group(4)} is not an escape", escapes)
             return plain
 
         return _ESCAPE.sub(replacement, inner)
@@ -254,9 +250,9 @@ class Scanner:
         return self.known(name, position), position
 
     def known(self, name: str, position: int) -> str:
-        """The name, if the table has such a column (or if nobody said which it has)."""
+        """Return the name if the table has such a column, or if its columns are not known."""
         if not name:
-            self.fail(position, "the name of a column is empty")
+            self.fail(position, "the column name is empty")
         if self._known is not None and name not in self._known:
             nearest = nearest_name(name, self.columns or ())
             hint = f"Did you mean {nearest!r}?" if nearest else _listed(self.columns or ())
@@ -264,7 +260,7 @@ class Scanner:
         return name
 
     def here(self) -> str:
-        """What stands at the position, in words for an error message."""
+        """What is at the position, for an error message."""
         position = self.skip()
         if position >= self.end:
             return "the end"

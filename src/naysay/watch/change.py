@@ -14,7 +14,7 @@ from naysay.live.rows import KeyValues, shown_key
 from naysay.live.table import LiveTable
 from naysay.plan.join import join_of
 from naysay.present import Result
-from naysay.rule.explain import explain_pair
+from naysay.rule.describe import explain_pair
 from naysay.rule.model import Rule
 from naysay.watch.batch import PairDelta, SlotPairs
 

@@ -1,8 +1,7 @@
 """FACET's own method (Pena, de Almeida, Naumann: Fast Detection of Denial Constraint Violations, PVLDB 15(4), 2022)."""
 
-from naysay.papers.facet.pipeline import Facet
-from naysay.papers.facet.stage import Comparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
-from naysay.papers.facet.tries import Organisation, check_many, list_many
+from naysay.papers.facet.stage import CodeComparison, Refinable, RuleParts, parts_of_bound, parts_of_joins
+from naysay.papers.facet.tries import Facet, Organisation, check_many, list_many
 
 
 def strategy(name: str) -> Facet:
@@ -11,7 +10,7 @@ def strategy(name: str) -> Facet:
 
 
 __all__ = [
-    "Comparison",
+    "CodeComparison",
     "Facet",
     "Organisation",
     "Refinable",

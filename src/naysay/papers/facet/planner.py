@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.papers.facet.stage import Comparison, Operator, Refinable, Stage
+from naysay.papers.facet.stage import CodeComparison, Operator, Refinable, Stage
 
 # The thresholds of section 6.2: HSM below, BHSM from here on; IEJoin where both columns have at least so many values.
 BINNING_FROM = 10_000
@@ -21,10 +21,10 @@ _SMALLEST_SAMPLE = 1_000
 _SEED = 15042022
 
 _OPERATORS = {
-    Comparison.KEEP: Operator.KEEP,
-    Comparison.EQUAL: Operator.EQUAL,
-    Comparison.LESS: Operator.HSM,
-    Comparison.DIFFERS: Operator.DIFFERS,
+    CodeComparison.KEEP: Operator.KEEP,
+    CodeComparison.EQUAL: Operator.EQUAL,
+    CodeComparison.LESS: Operator.HSM,
+    CodeComparison.DIFFERS: Operator.DIFFERS,
 }
 
 
@@ -113,14 +113,14 @@ class GreedyHLL:
 
     def plan(self, predicates: Sequence[Refinable], *, mirror: bool) -> tuple[Stage, ...]:
         """The stages of a rule's pipeline. The same predicates give the same plan."""
-        by_class = {comparison: [p for p in predicates if p.comparison is comparison] for comparison in Comparison}
-        equalities = self._order_equalities(by_class[Comparison.EQUAL], mirror)
-        still_reflexive = mirror and all(p.keeps_reflexive for p in equalities) and not by_class[Comparison.KEEP]
-        differs = self._by_cardinality(by_class[Comparison.DIFFERS], single_first=still_reflexive)
+        by_class = {comparison: [p for p in predicates if p.comparison is comparison] for comparison in CodeComparison}
+        equalities = self._order_equalities(by_class[CodeComparison.EQUAL], mirror)
+        still_reflexive = mirror and all(p.keeps_reflexive for p in equalities) and not by_class[CodeComparison.KEEP]
+        differs = self._by_cardinality(by_class[CodeComparison.DIFFERS], single_first=still_reflexive)
         return (
-            *(self.stage(p) for p in by_class[Comparison.KEEP]),
+            *(self.stage(p) for p in by_class[CodeComparison.KEEP]),
             *(self.stage(p) for p in equalities),
-            *self._plan_inequalities(by_class[Comparison.LESS], equalities, still_reflexive),
+            *self._plan_inequalities(by_class[CodeComparison.LESS], equalities, still_reflexive),
             *(self.stage(p) for p in differs),
         )
 
@@ -138,7 +138,7 @@ class GreedyHLL:
 
     def cost(self, predicate: Refinable) -> tuple[int, float]:
         """Orders predicates by class, then by cardinality."""
-        if predicate.comparison is Comparison.KEEP:
+        if predicate.comparison is CodeComparison.KEEP:
             return 0, 0.0
         return predicate.comparison.value, self.cardinalities.least(predicate)
 

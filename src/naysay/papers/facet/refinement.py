@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.kernels.joins.facet import MOST_WORDS, N_PAIRS, N_STATE, N_WORDS, NEXT, build, probe, scan
-from naysay.papers.facet.stage import Operator, Refinable, RowSet, SetPair, Stage, Work, array_of, bitmap_of
+from naysay.papers.facet.stage import Operator, Refinable, RefinementWork, RowSet, SetPair, Stage, array_of, bitmap_of
 
 
 def split(grouped: Int64Array, bounds: Int64Array) -> Iterator[Int64Array]:
@@ -87,6 +87,8 @@ class GrowingTable:
 # Row numbers that IEJoin hands on at a time; few at first, as they may be all that is wanted.
 _FIRST_CHUNK = 1 << 10
 _LAST_CHUNK = 1 << 20
+# Words that one scan reads, at most.
+_SCAN_WORDS = 1 << 26
 
 
 class HSM:
@@ -176,7 +178,7 @@ class IEJoin:
     Its sets are arrays: they are only stored and read.
     """
 
-    def __init__(self, first: Refinable, second: Refinable, work: Work) -> None:
+    def __init__(self, first: Refinable, second: Refinable, work: RefinementWork) -> None:
         self._first = first
         self._second = second
         self._work = work
@@ -196,9 +198,10 @@ class IEJoin:
 
     def count(self, pair: SetPair) -> int:
         """Count the pairs: marks are counted, and no set is made."""
-        _, right, offsets, permutation = self._sort(pair)
+        left, right, offsets, permutation = self._sort(pair)
         bits, state = np.zeros((right.size >> 6) + 1, np.uint64), np.zeros(N_STATE, np.int64)
-        self._scan(offsets, permutation, bits, state, 0)
+        while state[NEXT] < left.size:
+            self._scan(offsets, permutation, bits, state, 0)
         return int(state[N_PAIRS])
 
     def _sort(self, pair: SetPair) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -222,13 +225,14 @@ class IEJoin:
     def _scan(
         self, offsets: Int64Array, permutation: Int64Array, bits: NDArray[np.uint64], state: Int64Array, capacity: int
     ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        state[N_WORDS], state[MOST_WORDS] = 0, self._work.left
+        """Scan on from where the last scan stopped, but not for long, since a kernel cannot be interrupted."""
+        state[N_WORDS], state[MOST_WORDS] = 0, min(self._work.left, max(_SCAN_WORDS, bits.size + 1))
         found = scan(offsets, permutation, bits, state, capacity)
         self._work.spend(int(state[N_WORDS]))
         return found
 
 
-class Equality:
+class EqualityRefinement:
     """Section 5.1: each value of the build side, with the rows of the probe side that have it; arrays of integers.
 
     On a reflexive pair and a single column nothing is probed, and the sets are reflexive again; with `prune` those of
@@ -257,7 +261,7 @@ class Equality:
         return int(np.dot(sizes, sizes - 1 if built is probed else np.diff(probed_bounds)))
 
 
-class NonEquality:
+class NonEqualityRefinement:
     """Section 5.2: each value of the build side, with the set difference of the probe side and the rows that have it.
 
     The differences are bitmaps; the sets of the values are only read from here on, and stay arrays. Where right sets
@@ -314,7 +318,7 @@ class Refinement:
     With `prune` a set of one row that meets only itself may be dropped (section 5.1).
     """
 
-    def __init__(self, stage: Stage, work: Work, *, prune: bool, before: Stage | None = None) -> None:
+    def __init__(self, stage: Stage, work: RefinementWork, *, prune: bool, before: Stage | None = None) -> None:
         self._operator = _operator(stage, work, prune, before)
         self._filters = [_Filter(predicate) for predicate in stage.predicates if predicate.can_fail_alone]
         self._work = work
@@ -330,7 +334,7 @@ class Refinement:
 
     def count(self, pair: SetPair) -> int:
         """Count the pairs that satisfy the stage, too."""
-        if not isinstance(self._operator, Equality | IEJoin):
+        if not isinstance(self._operator, EqualityRefinement | IEJoin):
             return sum(refined.n_pairs for refined in self.refine(pair))
         pair = self._restrict(pair)
         self._work.spend(pair.n_words)
@@ -343,8 +347,8 @@ class Refinement:
 
 
 def _operator(
-    stage: Stage, work: Work, prune: bool, before: Stage | None
-) -> Equality | NonEquality | HSM | BHSM | IEJoin | None:
+    stage: Stage, work: RefinementWork, prune: bool, before: Stage | None
+) -> EqualityRefinement | NonEqualityRefinement | HSM | BHSM | IEJoin | None:
     if stage.operator is Operator.KEEP:
         return None
     if stage.operator is Operator.IEJOIN:
@@ -352,11 +356,11 @@ def _operator(
         return IEJoin(first, second, work)
     (predicate,) = stage.predicates
     if stage.operator is Operator.EQUAL:
-        return Equality(predicate, build_right=stage.build_right, prune=prune)
+        return EqualityRefinement(predicate, build_right=stage.build_right, prune=prune)
     # The right sets of these two contain each the one before: what is built for them is kept (5.3, optimizations).
     grows = before is not None and before.operator in (Operator.HSM, Operator.BHSM)
     if stage.operator is Operator.DIFFERS:
-        return NonEquality(predicate, build_right=stage.build_right, grows=grows)
+        return NonEqualityRefinement(predicate, build_right=stage.build_right, grows=grows)
     if stage.operator is Operator.HSM:
         return HSM(predicate.left, predicate.right, grows=grows)
     return BHSM(predicate, work.n_bins, grows=grows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from pyroaring import BitMap
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.errors import ResourceError, UsageError
+from naysay.papers.limits import MethodLimits
 from naysay.plan.bind import BoundJoin, Side, bind
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
@@ -83,7 +84,7 @@ def all_pairs(n_left: int, n_right: int, *, mirror: bool) -> SetPair:
     return SetPair(left, left if mirror else np.arange(n_right, dtype=np.int64))
 
 
-class Comparison(Enum):
+class CodeComparison(Enum):
     """How left and right codes must compare; KEEP asks of each row alone that it passes a filter."""
 
     KEEP = 0
@@ -100,7 +101,7 @@ class Refinable:
     no pair with that place on the left (on the right).
     """
 
-    comparison: Comparison
+    comparison: CodeComparison
     left: Int64Array
     right: Int64Array
     identity: Hashable
@@ -115,7 +116,7 @@ class Refinable:
     @property
     def keeps_reflexive(self) -> bool:
         """Refining reflexive clusters gives reflexive clusters."""
-        return self.comparison is Comparison.EQUAL and self.single_column
+        return self.comparison is CodeComparison.EQUAL and self.single_column
 
     @property
     def can_fail_alone(self) -> bool:
@@ -125,11 +126,11 @@ class Refinable:
     def holds(self, left: Int64Array, right: Int64Array) -> BoolArray:
         """Whether it holds for each pair of a left and a right place."""
         held = np.ones(left.size, np.bool_)
-        if self.comparison is Comparison.EQUAL:
+        if self.comparison is CodeComparison.EQUAL:
             held = self.left[left] == self.right[right]
-        elif self.comparison is Comparison.LESS:
+        elif self.comparison is CodeComparison.LESS:
             held = self.left[left] < self.right[right]
-        elif self.comparison is Comparison.DIFFERS:
+        elif self.comparison is CodeComparison.DIFFERS:
             held = self.left[left] != self.right[right]
         if self.left_valid is not None:
             held = held & self.left_valid[left]
@@ -179,9 +180,9 @@ class RuleParts:
 def parts_of_bound(bound: BoundJoin) -> RuleParts:
     """Take a bound join apart: its key as one equality, each order, each difference."""
     left, right = bound.left, bound.right
-    codes = [(Comparison.EQUAL, left.key, right.key)] if bound.n_keys > 1 else []
-    codes += [(Comparison.LESS, *both) for both in zip(left.order, right.order, strict=True)]
-    codes += [(Comparison.DIFFERS, *both) for both in zip(left.differs, right.differs, strict=True)]
+    codes = [(CodeComparison.EQUAL, left.key, right.key)] if bound.n_keys > 1 else []
+    codes += [(CodeComparison.LESS, *both) for both in zip(left.order, right.order, strict=True)]
+    codes += [(CodeComparison.DIFFERS, *both) for both in zip(left.differs, right.differs, strict=True)]
     predicates = [_refinable(*part, identity, bound.mirror) for identity, part in enumerate(codes)]
     return RuleParts(tuple(predicates), left.rows, right.rows, bound.reflexive, bound.mirror)
 
@@ -227,13 +228,13 @@ def _bind_single(table: Table, single: Join, nulls: Nulls) -> Refinable:
     """Bind a join of one part, and spread its codes over all rows of the table."""
     bound = bind(table, single, nulls)
     if single.key:
-        comparison, left, right = Comparison.EQUAL, bound.left.key, bound.right.key
+        comparison, left, right = CodeComparison.EQUAL, bound.left.key, bound.right.key
     elif single.order:
-        comparison, left, right = Comparison.LESS, bound.left.order[0], bound.right.order[0]
+        comparison, left, right = CodeComparison.LESS, bound.left.order[0], bound.right.order[0]
     elif single.differs:
-        comparison, left, right = Comparison.DIFFERS, bound.left.differs[0], bound.right.differs[0]
+        comparison, left, right = CodeComparison.DIFFERS, bound.left.differs[0], bound.right.differs[0]
     else:
-        comparison, left, right = Comparison.KEEP, bound.left.key, bound.right.key
+        comparison, left, right = CodeComparison.KEEP, bound.left.key, bound.right.key
     left_codes, left_valid = _spread(bound.left, left, table.n_rows)
     if bound.mirror and left is right:
         return Refinable(comparison, left_codes, left_codes, single, left_valid, left_valid)
@@ -252,7 +253,7 @@ def _spread(side: Side, codes: Int64Array, n_rows: int) -> tuple[Int64Array, Boo
 
 
 def _refinable(
-    comparison: Comparison, left: Int64Array, right: Int64Array, identity: Hashable, mirror: bool
+    comparison: CodeComparison, left: Int64Array, right: Int64Array, identity: Hashable, mirror: bool
 ) -> Refinable:
     """Equal arrays on both sides become one, so that the predicate counts as one on a single column."""
     if mirror and left is not right and np.array_equal(left, right):
@@ -261,6 +262,7 @@ def _refinable(
 
 
 MAX_WORDS = 1 << 34
+_CALLS_BETWEEN_LOOKS, _MANY_WORDS = 256, 1 << 16
 # BHSM is stable between 100 and 1,000 bins (section 6.2).
 N_BINS = 500
 
@@ -286,25 +288,31 @@ class Stage:
 
 
 @dataclass(slots=True)
-class Work:
-    """What a run may spend: 64-bit words of intermediate row sets, over all of it.
+class RefinementWork:
+    """What a run may spend: 64-bit words of intermediate row sets in all, and what the budget allows.
 
     A pipeline takes one pair of sets at a time through all its stages, so that it never holds more than a few times
-    the table; the limit bounds how much it makes in all, which is quadratic where sets overlap.
+    the table; the limit bounds how much it makes in all, which is quadratic if sets overlap.
     """
 
     limit: int = MAX_WORDS
     n_bins: int = N_BINS
     spent: int = 0
+    limits: MethodLimits = field(default_factory=lambda: MethodLimits("FACET"))
+    n_calls: int = 0
 
     @property
     def left(self) -> int:
         return self.limit - self.spent
 
     def spend(self, n_words: int) -> None:
+        """Count words that were made, and look at the limits now and then."""
+        if self.n_calls % _CALLS_BETWEEN_LOOKS == 0 or n_words >= _MANY_WORDS:
+            self.limits.check()
+        self.n_calls += 1
         self.spent += n_words
         if self.spent > self.limit:
             raise ResourceError(
-                f"FACET would need {self.spent:,} words and more for intermediate row sets, "
-                f"and the limit is {self.limit:,}: use strategy 'auto', which forms none, or raise the limit"
+                f"FACET would need more than {self.spent:,} words for intermediate row sets, and the limit is "
+                f"{self.limit:,}: use the strategy auto, which makes none, or raise the limit"
             )

@@ -1,27 +1,41 @@
-"""Many rules at once: pipelines that begin alike run that beginning once (FACET, section 4)."""
+"""FACET as a strategy, and for many rules at once: pipelines that begin alike run that beginning once (section 4)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import chain, repeat
+from itertools import chain
 
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.errors import CountOverflow
+from naysay.budget import on_threads
+from naysay.detect.strategy import PairBlock
+from naysay.errors import CountOverflow, ResourceError
 from naysay.papers.facet.planner import GreedyHLL
 from naysay.papers.facet.refinement import Refinement
-from naysay.papers.facet.stage import RuleParts, SetPair, Stage, Work, all_pairs, array_of
+from naysay.papers.facet.stage import (
+    MAX_WORDS,
+    N_BINS,
+    RefinementWork,
+    RuleParts,
+    SetPair,
+    Stage,
+    all_pairs,
+    array_of,
+    parts_of_bound,
+)
+from naysay.plan.bind import BoundJoin
 
 _CHUNK = 1 << 16
+# What a stage holds at a time, for each row of both sides: a hash table, or IEJoin's sorted arrays. Measured.
+_BYTES_PER_ROW = 96
 
 
 class Listing:
-    """The pairs of distinct rows that pairs of sets stand for, until there are `most`."""
+    """The pairs of distinct rows in pairs of sets, until there are `most`."""
 
     def __init__(self, left_rows: Int64Array, right_rows: Int64Array, most: int) -> None:
         self._rows = left_rows, right_rows
@@ -50,35 +64,35 @@ class Listing:
 
 
 class Organisation(Enum):
-    """What a trie orders the predicates of a rule by: their cost in the rule, or how many rules have them."""
+    """How a trie orders the predicates of a rule: by their cost in the rule, or by how many rules have them."""
 
     COST = "cost"
     FREQUENCY = "frequency"
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class TrieNode:
     """A stage that all `rules` below it share, by their numbers; `ends` are those whose last stage it is."""
 
     stage: Stage
     prune: bool = True
     rules: set[int] = field(default_factory=set)
     ends: list[int] = field(default_factory=list)
-    children: dict[Hashable, Node] = field(default_factory=dict)
+    children: dict[Hashable, TrieNode] = field(default_factory=dict)
 
 
 def build_tries(
     rules: Sequence[RuleParts], organisation: Organisation, planner: GreedyHLL
-) -> tuple[list[Node], list[int]]:
-    """The roots of the tries over the rules' pipelines, and the numbers of the rules that have no predicate."""
+) -> tuple[list[TrieNode], list[int]]:
+    """The roots of the tries over the rules' pipelines, and the numbers of the rules without predicates."""
     plans = [planner.plan(rule.predicates, mirror=rule.mirror) for rule in rules]
     if organisation is Organisation.FREQUENCY:
         plans = _by_frequency(plans, planner)
-    roots: dict[Hashable, Node] = {}
+    roots: dict[Hashable, TrieNode] = {}
     for number, (rule, stages) in enumerate(zip(rules, plans, strict=True)):
         level = roots
         for stage in stages:
-            node = level.setdefault(_identity(stage), Node(stage))
+            node = level.setdefault(_identity(stage), TrieNode(stage))
             node.rules.add(number)
             # A rule that a row satisfies with itself subtracts all such rows at the end: none may be lost on the way.
             node.prune = node.prune and rule.prunes
@@ -91,7 +105,7 @@ def build_tries(
 def _by_frequency(plans: list[tuple[Stage, ...]], planner: GreedyHLL) -> list[tuple[Stage, ...]]:
     """Order the stages of each plan by how many plans have them; those of the same number by cost.
 
-    An IEJoin is taken apart where one of its inequalities is in more rules than the pair: that one can be shared.
+    An IEJoin is taken apart if one of its inequalities is in more rules than the pair: that one can be shared.
     """
     frequencies: Counter[tuple[Hashable, ...]] = Counter()
     for stage in chain.from_iterable(plans):
@@ -113,13 +127,13 @@ def _identity(stage: Stage) -> tuple[Hashable, ...]:
     return tuple(predicate.identity for predicate in stage.predicates)
 
 
-class Run:
+class TrieRun:
     """A trie at work: each stage keeps what it caches from one pair of sets to the next."""
 
-    def __init__(self, node: Node, work: Work, before: Stage | None = None) -> None:
+    def __init__(self, node: TrieNode, work: RefinementWork, before: Stage | None = None) -> None:
         self._node = node
         self._refinement = Refinement(node.stage, work, prune=node.prune, before=before)
-        self._children = [Run(child, work, node.stage) for child in node.children.values()]
+        self._children = [TrieRun(child, work, node.stage) for child in node.children.values()]
 
     def add_counts(self, pair: SetPair, totals: Counter[int]) -> None:
         """Push a pair of sets through, and add what comes out to the totals of the rules; last stages only count."""
@@ -154,16 +168,16 @@ def check_many(
     rules: Sequence[RuleParts],
     *,
     organisation: Organisation = Organisation.COST,
-    work: Work | None = None,
+    work: RefinementWork | None = None,
     n_threads: int = 1,
 ) -> list[int]:
-    """Count the violations of each rule; all rules are over the same rows. Tries run on threads, each one on one.
+    """Count the violations of each rule; all rules are over the same rows. Each trie runs on one of the threads.
 
-    Every trie may spend the whole of the limit.
+    Every trie may spend the whole limit of words.
     """
     totals: Counter[int] = Counter()
 
-    def count(run: Run, start: SetPair) -> None:
+    def count(run: TrieRun, start: SetPair) -> None:
         # No two tries have a rule in common.
         run.add_counts(start, totals)
 
@@ -179,13 +193,13 @@ def list_many(
     most: int,
     *,
     organisation: Organisation = Organisation.COST,
-    work: Work | None = None,
+    work: RefinementWork | None = None,
     n_threads: int = 1,
 ) -> list[tuple[Int64Array, Int64Array]]:
-    """List violations of each rule as (left rows, right rows), and stop when there are `most`; else as `check_many`."""
+    """List at most `most` violations of each rule as (left rows, right rows); see `check_many`."""
     listings = [Listing(rule.left_rows, rule.right_rows, most) for rule in rules]
 
-    def fill(run: Run, start: SetPair) -> None:
+    def fill(run: TrieRun, start: SetPair) -> None:
         run.add_pairs(start, listings)
 
     for number in _run_all(rules, organisation, work, n_threads, fill):
@@ -196,28 +210,69 @@ def list_many(
 def _run_all(
     rules: Sequence[RuleParts],
     organisation: Organisation,
-    work: Work | None,
+    work: RefinementWork | None,
     n_threads: int,
-    do: Callable[[Run, SetPair], None],
+    push: Callable[[TrieRun, SetPair], None],
 ) -> list[int]:
-    """Do something with each trie at work and the first pair of sets; gives the rules that have no predicate."""
+    """Push the pair of all rows through every trie; the numbers of the rules that have no predicate."""
     if not rules:
         return []
-    roots, empty = build_tries(rules, organisation, GreedyHLL())
+    work = work or RefinementWork()
     start = start_of(rules[0])
-    runs = [Run(root, replace(work or Work())) for root in roots]
-    if n_threads < 2:
+    work.limits.check()
+    work.limits.require_bytes(_BYTES_PER_ROW * (len(start.left) + len(start.right)))
+    roots, empty = build_tries(rules, organisation, GreedyHLL())
+    runs = [TrieRun(root, replace(work)) for root in roots]
+    if n_threads == 1:
         for run in runs:
-            do(run, start)
+            push(run, start)
     else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(do, runs, repeat(start)))
+        on_threads(runs, lambda run: push(run, start), n_threads)
     return empty
 
 
 def start_of(rule: RuleParts) -> SetPair:
-    """The pair of sets of all pairs, of which there are no more than 64 bits can count."""
+    """The pair of sets of all pairs; CountOverflow if 64 bits cannot count them."""
     n_left, n_right = rule.left_rows.size, rule.right_rows.size
     if n_left * n_right > np.iinfo(np.int64).max:
-        raise CountOverflow(f"{n_left:,} rows against {n_right:,} are more pairs than fit into 64 bits")
+        raise CountOverflow(f"{n_left:,} rows against {n_right:,} are more pairs than 64 bits can count")
     return all_pairs(n_left, n_right, mirror=rule.mirror)
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The strategy "facet": the pipeline of a rule is a trie of one rule (Pena et al., PVLDB 15(4), 2022).
+
+    `max_words` bounds the intermediate row sets, in words of 64 bits; `max_pairs` a list of violations without a
+    limit; `n_bins` is BHSM's (section 6.2).
+    """
+
+    max_words: int = MAX_WORDS
+    max_pairs: int = 1 << 26
+    n_bins: int = N_BINS
+
+    def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
+        """Find one violation as (left row, right row), or None if the rule holds."""
+        left, right = self._list(bound, 1)
+        return (int(left[0]), int(right[0])) if left.size else None
+
+    def count(self, bound: BoundJoin) -> int:
+        """Count the ordered pairs of distinct rows that break the rule."""
+        (n_pairs,) = check_many([parts_of_bound(bound)], work=self._work())
+        return n_pairs
+
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
+        """List violations, at most `limit` of them."""
+        most = self.max_pairs if limit is None else limit
+        # One more than asked for shows whether the list is complete.
+        left, right = self._list(bound, most + 1)
+        if limit is None and left.size > most:
+            raise ResourceError(f"the rule has more than {most:,} violations: set a limit, or count them")
+        return PairBlock(left[:most], right[:most], left.size <= most)
+
+    def _list(self, bound: BoundJoin, most: int) -> tuple[Int64Array, Int64Array]:
+        (pairs,) = list_many([parts_of_bound(bound)], most, work=self._work())
+        return pairs
+
+    def _work(self) -> RefinementWork:
+        return RefinementWork(self.max_words, self.n_bins)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 import numpy as np
 
@@ -23,12 +22,15 @@ from naysay.kernels.trees.range_tree import (
     rank_queries,
     run_range_forest,
 )
+from naysay.papers.limits import MethodLimits
 
 Columns = tuple[Int64Array, ...]
 
 # Violations are handed on in chunks that grow from few, so that a small limit stops early.
 _FIRST_CHUNK = 1 << 10
 _LAST_CHUNK = 1 << 20
+# Entries of a tape that are run between two looks at the limits.
+_SLICE = 1 << 14
 
 
 class Tree(Enum):
@@ -86,37 +88,56 @@ def _ranks(order: Int64Array, groups: Int64Array, starts: Int64Array) -> Int64Ar
     return ranks
 
 
-class Forest(Protocol):
-    """Points that can be inserted, and searched for boxes, as a tape says."""
-
-    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
-        """Run the tape from an entry on; see the kernels."""
-
-
 @dataclass(frozen=True, slots=True)
-class _RangeTrees:
-    forest: RangeForest
+class SearchForest:
+    """Trees of either kind over points, which a tape inserts and searches for boxes: see their kernels."""
+
+    trees: RangeForest | KdForest
     points: Int64Array
+    kernel: Callable[..., tuple[int, int]]
+    limits: MethodLimits
 
-    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
-        return run_range_forest(self.forest, self.points, queries, tape, begin, found, most)
+    def count(self, queries: Queries, tape: Int64Array) -> int:
+        """How many points all queries of a tape find."""
+        found, total, at = np.empty((0, 2), np.int64), 0, 0
+        while at < tape.size:
+            n_found, at = self._run(queries, tape, at, found, 0)
+            total += n_found
+        return total
+
+    def first_pair(self, queries: Queries, tape: Int64Array) -> tuple[int, int] | None:
+        """The first query of a tape that finds a point, and that point."""
+        found, at = np.empty((1, 2), np.int64), 0
+        while at < tape.size:
+            n_found, at = self._run(queries, tape, at, found, 1)
+            if n_found:
+                return int(found[0, 0]), int(found[0, 1])
+        return None
+
+    def all_pairs(self, queries: Queries, tape: Int64Array) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """The pairs (queries, points) of a tape, in chunks; the tape runs only as far as chunks are asked for."""
+        at, most = 0, _FIRST_CHUNK
+        while at < tape.size:
+            # One query finds at most all points, so that these rows never fill up in the middle of one.
+            found = np.empty((most + len(self.points), 2), np.int64)
+            n_found, at = self._run(queries, tape, at, found, most)
+            if n_found:
+                yield found[:n_found, 0], found[:n_found, 1]
+            most = min(8 * most, _LAST_CHUNK)
+
+    def _run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
+        """Run a slice of the tape from an entry on: how many pairs it found, and the entry to go on from."""
+        self.limits.check()
+        return self.kernel(self.trees, self.points, queries, tape[: begin + _SLICE], begin, found, most)
 
 
-@dataclass(frozen=True, slots=True)
-class _KdTrees:
-    forest: KdForest
-    points: Int64Array
-
-    def run(self, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int) -> tuple[int, int]:
-        return run_kd_forest(self.forest, self.points, queries, tape, begin, found, most)
+def grow_forest(tree: Tree, points: Ranked, memory: int, limits: MethodLimits) -> SearchForest:
+    """Build trees in which no point is switched on yet; ResourceError if they need more bytes than `memory`."""
+    grow = _grow_range if tree is Tree.RANGE else _grow_kd
+    return grow(points, limits.bytes_left(memory), limits)
 
 
-def grow(tree: Tree, points: Ranked, memory: int) -> Forest:
-    """Build a forest in which no point is switched on yet; ResourceError where it needs more bytes than `memory`."""
-    return _grow_range(points, memory) if tree is Tree.RANGE else _grow_kd(points, memory)
-
-
-def _grow_range(points: Ranked, memory: int) -> Forest:
+def _grow_range(points: Ranked, memory: int, limits: MethodLimits) -> SearchForest:
     n_columns = len(points.columns)
     heights = _height(points.sizes)
     needed = range_tree_bytes(n_columns, heights)
@@ -153,10 +174,10 @@ def _grow_range(points: Ranked, memory: int) -> Forest:
         levels=blocks.levels,
     )
     build_range_forest(forest)
-    return _RangeTrees(forest, np.column_stack((points.groups, names)))
+    return SearchForest(forest, np.column_stack((points.groups, names)), run_range_forest, limits)
 
 
-def _grow_kd(points: Ranked, memory: int) -> Forest:
+def _grow_kd(points: Ranked, memory: int, limits: MethodLimits) -> SearchForest:
     n_columns = len(points.columns)
     depths = _height((points.sizes + LEAF - 1) // LEAF)
     nodes, n_nodes = _offsets(2 << depths)
@@ -180,7 +201,7 @@ def _grow_kd(points: Ranked, memory: int) -> Forest:
     build_kd_forest(forest)
     places = np.empty(points.n_points, np.int64)
     places[forest.ids] = np.arange(points.n_points)
-    return _KdTrees(forest, np.column_stack((points.groups, places)))
+    return SearchForest(forest, np.column_stack((points.groups, places)), run_kd_forest, limits)
 
 
 def range_tree_bytes(n_dimensions: int, heights: Int64Array) -> int:
@@ -208,29 +229,3 @@ def _offsets(sizes: Int64Array) -> tuple[Int64Array, int]:
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / (1 << 30):,.1f} GiB"
-
-
-def count_pairs(forest: Forest, queries: Queries, tape: Int64Array) -> int:
-    """How many points all queries of a tape find."""
-    return forest.run(queries, tape, 0, np.empty((0, 2), np.int64), 0)[0]
-
-
-def first_pair(forest: Forest, queries: Queries, tape: Int64Array) -> tuple[int, int] | None:
-    """The first query of a tape that finds a point, and that point."""
-    found = np.empty((1, 2), np.int64)
-    n_found, _ = forest.run(queries, tape, 0, found, 1)
-    return (int(found[0, 0]), int(found[0, 1])) if n_found else None
-
-
-def all_pairs(
-    forest: Forest, queries: Queries, tape: Int64Array, n_points: int
-) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """The pairs (queries, points) of a tape, in chunks; the tape runs only as far as chunks are asked for."""
-    at, most = 0, _FIRST_CHUNK
-    while at < tape.size:
-        # One query finds at most all points, so that the rows below never fill up in the midst of it.
-        found = np.empty((most + n_points, 2), np.int64)
-        n_found, at = forest.run(queries, tape, at, found, most)
-        if n_found:
-            yield found[:n_found, 0], found[:n_found, 1]
-        most = min(8 * most, _LAST_CHUNK)

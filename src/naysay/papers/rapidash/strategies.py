@@ -20,7 +20,8 @@ from naysay.errors import CountOverflow, ResourceError
 from naysay.kernels.joins.find import find_ordered_pair
 from naysay.kernels.sort import dense_groups, sorted_places
 from naysay.kernels.trees.range_tree import ABOVE, BELOW, INSERT, Queries, interleave
-from naysay.papers.rapidash.forest import Forest, Ranked, Tree, all_pairs, count_pairs, first_pair, grow
+from naysay.papers.limits import MethodLimits
+from naysay.papers.rapidash.forest import Ranked, SearchForest, Tree, grow_forest
 from naysay.plan.bind import BoundJoin, Side
 
 _MEMORY = 8 << 30
@@ -47,19 +48,21 @@ class Rapidash:
         """
         if not bound.left.n_rows or not bound.right.n_rows:
             return None
+        limits = self._limits()
         n_parts = len(bound.left.order) + len(bound.left.differs)
         left_time, right_time = _times(bound)
         done = -1
         for cut in _stages(left_time, right_time):
+            limits.check()
             n_left, n_right = int(np.searchsorted(left_time, cut)), int(np.searchsorted(right_time, cut))
             times = left_time[:n_left], right_time[:n_right]
             part = replace(bound, left=_head(bound.left, n_left), right=_head(bound.right, n_right))
             if n_parts < 2:
                 pair = _verify_extremes(part, *times)
             elif _is_one_set(bound):
-                pair = self._verify_one_tree(part, int(np.searchsorted(left_time, done)))
+                pair = self._verify_one_tree(part, int(np.searchsorted(left_time, done)), limits)
             else:
-                pair = self._verify_two_trees(part, *times, done)
+                pair = self._verify_two_trees(part, *times, done, limits)
             if pair is not None:
                 return int(bound.left.rows[pair[0]]), int(bound.right.rows[pair[1]])
             done = cut
@@ -69,21 +72,24 @@ class Rapidash:
         """Count with one dimension less than verify: in the order of one inequality (4.7, Algorithm 6)."""
         if bound.left.n_rows * bound.right.n_rows > np.iinfo(np.int64).max:
             raise CountOverflow("more pairs of rows than 64 bits can count")
-        return sum(self._count_sorted(*way) for way in _ways(bound))
+        limits = self._limits()
+        return sum(self._count_sorted(part, weight, limits) for part, weight in _sortable(bound))
 
     def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List in the same order as count counts, and stop at the limit."""
         left: list[Int64Array] = []
         right: list[Int64Array] = []
         n_found = 0
-        for left_rows, right_rows in self._pairs(bound):
+        limits = self._limits()
+        for left_rows, right_rows in self._pairs(bound, limits):
+            limits.check()
             left.append(left_rows)
             right.append(right_rows)
             n_found += left_rows.size
             if limit is not None and n_found > limit:
                 break
             if n_found * _BYTES_OF_PAIR > self.memory:
-                raise ResourceError(f"more than {n_found:,} violations to list; give a lower limit, or count them")
+                raise ResourceError(f"more than {n_found:,} violations to list; set a lower limit, or count them")
         none = np.empty(0, np.int64)
         return PairBlock(
             np.concatenate([none, *left])[:limit],
@@ -91,7 +97,10 @@ class Rapidash:
             complete=limit is None or n_found <= limit,
         )
 
-    def _verify_one_tree(self, bound: BoundJoin, n_done: int) -> tuple[int, int] | None:
+    def _limits(self) -> MethodLimits:
+        return MethodLimits(f"Rapidash's {self.tree.value}")
+
+    def _verify_one_tree(self, bound: BoundJoin, n_done: int, limits: MethodLimits) -> tuple[int, int] | None:
         """Algorithm 2: each row searches the rows before it above and below itself, then is inserted.
 
         With disequalities alone both searches cover the same boxes, and one is left out (Proposition 2).
@@ -104,14 +113,14 @@ class Rapidash:
         acts = np.array((ABOVE, BELOW, INSERT) if side.order else (ABOVE, INSERT), np.int64)
         fresh = (4 * np.arange(n_done, side.n_rows)[:, None] + acts).ravel()
         tape = _in_batches(np.concatenate((4 * np.arange(n_done) + INSERT, fresh)), groups)
-        pair = first_pair(grow(self.tree, points, self.memory), queries, tape)
+        pair = grow_forest(self.tree, points, self.memory, limits).first_pair(queries, tape)
         if pair is None:
             return None
         row, earlier = (np.array([place]) for place in pair)
         return pair if _hold(side.take(row), side.take(earlier))[0] else (pair[1], pair[0])
 
     def _verify_two_trees(
-        self, bound: BoundJoin, left_time: Int64Array, right_time: Int64Array, done: int
+        self, bound: BoundJoin, left_time: Int64Array, right_time: Int64Array, done: int, limits: MethodLimits
     ) -> tuple[int, int] | None:
         """Section 4.4 and Appendix C.2: left rows search the right rows that came before them, and the mirror."""
         left, right = bound.left, bound.right
@@ -123,45 +132,47 @@ class Rapidash:
         points = Ranked.of(groups, 2 * n_groups, columns)
         queries = points.queries(groups ^ 1, columns, len(left.order))
         tape = _in_batches(_two_sided_tape(left_time, right_time, done), groups >> 1)
-        pair = first_pair(grow(self.tree, points, self.memory), queries, tape)
+        pair = grow_forest(self.tree, points, self.memory, limits).first_pair(queries, tape)
         if pair is None:
             return None
         first, second = sorted(pair)
         return first, second - left.n_rows
 
-    def _count_sorted(self, bound: BoundJoin, weight: int) -> int:
+    def _count_sorted(self, bound: BoundJoin, weight: int, limits: MethodLimits) -> int:
         by_order = _Sorted.of(bound)
         total = int(by_order.n_earlier.sum())
         if _has_tree(bound):
-            total = count_pairs(*self._search(bound, by_order))
+            forest, queries = self._search(bound, by_order, limits)
+            total = forest.count(queries, by_order.tape())
         if bound.reflexive:
             total -= _count_reflexive(bound)
         return weight * total
 
-    def _search(self, bound: BoundJoin, by_order: _Sorted) -> tuple[Forest, Queries, Int64Array]:
-        """The forest over all parts but the first inequality, its queries, and the tape in that one's order."""
+    def _search(self, bound: BoundJoin, by_order: _Sorted, limits: MethodLimits) -> tuple[SearchForest, Queries]:
+        """The forest over all parts but the first inequality, and its queries."""
         left, right = bound.left, bound.right
         points = Ranked.of(by_order.left.groups, by_order.left.n_groups, left.order[1:] + left.differs)
         queries = points.queries(by_order.right_groups, right.order[1:] + right.differs, len(left.order) - 1)
-        return grow(self.tree, points, self.memory), queries, by_order.tape()
+        return grow_forest(self.tree, points, self.memory, limits), queries
 
-    def _pairs(self, bound: BoundJoin) -> Iterator[Chunk]:
+    def _pairs(self, bound: BoundJoin, limits: MethodLimits) -> Iterator[Chunk]:
         """Violations as row numbers, in chunks."""
-        for way, weight in _ways(bound):
-            for left, right in self._pairs_sorted(way):
-                left_rows, right_rows = way.left.rows[left], way.right.rows[right]
+        for part, weight in _sortable(bound):
+            for left, right in self._pairs_sorted(part, limits):
+                left_rows, right_rows = part.left.rows[left], part.right.rows[right]
                 distinct = left_rows != right_rows
                 left_rows, right_rows = left_rows[distinct], right_rows[distinct]
                 yield left_rows, right_rows
                 if weight == 2:
                     yield right_rows, left_rows
 
-    def _pairs_sorted(self, bound: BoundJoin) -> Iterator[Chunk]:
+    def _pairs_sorted(self, bound: BoundJoin, limits: MethodLimits) -> Iterator[Chunk]:
         by_order = _Sorted.of(bound)
         if not _has_tree(bound):
             yield from by_order.pairs()
             return
-        for right, left in all_pairs(*self._search(bound, by_order), bound.left.n_rows):
+        forest, queries = self._search(bound, by_order, limits)
+        for right, left in forest.all_pairs(queries, by_order.tape()):
             yield left, right
 
 
@@ -214,7 +225,7 @@ def _has_tree(bound: BoundJoin) -> bool:
     return len(bound.left.order) + len(bound.left.differs) > 1
 
 
-def _ways(bound: BoundJoin) -> Iterator[tuple[BoundJoin, int]]:
+def _sortable(bound: BoundJoin) -> Iterator[tuple[BoundJoin, int]]:
     """Cut the pairs into joins that have an inequality to sort by, each with how often its pairs count.
 
     A disequality is < or >, and where both sides are the same rows each < has its mirror > (4.5, Proposition 2).

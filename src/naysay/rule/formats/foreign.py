@@ -6,9 +6,8 @@ LTE <= GTE >=. A name of a column runs to the comma or to the last parenthesis; 
 Metanome (Hydra, DCFinder, IncDC): `[DC: t0.A == t1.A  t0.B <> t1.B  ]`. A name of a column is everything between the
 dot and the operator, or the dot and the next predicate, so that `t0.city(String)` has the column `city(String)`.
 
-Rapidash: a file that is one rule, a line of which is `Column operator Column`: a column of the one row against a
-column of the other, so that the lines `State = State` and `Salary > Bonus` are
-not(t.State == s.State and t.Salary > s.Bonus).
+Rapidash: a file is one rule. Each line `Column operator Column` compares a column of one row with a column of the
+other: the lines `State = State` and `Salary > Bonus` are not(t.State == s.State and t.Salary > s.Bonus).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def read_holoclean(scanner: Scanner) -> tuple[Predicate, ...]:
     while (row := scanner.match(_ROW_WORD)) is not None:
         declared.append(row.group(1))
         if not scanner.take("&"):
-            scanner.fail(scanner.position, "predicates should follow the row names", "Such as t1&t2&EQ(t1.A,t2.A).")
+            scanner.fail(scanner.position, "expected predicates after the row names", "Write t1&t2&EQ(t1.A,t2.A).")
         if len(declared) > 2:
             messages.third_row(scanner, row.start(), row.group(1), declared)
     draft = Draft(scanner, declared)
@@ -91,10 +90,10 @@ def _no_term(scanner: Scanner) -> NoReturn:
             f"It is written {shortened(name)}(t1.A,t2.A).",
         )
     if "->" in scanner.text:
-        scanner.fail(scanner.skip(), "commas stand between the columns before an arrow", "Write A, B -> C.")
+        scanner.fail(scanner.skip(), "columns before an arrow are separated by commas", "Write A, B -> C.")
     scanner.fail(
         scanner.skip(),
-        f"a predicate such as EQ(t1.A,t2.A) should stand here, not {scanner.here()}",
+        f"expected a predicate such as EQ(t1.A,t2.A), found {scanner.here()}",
         "A line of HoloClean is t1&t2&EQ(t1.A,t2.A)&IQ(t1.B,t2.B).",
     )
 
@@ -119,7 +118,7 @@ def read_metanome(scanner: Scanner) -> tuple[Predicate, ...]:
     draft = Draft(scanner)
     ops = list(_SPACED_OP.finditer(scanner.text, start, end))
     if not ops:
-        scanner.fail(scanner.skip(), "no predicate stands in the list", _LIST)
+        scanner.fail(scanner.skip(), "the list has no predicates", _LIST)
     for op, following in zip(ops, [*ops[1:], None], strict=True):
         gap = (end, end) if following is None else _gap(scanner, op.end(), following.start())
         for first, last in ((start, op.start()), (op.end(), gap[0])):
@@ -133,25 +132,25 @@ def read_metanome(scanner: Scanner) -> tuple[Predicate, ...]:
 
 
 def _gap(scanner: Scanner, start: int, end: int) -> tuple[int, int]:
-    """Where, between two operators, one predicate ends and where the next begins: at a wide gap, or else at a space."""
+    """The gap between two predicates, which lies between their operators: a wide one, or else a single space."""
     for pattern in (_WIDE_GAP, _GAP):
         gaps = list(pattern.finditer(scanner.text, start + 1, end))
         if gaps:
             return gaps[-1].span()
     position = end - len(scanner.text[start:end].lstrip())
-    raise scanner.error(position, "a second comparison follows the first", "Two spaces stand between two predicates.")
+    raise scanner.error(position, "a second comparison follows the first", "Put two spaces between two predicates.")
 
 
 def _one_operand(scanner: Scanner, start: int, end: int) -> None:
-    """Refuse a part of the text that looks like two operands with no operator between them."""
+    """Refuse text that looks like two operands without an operator between them."""
     part = scanner.text[start:end]
     second = _SECOND_OPERAND.search(part.rstrip(), len(part) - len(part.lstrip()))
     if second is not None:
-        scanner.fail(start + second.end(), "a comparison should stand before this", _LIST)
+        scanner.fail(start + second.end(), "a comparison is missing before this", _LIST)
 
 
 def _raw_operand(scanner: Scanner, draft: Draft, start: int, end: int) -> Operand:
-    """The operand that fills a part of the text; the name of a column may hold anything."""
+    """The operand that fills a part of the text; a column name may contain anything."""
     part = scanner.text[start:end]
     position = start + len(part) - len(part.lstrip())
     raw = part.strip()
@@ -162,14 +161,17 @@ def _raw_operand(scanner: Scanner, draft: Draft, start: int, end: int) -> Operan
     inner = Scanner(scanner.text, source=scanner.source, line=scanner.line, start=position, end=position + len(raw))
     constant = read_constant(inner)
     if constant is None or not inner.at_end():
-        messages.no_raw_operand(scanner, position, raw)
+        if not raw:
+            scanner.fail(position, "a column such as t1.A or a constant is missing here")
+        message = f"{shortened(raw)!r} is neither a column of a row nor a constant"
+        scanner.fail(position, message, "A column is written t1.A, a text in quotes.")
     return constant
 
 
 def is_column_file(text: str) -> bool:
     """Each line is `Column operator Column`, and one of them compares a column with itself.
 
-    The latter tells a column file for certain: on its own, `Start <= End` may be meant of one row.
+    Without the latter the file may be something else: `Start <= End` may be about one row.
     """
     itself = False
     for line in content_lines(text):
@@ -181,7 +183,7 @@ def is_column_file(text: str) -> bool:
 
 
 def content_lines(text: str) -> Iterator[str]:
-    """The lines that are neither empty nor comments, without the space around them."""
+    """The lines that are neither empty nor comments, stripped."""
     for line in text.split("\n"):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
@@ -189,14 +191,18 @@ def content_lines(text: str) -> Iterator[str]:
 
 
 def read_column_file(scanner: Scanner) -> tuple[Predicate, ...]:
-    """Read a whole file of Rapidash, which is one rule."""
+    """Read a column file of Rapidash, which is one rule."""
     predicates = []
     while not scanner.at_end():
         position = scanner.position
         stop = scanner.text.find("\n", position, scanner.end)
         found = _COLUMNS.fullmatch(scanner.text[position : scanner.end if stop < 0 else stop].rstrip())
         if found is None:
-            scanner.fail(position, "a line of a column file is 'Column operator Column'", "Such as: State = State")
+            scanner.fail(
+                position,
+                "a line of a column file must be 'Column operator Column'",
+                "Write State = State, for example.",
+            )
         left = scanner.known(found.group(1), position + found.start(1))
         right = scanner.known(found.group(3), position + found.start(3))
         predicates.append(Predicate(Column(Row.LEFT, left), OPS[found.group(2)], Column(Row.RIGHT, right)))
@@ -204,5 +210,5 @@ def read_column_file(scanner: Scanner) -> tuple[Predicate, ...]:
             scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")
         scanner.position = scanner.end if stop < 0 else stop
     if not predicates:
-        scanner.fail(scanner.position, "the file holds no rule")
+        scanner.fail(scanner.position, "the file has no rules")
     return tuple(predicates)

@@ -1,4 +1,4 @@
-"""Files of rules: one rule a line, YAML, or another system's rules; read, and written back."""
+"""Files of rules: one rule per line, YAML, or the rules of another system; read, and written back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from naysay.errors import RuleError, UsageError
 from naysay.rule.formats import foreign
 from naysay.rule.literal import write_quoted
-from naysay.rule.model import Rule, Severity
+from naysay.rule.model import Rule
 from naysay.rule.parse import BARE_NAME, read_rule
 from naysay.rule.render import render
 from naysay.rule.scan import Scanner
@@ -23,7 +23,7 @@ _BARE_NAME = re.compile(BARE_NAME)
 
 
 class Format(Enum):
-    """How a file holds its rules. LINES takes a line of HoloClean or Metanome as it takes one of ours."""
+    """How a file holds its rules. LINES may also have lines of HoloClean or Metanome."""
 
     LINES = "lines"
     YAML = "yaml"
@@ -32,7 +32,7 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RulesFile:
-    """What was read: the rules, the line on which each begins, and an error for each place that is no rule."""
+    """What was read: the rules, the line on which each begins, and an error for each text that is not a rule."""
 
     rules: tuple[Rule, ...]
     lines: tuple[int, ...]
@@ -41,34 +41,66 @@ class RulesFile:
 
 
 def load_rules(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, format: Format | None = None
+    path: str | os.PathLike[str], columns: Sequence[str] | None = None, format: Format | str | None = None
 ) -> list[Rule]:
-    """Read a file of rules. Raises RuleError at the first bad one, UsageError where there is no such file."""
-    return _rules_of(read_rules_file(path, columns=columns, format=format))
+    """Read a file of rules, in any format that the command line reads.
+
+    Args:
+        path: One rule per line (ours, HoloClean's or Metanome's), YAML or JSON, or a column file of Rapidash. UTF-8.
+        columns: The columns of the table. Any other column in a rule is an error that suggests the nearest name.
+        format: "lines", "yaml" or "columns". Default: YAML for .yaml, .yml and .json; otherwise the text shows it:
+            see `parse_rules`.
+
+    Returns:
+        The rules in the order of the file. RuleError shows the first text that is not a rule; UsageError: the file
+        cannot be read.
+    """
+    return _rules_of(read_rules_file(path, columns=columns, format=_format_named(format)))
 
 
 def parse_rules(
-    text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | None = None
+    text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | str | None = None
 ) -> list[Rule]:
-    """Read the text of a file of rules. Raises RuleError at the first bad one.
+    """Read the text of a file of rules.
 
-    Without a `format` the text shows which it is: YAML begins with a list or a key without a value; a column file of
-    Rapidash has `Column operator Column` on each line and compares some column with itself; all else is lines.
+    Args:
+        text: The rules.
+        source: The name of the file, for errors.
+        columns: The columns of the table. Any other column in a rule is an error that suggests the nearest name.
+        format: "lines", "yaml" or "columns". Default: YAML begins with a list or a key without a value; a column file
+            of Rapidash has `Column operator Column` on each line and compares a column with itself; the rest is lines.
 
-    >>> [rule.name for rule in parse_rules("zip: ZipCode -> City  # one rule a line\\nphone: key(AreaCode, Phone)")]
+    Returns:
+        The rules in the order of the text. RuleError shows the first text that is not a rule.
+
+    >>> [rule.name for rule in parse_rules("zip: ZipCode -> City  # one per line\\nphone: key(AreaCode, Phone)")]
     ['zip', 'phone']
     """
-    return _rules_of(read_rules(text, source=source, columns=columns, format=format))
+    return _rules_of(read_rules(text, source=source, columns=columns, format=_format_named(format)))
+
+
+def _format_named(format: Format | str | None) -> Format | None:
+    try:
+        return None if format is None else Format(format)
+    except ValueError:
+        known = ", ".join(known.value for known in Format)
+        raise UsageError(f"unknown format {format!r} of rules; choose one of {known}") from None
+
+
+def _rules_of(found: RulesFile) -> list[Rule]:
+    if found.errors:
+        raise found.errors[0]
+    return list(found.rules)
 
 
 def read_rules_file(
     path: str | os.PathLike[str], *, columns: Sequence[str] | None = None, format: Format | None = None
 ) -> RulesFile:
-    """Read a file of rules with all its errors. Raises UsageError where there is no such file."""
+    """Read a file of rules with all its errors. UsageError if the file cannot be read."""
     source = os.fspath(path)
     try:
         if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{source} has more than {MAX_FILE_BYTES >> 20} MiB; is it a file of rules?")
+            raise UsageError(f"{source} is larger than {MAX_FILE_BYTES >> 20} MiB; is it a file of rules?")
         data = Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the rules in {source}: {error.strerror or error}") from None
@@ -91,24 +123,32 @@ def read_rules_bytes(
 def read_rules(
     text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | None = None
 ) -> RulesFile:
-    """Read the text of a file of rules with all its errors, going on after a bad rule."""
+    """Read the text of a file of rules with all its errors, continuing after a bad rule."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     format = format or detect_format(text)
     if format is Format.YAML:
-        # Most files are lines, and they need not pay for the import of yaml.
+        # Most files are lines, which need not pay for the import of yaml.
         from naysay.rule.formats.yaml_files import read_yaml
 
-        found = read_yaml(text, source=source, columns=columns)
-    elif format is Format.COLUMNS:
-        found = _read_columns(text, source, columns)
-    else:
-        found = _read_lines(text, source, columns)
-    rules, lines, errors = found
+        rules, lines, errors = read_yaml(text, source=source, columns=columns)
+        return RulesFile(tuple(rules), tuple(lines), tuple(errors), format)
+    rules, lines, errors = [], [], []
+    for number, line in enumerate([text] if format is Format.COLUMNS else text.split("\n"), start=1):
+        if format is Format.LINES and line.lstrip()[:1] in ("", "#"):
+            continue
+        try:
+            scanner = Scanner(line, source=source, line=number, columns=columns)
+            rule = read_rule(scanner) if format is Format.LINES else Rule(foreign.read_column_file(scanner))
+        except RuleError as error:
+            errors.append(error)
+        else:
+            rules.append(rule)
+            lines.append(number)
     return RulesFile(tuple(rules), tuple(lines), tuple(errors), format)
 
 
 def detect_format(text: str) -> Format:
-    """The format of a text, as far as its first line (for a column file, each of its lines) shows it."""
+    """The format that the first line of a text shows; each line, for a column file."""
     first = next(foreign.content_lines(text), "")
     if _YAML_BEGINS.match(first):
         return Format.YAML
@@ -116,26 +156,17 @@ def detect_format(text: str) -> Format:
 
 
 def render_file(rules: Sequence[Rule], *, short: bool = False) -> str:
-    """Write rules as a file that `parse_rules` reads back: lines, or YAML where a rule says more than its name.
+    """Write rules as a file that `parse_rules` reads back: lines, or YAML if a rule has more than a name.
 
     >>> from naysay.rule import parse
     >>> print(render_file([parse("zip: ZipCode -> City")], short=True), end="")
     zip: ZipCode -> City
     """
-    if any(_says_more(rule) for rule in rules):
+    if any(rule != Rule(rule.predicates, rule.name) for rule in rules):
         from naysay.rule.formats.yaml_files import write_yaml
 
         return write_yaml(rules, short=short)
     return "".join(_render_line(rule, short) + "\n" for rule in rules)
-
-
-def _says_more(rule: Rule) -> bool:
-    return bool(
-        rule.severity is not Severity.ERROR
-        or rule.max_violations is not None
-        or rule.max_fraction is not None
-        or rule.description
-    )
 
 
 def _render_line(rule: Rule, short: bool) -> str:
@@ -144,38 +175,6 @@ def _render_line(rule: Rule, short: bool) -> str:
         return text
     plain = _BARE_NAME.fullmatch(rule.name) and not rule.name.lower().startswith("forall")
     return f"{rule.name if plain else write_quoted(rule.name)}: {text}"
-
-
-def _rules_of(found: RulesFile) -> list[Rule]:
-    if found.errors:
-        raise found.errors[0]
-    return list(found.rules)
-
-
-def _read_lines(text: str, source: str, columns: Sequence[str] | None) -> tuple[list[Rule], list[int], list[RuleError]]:
-    rules: list[Rule] = []
-    lines: list[int] = []
-    errors: list[RuleError] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.lstrip()
-        if not stripped or stripped[0] == "#":
-            continue
-        try:
-            rules.append(read_rule(Scanner(line, source=source, line=number, columns=columns)))
-            lines.append(number)
-        except RuleError as error:
-            errors.append(error)
-    return rules, lines, errors
-
-
-def _read_columns(
-    text: str, source: str, columns: Sequence[str] | None
-) -> tuple[list[Rule], list[int], list[RuleError]]:
-    try:
-        predicates = foreign.read_column_file(Scanner(text, source=source, columns=columns))
-    except RuleError as error:
-        return [], [], [error]
-    return [Rule(predicates)], [1], []
 
 
 def _decode(data: bytes, source: str) -> str:

@@ -1,6 +1,6 @@
-"""Rules in YAML: a list of rules, or a mapping from names to rules, alone or under `rules:`.
+"""Rules in YAML: a list of rules, or a mapping from names to rules, either of them possibly under `rules:`.
 
-A rule is its text, or a mapping of the text and what else there is to say of it:
+A rule is its text, or a mapping of the text and what else there is to say about it:
 
     - name: zip_city
       rule: ZipCode -> City
@@ -8,14 +8,14 @@ A rule is its text, or a mapping of the text and what else there is to say of it
       max_fraction: 0.001
       description: A post code lies in one city.
 
-The file is read as a stream of events and only texts are taken from it, so that no tag, anchor or alias does anything,
-and each error knows its line.
+The file is read as a stream of events and only texts are taken from it, so that no tag, anchor or alias has any effect
+and each error has its line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ from naysay.errors import RuleError
 from naysay.rule.model import Rule, Severity
 from naysay.rule.parse import read_rule
 from naysay.rule.render import render
-from naysay.rule.scan import Scanner, nearest_name, shortened
+from naysay.rule.scan import HALF_CHARACTER, VALID_UTF_8, Scanner, nearest_name, shortened
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
@@ -35,8 +35,8 @@ _FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCI
 
 
 @dataclass(slots=True)
-class _Node:
-    """A text, a list or a mapping, with the place (counted from 0) where it begins."""
+class _YamlNode:
+    """A text, a list or a mapping, and where it begins (line and column from 0)."""
 
     kind: str
     line: int
@@ -44,11 +44,22 @@ class _Node:
     text: str = ""
     style: str | None = None
     tag: str | None = None
-    items: list[_Node] = field(default_factory=list)
+    items: list[_YamlNode] = field(default_factory=list)
 
     @property
     def is_missing(self) -> bool:
         return self.kind == "text" and self.style is None and self.text.lower() in ("", "~", "null")
+
+    @property
+    def pairs(self) -> list[tuple[_YamlNode, _YamlNode]]:
+        """The keys and values of a mapping."""
+        return list(zip(self.items[::2], self.items[1::2], strict=True))
+
+    def value(self, name: str) -> _YamlNode | None:
+        """The value that a mapping has for a name."""
+        if self.kind != "mapping":
+            return None
+        return next((value for key, value in self.pairs if key.kind == "text" and key.text == name), None)
 
 
 class _Reader:
@@ -60,48 +71,41 @@ class _Reader:
         self.at: list[int] = []
         self.errors: list[RuleError] = []
 
-    def fail(self, node: _Node, message: str, hint: str = "") -> NoReturn:
+    def fail(self, node: _YamlNode, message: str, hint: str = "") -> NoReturn:
         raise self.error(node.line, node.column, message, hint)
 
     def error(self, line: int, column: int, message: str, hint: str = "") -> RuleError:
         text = self.lines[line] if line < len(self.lines) else ""
         return RuleError(message, text=text, line=line + 1, column=column + 1, source=self.source, hint=hint)
 
-    def read(self, root: _Node | None) -> None:
+    def read(self, root: _YamlNode | None) -> None:
         if root is None or root.is_missing:
             return
-        inner = _value(root, "rules")
+        inner = root.value("rules")
         if inner is not None and inner.kind != "text":
-            self._only_rules(root)
+            for name in root.items[::2]:
+                if name.text != "rules":
+                    message = f"unexpected {shortened(name.text)!r} next to 'rules'"
+                    self.errors.append(self.error(name.line, name.column, message, "Only 'rules' is read."))
             root = inner
         if root.kind == "list":
             for item in root.items:
-                self._try(item, None)
-        elif root.kind == "mapping" and _is_one_rule(root):
-            self._try(root, None)
-        elif root.kind == "mapping":
-            self._names(root)
+                self._try(item)
+        elif root.kind == "mapping" and not (
+            root.value("rule") and all(key.text in _FIELDS for key in root.items[::2])
+        ):
+            seen: set[str] = set()
+            for name, value in root.pairs:
+                if name.text in seen:
+                    message = f"a second rule has the name {shortened(name.text)!r}"
+                    self.errors.append(self.error(name.line, name.column, message))
+                else:
+                    seen.add(name.text)
+                    self._try(value, name)
         else:
-            self._try(root, None)
+            self._try(root)
 
-    def _only_rules(self, root: _Node) -> None:
-        for name in root.items[::2]:
-            if name.text != "rules":
-                message = f"{shortened(name.text)!r} stands beside 'rules'"
-                self.errors.append(self.error(name.line, name.column, message, "Only 'rules' is read."))
-
-    def _names(self, root: _Node) -> None:
-        seen: set[str] = set()
-        for name, value in _pairs(root):
-            if name.text in seen:
-                self.errors.append(
-                    self.error(name.line, name.column, f"a second rule has the name {shortened(name.text)!r}")
-                )
-                continue
-            seen.add(name.text)
-            self._try(value, name)
-
-    def _try(self, node: _Node, name: _Node | None) -> None:
+    def _try(self, node: _YamlNode, name: _YamlNode | None = None) -> None:
         try:
             rule = self._rule(node, name)
         except RuleError as error:
@@ -110,51 +114,38 @@ class _Reader:
             self.rules.append(rule)
             self.at.append((name or node).line + 1)
 
-    def _rule(self, node: _Node, name: _Node | None) -> Rule:
+    def _rule(self, node: _YamlNode, name: _YamlNode | None) -> Rule:
         if name is not None and name.kind != "text":
-            self.fail(name, "the name of a rule is a text")
-        if node.kind == "mapping":
-            rule = self._rule_of_mapping(node)
-        elif node.kind == "list":
+            self.fail(name, "the name of a rule must be text")
+        if node.kind == "list":
             self.fail(node, "a rule is a text or a mapping, not a list", "Quote a rule that begins with [.")
-        else:
-            rule = self._rule_of_text(node, name)
-        if name is not None and name.text:
-            rule = replace(rule, name=name.text)
-        return rule
+        rule = self._rule_of_mapping(node) if node.kind == "mapping" else self._rule_of_text(node, name)
+        return replace(rule, name=name.text) if name is not None and name.text else rule
 
-    def _rule_of_text(self, node: _Node, name: _Node | None = None) -> Rule:
+    def _rule_of_text(self, node: _YamlNode, name: _YamlNode | None = None) -> Rule:
         if node.tag is not None:
             self.fail(node, f"YAML takes {shortened(node.tag)!r} for a tag", "Quote a rule that begins with !.")
         if node.is_missing:
             self.fail(name or node, "the rule is empty")
-        return read_rule(self._scanner(node))
-
-    def _scanner(self, node: _Node) -> Scanner:
-        """A scanner of a text, set on its line of the file where the text stands there as it is."""
-        line = self.lines[node.line]
-        start = node.column + (node.style in ("'", '"'))
+        # Errors show the line of the file if the text is there as it is.
+        line, start = self.lines[node.line], node.column + (node.style in ("'", '"'))
         if line.startswith(node.text, start) and "\n" not in node.text:
-            return Scanner(
-                line,
-                source=self.source,
-                line=node.line + 1,
-                columns=self.columns,
-                start=start,
-                end=start + len(node.text),
-            )
-        first = node.line + (2 if node.style in ("|", ">") else 1)
-        return Scanner(node.text, source=self.source, line=first, columns=self.columns)
+            bounds = {"start": start, "end": start + len(node.text)}
+            scanner = Scanner(line, source=self.source, line=node.line + 1, columns=self.columns, **bounds)
+        else:
+            first = node.line + (2 if node.style in ("|", ">") else 1)
+            scanner = Scanner(node.text, source=self.source, line=first, columns=self.columns)
+        return read_rule(scanner)
 
-    def _rule_of_mapping(self, node: _Node) -> Rule:
-        found: dict[str, _Node] = {}
-        for name, value in _pairs(node):
+    def _rule_of_mapping(self, node: _YamlNode) -> Rule:
+        found: dict[str, _YamlNode] = {}
+        for name, value in node.pairs:
             if name.text not in _FIELDS:
                 nearest = nearest_name(name.text, _FIELDS)
                 hint = f"Did you mean {nearest!r}?" if nearest else f"A rule has {', '.join(_FIELDS)}."
                 self.fail(name, f"there is no field {shortened(name.text)!r}", hint)
             if name.text in found:
-                self.fail(name, f"{name.text!r} stands twice")
+                self.fail(name, f"duplicate field {name.text!r}")
             if name.text != "rule" and value.kind != "text":
                 self.fail(value, f"{name.text!r} is a text or a number, not a {value.kind}")
             found[name.text] = value
@@ -162,43 +153,27 @@ class _Reader:
         if text is None:
             self.fail(node, "the rule has no 'rule'", "Write rule: and the text of the rule.")
         if text.kind != "text":
-            self.fail(text, f"the text of a rule, not a {text.kind}", "Quote a rule that begins with [ or {.")
-        rule = self._rule_of_text(text)
-        for name_text, value in found.items():
-            if not value.is_missing:
-                rule = replace(rule, **{name_text: _READERS[name_text](self, value)})
-        return rule
+            self.fail(text, f"'rule' is a text, not a {text.kind}", "Quote a rule that begins with [ or {.")
+        fields = {name: self._field(name, value) for name, value in found.items() if not value.is_missing}
+        return replace(self._rule_of_text(text), **fields)
 
-    def text_of(self, node: _Node) -> str:
-        return node.text
-
-    def severity_of(self, node: _Node) -> Severity:
-        try:
-            return Severity(node.text.lower())
-        except ValueError:
+    def _field(self, name: str, node: _YamlNode) -> Any:
+        text, shown = node.text, repr(shortened(node.text))
+        if name == "severity":
             names = [severity.value for severity in Severity]
-            self.fail(node, f"{shortened(node.text)!r} is not a severity", f"It is one of {', '.join(names)}.")
-
-    def whole_number_of(self, node: _Node) -> int:
-        if not _WHOLE.fullmatch(node.text):
-            self.fail(node, f"{shortened(node.text)!r} is not a number of violations", "It is 0, 1, 2, ...")
-        return int(node.text)
-
-    def fraction_of(self, node: _Node) -> float:
-        text = node.text if len(node.text) < 400 else ""
-        fraction = float(text) if _FRACTION.fullmatch(text) else -1.0
-        if not 0 <= fraction <= 1:
-            self.fail(node, f"{shortened(node.text)!r} is not a fraction", "It lies between 0 and 1.")
-        return fraction
-
-
-_READERS: dict[str, Callable[[_Reader, _Node], Any]] = {
-    "name": _Reader.text_of,
-    "description": _Reader.text_of,
-    "severity": _Reader.severity_of,
-    "max_violations": _Reader.whole_number_of,
-    "max_fraction": _Reader.fraction_of,
-}
+            if text.lower() not in names:
+                self.fail(node, f"{shown} is not a severity", f"Use one of {', '.join(names)}.")
+            return Severity(text.lower())
+        if name == "max_violations":
+            if not _WHOLE.fullmatch(text):
+                self.fail(node, f"{shown} is not a number of violations", "Use 0, 1, 2, ...")
+            return int(text)
+        if name == "max_fraction":
+            fraction = float(text) if len(text) < 400 and _FRACTION.fullmatch(text) else -1.0
+            if not 0 <= fraction <= 1:
+                self.fail(node, f"{shown} is not a fraction", "Use a number from 0 to 1.")
+            return fraction
+        return text
 
 
 def read_yaml(
@@ -207,27 +182,26 @@ def read_yaml(
     """The rules of a YAML text, the line on which each begins, and the errors."""
     reader = _Reader(text, source, columns)
     try:
-        root = _compose(text, reader)
+        reader.read(_compose(text, reader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
         message = f"this is not YAML: {error.problem or error.context}"
-        return [], [], [reader.error(line, column, message, "Put a rule with a colon or a # into quotes.")]
+        return [], [], [reader.error(line, column, message, "Quote a rule that contains a colon or a #.")]
     except yaml.YAMLError as error:
         return [], [], [reader.error(0, 0, f"this is not YAML: {str(error).splitlines()[0]}")]
     except UnicodeEncodeError as error:
         line, column = text.count("\n", 0, error.start), error.start - text.rfind("\n", 0, error.start) - 1
-        return [], [], [reader.error(line, column, "this is half a character", "Text is UTF-8.")]
+        return [], [], [reader.error(line, column, HALF_CHARACTER, VALID_UTF_8)]
     except RuleError as error:
         return [], [], [error]
-    reader.read(root)
     return reader.rules, reader.at, sorted(reader.errors, key=lambda error: error.line)
 
 
-def _compose(text: str, reader: _Reader) -> _Node | None:
-    """Build the nodes of the first document from its events. A stack in place of recursion, and not a deep one."""
-    roots: list[_Node] = []
-    stack: list[_Node] = []
+def _compose(text: str, reader: _Reader) -> _YamlNode | None:
+    """Build the nodes of the first document from its events, with a stack of limited depth instead of recursion."""
+    roots: list[_YamlNode] = []
+    stack: list[_YamlNode] = []
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             stack.pop()
@@ -235,7 +209,7 @@ def _compose(text: str, reader: _Reader) -> _Node | None:
         if not isinstance(event, yaml.NodeEvent):
             continue
         mark: Any = event.start_mark
-        node = _Node("text", mark.line, mark.column)
+        node = _YamlNode("text", mark.line, mark.column)
         if isinstance(event, yaml.AliasEvent):
             reader.fail(node, "a rules file has no aliases", "Write the value out.")
         (stack[-1].items if stack else roots).append(node)
@@ -249,21 +223,6 @@ def _compose(text: str, reader: _Reader) -> _Node | None:
     if len(roots) > 1:
         reader.fail(roots[1], "a second document begins here", "A rules file is one document.")
     return roots[0] if roots else None
-
-
-def _pairs(node: _Node) -> list[tuple[_Node, _Node]]:
-    return list(zip(node.items[::2], node.items[1::2], strict=True))
-
-
-def _value(node: _Node, name: str) -> _Node | None:
-    if node.kind != "mapping":
-        return None
-    return next((value for key, value in _pairs(node) if key.kind == "text" and key.text == name), None)
-
-
-def _is_one_rule(node: _Node) -> bool:
-    value = _value(node, "rule")
-    return value is not None and all(key.text in _FIELDS for key in node.items[::2])
 
 
 def write_yaml(rules: Sequence[Rule], *, short: bool) -> str:
@@ -285,7 +244,7 @@ def write_yaml(rules: Sequence[Rule], *, short: bool) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a text with invisible characters in double quotes, where all of them are escaped."""
+    """Writes text with invisible characters in double quotes, which escape them."""
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
