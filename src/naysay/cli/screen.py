@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 import click
 from rich.console import Console, Group
@@ -140,25 +141,22 @@ class Waiting:
 
     def update(self, description: str, done: float | None = None) -> None:
         """Describe what the stage does now, and the fraction of it that is done, if that is known."""
-        with self._lock:
-            if self._progress is not None:
-                for task in self._progress.task_ids:
-                    completed, total = (0, None) if done is None else (round(100 * done), 100)
-                    self._progress.update(task, description=description, completed=completed, total=total)
+        completed, total = (0, None) if done is None else (round(100 * done), 100)
+        self._change(description=description, completed=completed, total=total)
 
     def reach(self, n_done: int, n_all: int) -> None:
         """Show the number of steps that are done, and of all steps."""
-        with self._lock:
-            if self._progress is not None:
-                for task in self._progress.task_ids:
-                    self._progress.update(task, completed=n_done, total=n_all)
+        self._change(completed=n_done, total=n_all)
 
     def advance(self) -> None:
         """Show that one more step is done."""
+        self._change(advance=1)
+
+    def _change(self, **values: Any) -> None:
         with self._lock:
             if self._progress is not None:
                 for task in self._progress.task_ids:
-                    self._progress.advance(task)
+                    self._progress.update(task, **values)
 
 
 _N_NEWEST = 6

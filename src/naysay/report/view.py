@@ -24,6 +24,9 @@ class Outcome(Enum):
     HOLDS = "holds"
 
 
+_ORDER = list(Outcome)
+
+
 def outcome(result: RuleResult) -> Outcome:
     if result.holds:
         return Outcome.HOLDS
@@ -34,8 +37,7 @@ def outcome(result: RuleResult) -> Outcome:
 
 def worst_first(report: Report) -> list[tuple[int, RuleResult]]:
     """The results with their positions in the report, most important first."""
-    order = list(Outcome)
-    return sorted(enumerate(report.results), key=lambda entry: order.index(outcome(entry[1])))
+    return sorted(enumerate(report.results), key=lambda entry: _ORDER.index(outcome(entry[1])))
 
 
 def outcomes(report: Report) -> Counter[Outcome]:
@@ -132,15 +134,8 @@ def lines(rule: Rule, pair: SamplePair) -> list[Line]:
     found = []
     for name in rule.column_names:
         sign = signs.get(name, "")
-        found.append(
-            Line(
-                column=printable(name),
-                left=_shown(pair.left_values, name),
-                right=_shown(pair.right_values, name),
-                sign=sign if pair.right_values is not None else "",
-                marked=only_equal or sign != "=",
-            )
-        )
+        left, right = _shown(pair.left_values, name), _shown(pair.right_values, name)
+        found.append(Line(printable(name), left, right, sign if pair.right_values else "", only_equal or sign != "="))
     return sorted(found, key=lambda line: line.marked)
 
 
@@ -181,7 +176,7 @@ def numbers(result: RuleResult) -> tuple[str, str, str]:
 
 def worst(report: Report) -> Outcome:
     """The worst outcome of any rule."""
-    return min((outcome(result) for result in report.results), key=list(Outcome).index, default=Outcome.HOLDS)
+    return min(outcomes(report), key=_ORDER.index, default=Outcome.HOLDS)
 
 
 def _end_of(path: str) -> str:
