@@ -45,7 +45,7 @@ class Comparisons:
         """Whether a predicate is true of one row on both sides."""
         left = predicate.left.name
         if isinstance(predicate.right, Constant):
-            return self._beside_constant(left, predicate.op, predicate.right.value)
+            return self._against_constant(left, predicate.op, predicate.right.value)
         right = predicate.right.name
         truth: Expression = predicate.op.compare(self.comparable(left, right), self.comparable(right, left))
         if self.nulls is Nulls.EQUAL and predicate.op in (Op.EQ, Op.NE):
@@ -73,11 +73,11 @@ class Comparisons:
         parts += [_predicate(order, order.op) for order in join.order]
         return every(map(self.holds, (*parts, *join.left_filter, *join.right_filter)))
 
-    def _beside_constant(self, name: str, op: Op, value: Value) -> Expression:
+    def _against_constant(self, name: str, op: Op, value: Value) -> Expression:
         kind = self.frame.kind_of(name)
         if kind is Kind.NULL:
             return F.lit(self.nulls is Nulls.EQUAL and op is Op.NE)
-        less, equal = _beside(F.col(name), kind, self.frame.type_of(name), value)
+        less, equal = _against(F.col(name), kind, self.frame.type_of(name), value)
         at_most = less | equal
         truth = {Op.EQ: equal, Op.NE: ~equal, Op.LT: less, Op.GE: ~less, Op.LE: at_most, Op.GT: ~at_most}[op]
         at_null = self.nulls is Nulls.EQUAL and op is Op.NE
@@ -98,7 +98,7 @@ def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expre
     if _is_float(type_) and _is_float(other):
         return _plain_float(value)
     if _is_float(type_) or _is_float(other):
-        return _beside_float(value, type_, other)
+        return _against_float(value, type_, other)
     if isinstance(type_, T.DecimalType) or isinstance(other, T.DecimalType):
         return _decimal(value, *_digits(type_), *_digits(other))
     if isinstance(type_, T.IntegralType):
@@ -149,7 +149,7 @@ def _whole_and_fraction(value: Expression, scale: int) -> Expression:
     return F.when(value.isNotNull(), parts)
 
 
-def _beside_float(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
+def _against_float(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
     """A number of any type as the nearest double, and then by how much it lies above or below that double.
 
     Rounding to the nearest keeps order, so this pair compares exactly as the numbers do.
@@ -190,7 +190,7 @@ def _sign_beyond_nearest(value: Decimal | None, nearest: float | None) -> int | 
     return int(value > nearest) - int(value < nearest)
 
 
-def _beside(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> tuple[Expression, Expression]:
+def _against(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> tuple[Expression, Expression]:
     """Whether a column that is not null is less than a constant, and whether it equals it, exactly."""
     if kind in (Kind.TEXT, Kind.BOOL):
         constant = F.lit(value)
@@ -198,23 +198,23 @@ def _beside(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> 
     bits = 32 if isinstance(type_, T.FloatType) else 64
     number = exact_number(value, bits if kind is Kind.FLOAT else None)
     if kind is Kind.FLOAT:
-        return _beside_floats(_plain_float(column), number)
+        return _against_floats(_plain_float(column), number)
     if kind is Kind.DECIMAL:
         assert isinstance(type_, T.DecimalType)
-        return _beside_decimals(column, type_, number)
+        return _against_decimals(column, type_, number)
     if kind is Kind.INT:
-        return _beside_longs(column.cast(T.LongType()), number)
+        return _against_longs(column.cast(T.LongType()), number)
     if kind is Kind.DATE:
-        return _beside_longs(F.unix_date(column).cast(T.LongType()), number)
+        return _against_longs(F.unix_date(column).cast(T.LongType()), number)
     microseconds = number * 10**6
     if kind is Kind.INSTANT:
-        return _beside_longs(F.unix_micros(column), microseconds)
+        return _against_longs(F.unix_micros(column), microseconds)
     # Spark makes a literal of a time without zone only from text.
     literal = F.lit(str(value)).cast(type_ if kind is Kind.TIMESTAMP else T.TimeType(6))
     return column < literal, column == literal
 
 
-def _beside_longs(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+def _against_longs(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
     floor = math.inf if number == math.inf or number != number else math.floor(number) if number > -math.inf else number
     if not _LEAST_LONG <= floor <= _GREATEST_LONG:
         return F.lit(floor > 0), F.lit(False)
@@ -224,7 +224,7 @@ def _beside_longs(column: Expression, number: Fraction | float) -> tuple[Express
     return column <= constant, F.lit(False)
 
 
-def _beside_decimals(
+def _against_decimals(
     column: Expression, type_: T.DecimalType, number: Fraction | float
 ) -> tuple[Expression, Expression]:
     if isinstance(number, float):
@@ -239,7 +239,7 @@ def _beside_decimals(
     return column <= constant, F.lit(False)
 
 
-def _beside_floats(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+def _against_floats(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
     if isinstance(number, float):
         return column < F.lit(number), column == F.lit(number)
     try:

@@ -6,33 +6,26 @@ of a rule's columns, which decide whether a row is in conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.arrays import Int64Array
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch, sums_branch
 from naysay.detect.spark.grid import Grid, conflict_schema, grid_of, has_strips
 from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.spark.worker import SIDE, BoundRule, TaskRule, bind_rule, numbers, read
+from naysay.detect.spark.worker import RowNames, TaskRule
 from naysay.detect.summary import compared_columns
 from naysay.rule.model import Row
 from naysay.spark.expressions import every
 from naysay.spark.frame import map_in_arrow
-from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_repeats, sorted_by
-from naysay.table import Table
-
-# Pairs that are listed before they are passed on.
-_PIECE = 1 << 18
+from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
 
 
 def mark_conflicts(plans: Sequence[RulePlan], data: DataFrame, sizes: Sizes) -> tuple[DataFrame, list[Expression]]:
@@ -130,88 +123,6 @@ def conflict_rows_branch(found: Measured) -> DataFrame:
     return sums_branch(found.plan.number, _conflict_values(found).agg(F.sum("n").alias("rows")))
 
 
-@dataclass(frozen=True, slots=True)
-class RowNames:
-    """The columns that name a row, and those that distinguish rows; `copies`: equal names are numbered."""
-
-    names: tuple[str, ...]
-    distinct: tuple[str, ...]
-    copies: str | None
-
-
-def pairs_of_partition(
-    batches: Iterable[pa.RecordBatch],
-    rule: TaskRule,
-    naming: RowNames,
-    columns: tuple[Sequence[str], Sequence[str]],
-    limit: int | None,
-) -> Iterator[pa.RecordBatch]:
-    """The violations among the rows of one partition, ascending by the identities of left and right row.
-
-    With a limit only the first ones. Gives left_NAME and right_NAME for the `columns` of both sides.
-    """
-    table = read(batches)
-    if table is None:
-        return
-    bound = bind_rule(_sort_rows(table, rule, naming), rule)
-    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
-    n_left = limit
-    for left, right in _pieces(bound):
-        if rows is not None:
-            apart = rows[left] != rows[right]
-            left, right = left[apart], right[apart]
-        if n_left is not None:
-            left, right = left[:n_left], right[:n_left]
-            n_left -= left.size
-        taken: dict[str, pa.ChunkedArray] = {}
-        for side, names, places in zip(("left_", "right_"), columns, (left, right), strict=True):
-            chosen = bound.table.select(list(dict.fromkeys(names))).take(places)
-            taken |= {side + name: column for name, column in zip(chosen.column_names, chosen.columns, strict=True)}
-        yield from pa.table(taken).combine_chunks().to_batches()
-        if n_left == 0:
-            return
-
-
-def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
-    """The rows in the order of their identities, copies of a row numbered."""
-    arrow = table.arrow.combine_chunks()
-    if naming.copies is not None:
-        place = arrow.schema.get_field_index(naming.copies)
-        names = arrow.column(place).combine_chunks()
-        if rule.sided:
-            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
-            names = number_repeats(names, alike, numbers(table, SIDE))
-        else:
-            names = number_repeats(names)
-        arrow = arrow.set_column(place, naming.copies, names)
-    return Table(sorted_by(arrow, naming.names))
-
-
-def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
-    """The same number for the records that agree in some columns."""
-    found = np.zeros(table.n_rows, np.int64)
-    for name in names:
-        column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = np.asarray(column.indices.to_numpy(), np.int64)
-        found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
-    return found
-
-
-def _pieces(bound: BoundRule) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """All pairs, by left row and then right row; a row sent twice meets itself among them."""
-    from naysay.detect.partners import partners
-    from naysay.detect.violations import list_pairs
-
-    counts = partners(bound.join)
-    places = np.flatnonzero(counts)
-    piece_of = (np.cumsum(counts[places]) - 1) // _PIECE
-    for piece in np.split(places, np.flatnonzero(np.diff(piece_of)) + 1):
-        if piece.size:
-            left, right = list_pairs(bound.join, piece, int(counts[piece].sum()))
-            order = np.lexsort((right, left))
-            yield left[order], right[order]
-
-
 def list_violations(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
     """Violations as left_i0 ..., right_i0 ... (nothing right for a one-row rule), and the compared columns of both.
 
@@ -248,7 +159,7 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
         naming = _naming(identity, sided=rules[0].sided)
         columns = (*naming.names, *left), (*naming.names, *right)
-        list_pairs = partial(pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
+        list_pairs = partial(worker.pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
         return map_in_arrow(records, list_pairs, T.StructType(fields))
 
     extra = identity.attached(sided=found.is_spread)

@@ -35,6 +35,8 @@ KNOWN = "known"
 WEIGHT = "weight"
 # The order in which Spark read the rows.
 PLACE = "place"
+# Pairs that are listed before they are passed on.
+_PIECE = 1 << 18
 # Takes the place of a rule's number for what is said about all rules together.
 ALL_RULES = -1
 
@@ -187,6 +189,84 @@ def _conflicts(table: Table, rule: TaskRule, part: int) -> Iterator[pa.RecordBat
         place = pa.array((part << 40) + 2 * task + side, pa.int64())
         found = table.select(rule.columns).take(rows).append_column("place", place)
         yield from found.combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """The columns that name a row, and those that distinguish rows; `copies`: equal names are numbered."""
+
+    names: tuple[str, ...]
+    distinct: tuple[str, ...]
+    copies: str | None
+
+
+def pairs_of_partition(
+    batches: Batches, rule: TaskRule, naming: RowNames, columns: tuple[Sequence[str], Sequence[str]], limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The violations among the rows of one partition, ascending by the identities of left and right row.
+
+    With a limit only the first ones. Gives left_NAME and right_NAME for the `columns` of both sides.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    bound = bind_rule(_sort_rows(table, rule, naming), rule)
+    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
+    n_left = limit
+    for left, right in _pieces(bound):
+        if rows is not None:
+            apart = rows[left] != rows[right]
+            left, right = left[apart], right[apart]
+        if n_left is not None:
+            left, right = left[:n_left], right[:n_left]
+            n_left -= left.size
+        taken: dict[str, pa.ChunkedArray] = {}
+        for side, names, places in zip(("left_", "right_"), columns, (left, right), strict=True):
+            chosen = bound.table.select(list(dict.fromkeys(names))).take(places)
+            taken |= {side + name: column for name, column in zip(chosen.column_names, chosen.columns, strict=True)}
+        yield from pa.table(taken).combine_chunks().to_batches()
+        if n_left == 0:
+            return
+
+
+def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
+    """The rows in the order of their identities, copies of a row numbered."""
+    arrow = table.arrow.combine_chunks()
+    if naming.copies is not None:
+        place = arrow.schema.get_field_index(naming.copies)
+        names = arrow.column(place).combine_chunks()
+        if rule.sided:
+            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
+            names = number_repeats(names, alike, numbers(table, SIDE))
+        else:
+            names = number_repeats(names)
+        arrow = arrow.set_column(place, naming.copies, names)
+    return Table(sorted_by(arrow, naming.names))
+
+
+def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+    """The same number for the records that agree in some columns."""
+    found = np.zeros(table.n_rows, np.int64)
+    for name in names:
+        column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = np.asarray(column.indices.to_numpy(), np.int64)
+        found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    return found
+
+
+def _pieces(bound: BoundRule) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """All pairs, by left row and then right row; a row sent twice meets itself among them."""
+    from naysay.detect.partners import partners
+    from naysay.detect.violations import list_pairs
+
+    counts = partners(bound.join)
+    places = np.flatnonzero(counts)
+    piece_of = (np.cumsum(counts[places]) - 1) // _PIECE
+    for piece in np.split(places, np.flatnonzero(np.diff(piece_of)) + 1):
+        if piece.size:
+            left, right = list_pairs(bound.join, piece, int(counts[piece].sum()))
+            order = np.lexsort((right, left))
+            yield left[order], right[order]
 
 
 def check_partition(
