@@ -1,4 +1,4 @@
-"""In which order a rule's predicates are refined, and by which algorithm (FACET, section 6)."""
+"""The order in which a rule's predicates are refined, and by which algorithm (FACET, section 6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from naysay.arrays import Int64Array
 from naysay.papers.facet.stage import CodeComparison, Operator, Refinable, Stage
 
-# The thresholds of section 6.2: HSM below, BHSM from here on; IEJoin where both columns have at least so many values.
+# The thresholds of section 6.2: BHSM instead of HSM from this many values; IEJoin if both columns have this many.
 BINNING_FROM = 10_000
 IEJOIN_FROM = 1 << 13
 
@@ -38,7 +38,7 @@ class Cardinalities:
 
     def of(self, codes: Int64Array) -> float:
         """The distinct codes of a column, from its HyperLogLog sketch."""
-        # The array is kept along with its estimate, so that its id cannot come to mean another one.
+        # The array is kept with its estimate, so that no other array can get its id.
         if id(codes) not in self._columns:
             from naysay.kernels.codes.hyperloglog import estimate, sketch
 
@@ -46,11 +46,11 @@ class Cardinalities:
         return self._columns[id(codes)][1]
 
     def of_pair(self, first: Int64Array, second: Int64Array) -> float:
-        """The distinct combinations of two columns: sketches know each column, a sample how they go together.
+        """The distinct combinations of two columns: from a sketch of each column, and a sample of how they go together.
 
-        After the idea of Freitag and Neumann, CIDR 2019: columns that had nothing to do with each other would have
-        the product of their cardinalities as combinations; the distinct ones in a sample say how far from that they
-        are, and the column with more values how far the sample is from its sketch.
+        After Freitag and Neumann, CIDR 2019: independent columns would have the product of their cardinalities as
+        combinations. The distinct ones in a sample show how far they are from that, and the column with more values
+        shows how far the sample is from its sketch.
         """
         key = (min(id(first), id(second)), max(id(first), id(second)))
         if key not in self._pairs:
@@ -87,9 +87,9 @@ def _distinct_pairs(first: Int64Array, second: Int64Array) -> int:
 
 
 def _guess_distinct(n_distinct: int, n_sample: int, n_rows: int, most: float) -> float:
-    """How many distinct values n_rows draws show, where n_sample draws from the same urn showed n_distinct.
+    """How many distinct values n_rows draws show, if n_sample draws from the same urn showed n_distinct.
 
-    The urn has at most so many values, all equally likely; how many is found by halving the interval.
+    The urn has at most `most` values, all equally likely; bisection finds how many.
     """
 
     def expected(n_values: float, n_draws: int) -> float:
@@ -174,7 +174,7 @@ class GreedyHLL:
         return tuple(self.stage(p) for p in ordered)
 
     def _perceived(self, inequality: Refinable, equalities: list[Refinable]) -> float:
-        """How many values its refinement sees: those of its column, or of the pair with an equality's before it."""
+        """How many values its refinement sees: those of its column, or of its pair with the column of an equality."""
         cardinality = self.cardinalities.least(inequality)
         for equality in equalities:
             if cardinality >= IEJOIN_FROM:

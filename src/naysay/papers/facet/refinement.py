@@ -1,4 +1,4 @@
-"""Refinements at work: from pairs of row sets to those that also satisfy a predicate (FACET, section 3.2)."""
+"""Refinements: from pairs of row sets to those that also satisfy a predicate (FACET, section 3.2)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _SCAN_WORDS = 1 << 26
 class HSM:
     """Hash-Sort-Merge: a hash table of distinct values for each side, and a merge of their sorted keys.
 
-    On a reflexive pair and a single column one table is both. Where right sets grow, theirs is kept and added to.
+    On a reflexive pair and a single column one table is both. If right sets grow, their table is kept and added to.
     """
 
     def __init__(self, left: Int64Array, right: Int64Array, *, grows: bool) -> None:
@@ -225,7 +225,7 @@ class IEJoin:
     def _scan(
         self, offsets: Int64Array, permutation: Int64Array, bits: NDArray[np.uint64], state: Int64Array, capacity: int
     ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Scan on from where the last scan stopped, but not for long, since a kernel cannot be interrupted."""
+        """Continue the last scan, but not for long: a kernel cannot be interrupted."""
         state[N_WORDS], state[MOST_WORDS] = 0, min(self._work.left, max(_SCAN_WORDS, bits.size + 1))
         found = scan(offsets, permutation, bits, state, capacity)
         self._work.spend(int(state[N_WORDS]))
@@ -236,7 +236,7 @@ class EqualityRefinement:
     """Section 5.1: each value of the build side, with the rows of the probe side that have it; arrays of integers.
 
     On a reflexive pair and a single column nothing is probed, and the sets are reflexive again; with `prune` those of
-    one row, which stand for no pair, are dropped.
+    one row, which hold no pair, are dropped.
     """
 
     def __init__(self, predicate: Refinable, *, build_right: bool, prune: bool) -> None:
@@ -264,7 +264,7 @@ class EqualityRefinement:
 class NonEqualityRefinement:
     """Section 5.2: each value of the build side, with the set difference of the probe side and the rows that have it.
 
-    The differences are bitmaps; the sets of the values are only read from here on, and stay arrays. Where right sets
+    The differences are bitmaps; the sets of the values are only read from here on, and stay arrays. If right sets
     grow, their table is kept from pair to pair, and looked up instead of probed (section 5.3, optimizations).
     """
 
@@ -284,7 +284,7 @@ class NonEqualityRefinement:
                 yield SetPair(others, rows) if self._build_right else SetPair(rows, others)
 
     def _probe(self, pair: SetPair) -> Iterator[tuple[RowSet, RowSet]] | None:
-        """The rows of each value on the build side, and those on the probe side; None where all are equal."""
+        """The rows of each value on the build side, and those on the probe side; None if all are equal."""
         values, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
         if built is probed and values.size == 1:
             return None
@@ -301,7 +301,7 @@ def _build_and_probe(
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
     """The distinct values of the build side, and for both sides the rows value by value with their bounds.
 
-    Where both sides are the same, so are the arrays.
+    If both sides are the same, so are the arrays.
     """
     sides = (pair.left, predicate.left), (pair.right, predicate.right)
     (build_rows, build_codes), (probe_rows, probe_codes) = reversed(sides) if build_right else sides
@@ -324,7 +324,7 @@ class Refinement:
         self._work = work
 
     def refine(self, pair: SetPair) -> Iterator[SetPair]:
-        """The pairs of sets that stand for those pairs that satisfy the stage, too; none of them empty."""
+        """The pairs of sets with those pairs that also satisfy the stage; none of them is empty."""
         pair = self._restrict(pair)
         if pair.empty:
             return
@@ -333,7 +333,7 @@ class Refinement:
             yield refined
 
     def count(self, pair: SetPair) -> int:
-        """Count the pairs that satisfy the stage, too."""
+        """Count the pairs that also satisfy the stage."""
         if not isinstance(self._operator, EqualityRefinement | IEJoin):
             return sum(refined.n_pairs for refined in self.refine(pair))
         pair = self._restrict(pair)
@@ -367,7 +367,7 @@ def _operator(
 
 
 class _Filter:
-    """Drops the places for which a predicate can never hold: its value is null, or fails a filter."""
+    """Drops the places for which a predicate can never hold: the value is null, or fails a filter."""
 
     def __init__(self, predicate: Refinable) -> None:
         self._left = _bits(predicate.left_valid)

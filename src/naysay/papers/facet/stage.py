@@ -1,10 +1,10 @@
-"""What a pipeline is made of, and what its run may spend."""
+"""The parts of a pipeline, and what its run may spend."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -15,13 +15,13 @@ from naysay.arrays import BoolArray, Int64Array
 from naysay.errors import ResourceError, UsageError
 from naysay.papers.limits import MethodLimits
 from naysay.plan.bind import BoundJoin, Side, bind
-from naysay.plan.join import Join, Match, Order
-from naysay.rule.model import Nulls, Predicate
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls
 from naysay.table import Table
 
 # The paper's tids, as places of a side. Equalities and IEJoin only store and read them, and make arrays of integers;
 # non-equalities, HSM and BHSM compute unions and differences, and make compressed bitmaps. Each refinement reads both
-# and turns what it gets into what it computes with (section 4, "hybrid").
+# and converts them to what it computes with (section 4, "hybrid").
 RowSet: TypeAlias = Int64Array | BitMap
 
 # A compressed bitmap holds 32-bit numbers.
@@ -44,8 +44,8 @@ def array_of(rows: RowSet) -> Int64Array:
 class SetPair:
     """All pairs of a place of the left set with one of the right set; the paper's (tids, tids').
 
-    Where `left is right` it is reflexive, and a place does not meet itself. It holds until the next one is asked of
-    the refinement that made it, which may go on building on these sets.
+    If `left is right` it is reflexive, and a place does not meet itself. It is valid until the refinement that made it
+    is asked for the next one, since that may continue to build on these sets.
     """
 
     left: RowSet
@@ -77,15 +77,15 @@ def _n_words(rows: RowSet) -> int:
 
 
 def all_pairs(n_left: int, n_right: int, *, mirror: bool) -> SetPair:
-    """The pair of sets that stands for every pair, where a pipeline begins."""
+    """The pair of sets with every pair, at the start of a pipeline."""
     if max(n_left, n_right) > _MOST_PLACES:
-        raise ResourceError(f"FACET's bitmaps number at most {_MOST_PLACES:,} rows a side: use strategy 'auto'")
+        raise ResourceError(f"FACET's bitmaps hold at most {_MOST_PLACES:,} rows per side: use the strategy auto")
     left = np.arange(n_left, dtype=np.int64)
     return SetPair(left, left if mirror else np.arange(n_right, dtype=np.int64))
 
 
 class CodeComparison(Enum):
-    """How left and right codes must compare; KEEP asks of each row alone that it passes a filter."""
+    """How left and right codes must compare; KEEP only requires that each row passes a filter."""
 
     KEEP = 0
     EQUAL = 1
@@ -93,12 +93,15 @@ class CodeComparison(Enum):
     DIFFERS = 3
 
 
+_COMPARE = {CodeComparison.EQUAL: np.equal, CodeComparison.LESS: np.less, CodeComparison.DIFFERS: np.not_equal}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Refinable:
     """One predicate over the places of a left and a right side. Two with the same identity are the same predicate.
 
-    Codes of EQUAL and DIFFERS are not negative. Where `left_valid` (`right_valid`) is False the predicate holds for
-    no pair with that place on the left (on the right).
+    Codes of EQUAL and DIFFERS are not negative. If `left_valid` (`right_valid`) is False at a place, the predicate
+    holds for no pair with that place on the left (on the right).
     """
 
     comparison: CodeComparison
@@ -110,7 +113,7 @@ class Refinable:
 
     @property
     def single_column(self) -> bool:
-        """Both sides are the same column, so that a reflexive cluster needs to be read once."""
+        """Both sides are the same column, so that a reflexive cluster needs to be read only once."""
         return self.left is self.right and self.left_valid is self.right_valid
 
     @property
@@ -126,12 +129,8 @@ class Refinable:
     def holds(self, left: Int64Array, right: Int64Array) -> BoolArray:
         """Whether it holds for each pair of a left and a right place."""
         held = np.ones(left.size, np.bool_)
-        if self.comparison is CodeComparison.EQUAL:
-            held = self.left[left] == self.right[right]
-        elif self.comparison is CodeComparison.LESS:
-            held = self.left[left] < self.right[right]
-        elif self.comparison is CodeComparison.DIFFERS:
-            held = self.left[left] != self.right[right]
+        if self.comparison is not CodeComparison.KEEP:
+            held = _COMPARE[self.comparison](self.left[left], self.right[right])
         if self.left_valid is not None:
             held = held & self.left_valid[left]
         if self.right_valid is not None:
@@ -159,7 +158,7 @@ class RuleParts:
 
     @property
     def prunes(self) -> bool:
-        """Clusters of a single row may be dropped on the way: the rule does not subtract it at the end."""
+        """Clusters of a single row may be dropped early: the rule does not subtract them at the end."""
         return self.ends_reflexive or not self.reflexive
 
     @property
@@ -194,7 +193,7 @@ def parts_of_joins(table: Table, joins: Sequence[Join], nulls: Nulls) -> list[Ru
     rules = []
     for join in joins:
         if join.one_row:
-            raise UsageError("a one-row rule has no pairs to refine: its filters alone find the rows that break it")
+            raise UsageError("a one-row rule has no pairs to refine: its filters find the rows that break it")
         predicates = []
         for single in _singles(join):
             if single not in known:
@@ -205,36 +204,25 @@ def parts_of_joins(table: Table, joins: Sequence[Join], nulls: Nulls) -> list[Ru
 
 
 def _singles(join: Join) -> list[Join]:
-    """The join cut into joins of one part each; they name the parts, too. All filters are one part."""
-    parts = [_join(key=(match,)) for match in join.key]
-    parts += [_join(order=(order,)) for order in join.order]
-    parts += [_join(differs=(match,)) for match in join.differs]
+    """The join cut into joins of one part each, which also identify the parts. All filters are one part."""
+    nothing = Join((), (), (), (), (), one_row=False)
+    parts = [replace(nothing, key=(match,)) for match in join.key]
+    parts += [replace(nothing, order=(order,)) for order in join.order]
+    parts += [replace(nothing, differs=(match,)) for match in join.differs]
     if join.left_filter or join.right_filter:
-        parts.append(_join(left_filter=join.left_filter, right_filter=join.right_filter))
+        parts.append(replace(nothing, left_filter=join.left_filter, right_filter=join.right_filter))
     return parts
-
-
-def _join(
-    key: tuple[Match, ...] = (),
-    order: tuple[Order, ...] = (),
-    differs: tuple[Match, ...] = (),
-    left_filter: tuple[Predicate, ...] = (),
-    right_filter: tuple[Predicate, ...] = (),
-) -> Join:
-    return Join(key, order, differs, left_filter, right_filter, one_row=False)
 
 
 def _bind_single(table: Table, single: Join, nulls: Nulls) -> Refinable:
     """Bind a join of one part, and spread its codes over all rows of the table."""
     bound = bind(table, single, nulls)
-    if single.key:
-        comparison, left, right = CodeComparison.EQUAL, bound.left.key, bound.right.key
-    elif single.order:
+    comparison = CodeComparison.EQUAL if single.key else CodeComparison.KEEP
+    left, right = bound.left.key, bound.right.key
+    if single.order:
         comparison, left, right = CodeComparison.LESS, bound.left.order[0], bound.right.order[0]
     elif single.differs:
         comparison, left, right = CodeComparison.DIFFERS, bound.left.differs[0], bound.right.differs[0]
-    else:
-        comparison, left, right = CodeComparison.KEEP, bound.left.key, bound.right.key
     left_codes, left_valid = _spread(bound.left, left, table.n_rows)
     if bound.mirror and left is right:
         return Refinable(comparison, left_codes, left_codes, single, left_valid, left_valid)

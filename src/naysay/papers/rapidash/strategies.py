@@ -1,9 +1,9 @@
 """Rapidash's own methods as strategies: hash on the key, orthogonal range search for the rest.
 
-After "Rapidash: Efficient Detection of Constraint Violations" (PVLDB 17, 2024). A bound join has the filters of both
-rows applied, its equalities in one key and its inequalities turned to left < right, so that one-row predicates and
-`<=` need nothing more here. The paper's trees take insertions; ours know their points beforehand and switch them on,
-and are built anew each time the rows looked at have grown eightfold (Overmars' global rebuilding, the paper's [32]).
+After "Rapidash: Efficient Detection of Constraint Violations" (PVLDB 17, 2024). A bound join has applied the filters of
+both rows, combined its equalities into one key and written its inequalities as left < right, so that one-row predicates
+and `<=` need nothing more here. The paper's trees take insertions; ours know their points beforehand and switch them
+on, and are rebuilt each time the rows looked at have grown eightfold (Overmars' global rebuilding, the paper's [32]).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Rapidash:
     def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
         """Look at the rows in order, in batches that double, and stop at one that breaks the rule with an earlier one.
 
-        One inequality or disequality at most: running extremes (Algorithms 1 and 4). More: range search with one tree
-        where both sides are the same points, else with one for each side (Algorithms 2 and 3, Appendix C.2).
+        At most one inequality or disequality: running extremes (Algorithms 1 and 4). More: range search with one tree
+        if both sides are the same points, else with one for each side (Algorithms 2 and 3, Appendix C.2).
         """
         if not bound.left.n_rows or not bound.right.n_rows:
             return None
@@ -103,7 +103,7 @@ class Rapidash:
     def _verify_one_tree(self, bound: BoundJoin, n_done: int, limits: MethodLimits) -> tuple[int, int] | None:
         """Algorithm 2: each row searches the rows before it above and below itself, then is inserted.
 
-        With disequalities alone both searches cover the same boxes, and one is left out (Proposition 2).
+        With only disequalities both searches cover the same boxes, and one is left out (Proposition 2).
         """
         side = bound.left
         groups, _, n_groups = dense_groups(side.key, side.key[:0])
@@ -203,7 +203,7 @@ class _Sorted:
         return cls(ranked, right_groups, n_earlier)
 
     def tape(self) -> Int64Array:
-        """Insert the left rows group by group, each right row's search where it belongs."""
+        """Insert the left rows group by group, and put each right row's search in its place among them."""
         return interleave(self.left.orders[0], self.left.starts[self.right_groups] + self.n_earlier)
 
     def pairs(self) -> Iterator[Chunk]:
@@ -226,9 +226,9 @@ def _has_tree(bound: BoundJoin) -> bool:
 
 
 def _sortable(bound: BoundJoin) -> Iterator[tuple[BoundJoin, int]]:
-    """Cut the pairs into joins that have an inequality to sort by, each with how often its pairs count.
+    """Split the pairs into joins that have an inequality to sort by, each with how often its pairs count.
 
-    A disequality is < or >, and where both sides are the same rows each < has its mirror > (4.5, Proposition 2).
+    A disequality is < or >, and if both sides are the same rows each < has its mirror > (4.5, Proposition 2).
     Without any part each row of a group meets each other (Algorithm 5): an inequality that always holds.
     """
     left, right = bound.left, bound.right
@@ -246,7 +246,7 @@ def _sortable(bound: BoundJoin) -> Iterator[tuple[BoundJoin, int]]:
 
 
 def _ordered(bound: BoundJoin, left: Int64Array, right: Int64Array) -> BoundJoin:
-    """Put an inequality in the place of the first disequality, if there is one."""
+    """Replace the first disequality, if there is one, by an inequality."""
     return replace(
         bound,
         left=replace(bound.left, order=(left,), differs=bound.left.differs[1:]),
@@ -256,7 +256,7 @@ def _ordered(bound: BoundJoin, left: Int64Array, right: Int64Array) -> BoundJoin
 
 
 def _times(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
-    """When rows arrive: by number, a row that is on both sides once; sides far apart take turns."""
+    """When rows arrive: by number, so that a row on both sides arrives once; sides far apart take turns."""
     left, right = bound.left.rows, bound.right.rows
     if left[-1] < right[0] or right[-1] < left[0]:
         return 2 * np.arange(left.size), 2 * np.arange(right.size) + 1
@@ -273,9 +273,9 @@ def _stages(left_time: Int64Array, right_time: Int64Array) -> Iterator[int]:
 
 
 def _in_batches(tape: Int64Array, groups: Int64Array) -> Int64Array:
-    """Cut a tape into batches that double, and go through each group by group, for the sake of the caches.
+    """Split a tape into batches that double in size, each sorted by group, for the sake of the caches.
 
-    Groups do not meet, and inside a group the order stays.
+    Groups are independent, and the order inside a group stays.
     """
     batch = np.zeros(tape.size, np.int64)
     end = _FIRST_STAGE
@@ -286,12 +286,8 @@ def _in_batches(tape: Int64Array, groups: Int64Array) -> Int64Array:
 
 
 def _head(side: Side, n_rows: int) -> Side:
-    return Side(
-        side.rows[:n_rows],
-        side.key[:n_rows],
-        tuple(codes[:n_rows] for codes in side.order),
-        tuple(codes[:n_rows] for codes in side.differs),
-    )
+    order, differs = (tuple(codes[:n_rows] for codes in part) for part in (side.order, side.differs))
+    return Side(side.rows[:n_rows], side.key[:n_rows], order, differs)
 
 
 def _is_one_set(bound: BoundJoin) -> bool:
