@@ -244,7 +244,7 @@ def test_a_state_without_rules_is_not_followed(source: Path, tmp_path: Path) -> 
     feed, _ = open_feed(state, None, (), FeedOptions())
     with feed:
         feed.use_rules({})
-    with pytest.raises(UsageError, match="no rule is watched here"):
+    with pytest.raises(UsageError, match="no rules are watched here"):
         open_feed(state, None, (), FeedOptions())
 
 

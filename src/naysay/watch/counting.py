@@ -19,8 +19,7 @@ from naysay.kernels.sort import dense_ranks, sorted_places
 from naysay.live.codes import TupleTable, enlarge
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import CodedRows, RowChange
-from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.batch import CodedRows, JoinColumns, RowChange, SideColumns, columns_of
 from naysay.watch.tree_index import Groups, ZoneTree
 
 # So many rows are looked at one by one before they become a run.
@@ -203,7 +202,7 @@ class CountingIndex:
 
     def add(self, name: str, join: Join, rows: CodedRows) -> int:
         """Watch one more rule; gives the number of its violations among all rows."""
-        sides = sides_of(self.schema, join)
+        sides = columns_of(self.schema, join)
         self._rules[name] = rule = _CountedRule(sides, tuple(_terms(sides, self.nulls)))
         self._each(rule, rows, insert=True)
         return int(self._counts(rule, rows, Row.LEFT).sum()) - int(self._meets_itself(rule, rows).sum())

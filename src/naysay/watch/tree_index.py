@@ -31,8 +31,17 @@ from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs, concat_pairs
-from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.batch import (
+    NO_PAIRS,
+    CodedRows,
+    JoinColumns,
+    PairDelta,
+    RowChange,
+    SideColumns,
+    SlotPairs,
+    columns_of,
+    concat_pairs,
+)
 
 # Inserting one by one costs some ten times what rebuilding costs a row.
 _REBUILD_SHARE = 8
@@ -227,7 +236,7 @@ class TreeIndex:
         return sum(shared.tree.n_bytes for shared in self._trees)
 
     def add(self, name: str, join: Join, rows: CodedRows) -> None:
-        sides = sides_of(self.schema, join)
+        sides = columns_of(self.schema, join)
         left = self._tree_for(sides.left, rows)
         right = left if sides.right == sides.left else self._tree_for(sides.right, rows)
         self._rules[name] = _IndexedRule(sides, sides.sources, left, right)

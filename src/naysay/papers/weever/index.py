@@ -20,8 +20,16 @@ from naysay.live.columns import Coded
 from naysay.papers.weever.lt_tree import LTTree
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Op, Row
-from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs
-from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.batch import (
+    NO_PAIRS,
+    CodedRows,
+    JoinColumns,
+    PairDelta,
+    RowChange,
+    SideColumns,
+    SlotPairs,
+    columns_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +225,7 @@ class Weever:
     def add(self, name: str, join: Join, rows: CodedRows) -> None:
         from naysay.watch.tree_index import TreeIndex
 
-        sides = sides_of(self.schema, join)
+        sides = columns_of(self.schema, join)
         self._rules[name] = rule = _WeeverRule(sides, _parts_of(sides))
         self._every = BitMap(rows.slots)
         for column in {column for part in rule.parts for column in (part.left, part.right)}:
