@@ -152,8 +152,15 @@ def in_tree_order(rows: Int64Array) -> Int64Array:
 
 # More violations than this in one change are a flood, which counting serves better.
 MAX_PAIRS = 100_000_000
-# Beyond so many features a shared tree's rows grow dear.
+# With more features the rows of a shared tree get too wide.
 _MAX_FEATURES = 6
+
+
+def too_many_violations() -> ResourceError:
+    return ResourceError(
+        f"a rule has more than {MAX_PAIRS:,} violations in one change; "
+        "count them instead of keeping them (counting=True), or leave the rule out"
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -312,10 +319,7 @@ class TreeIndex:
             MAX_PAIRS,
         )
         if not complete:
-            raise ResourceError(
-                f"a rule has more than {MAX_PAIRS:,} violations in one change; "
-                "count them instead of keeping them (counting=True), or leave the rule out"
-            )
+            raise too_many_violations()
         found = batch.slots[places][at]
         return SlotPairs(found, partners) if row is Row.LEFT else SlotPairs(partners, found)
 
