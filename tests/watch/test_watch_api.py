@@ -125,7 +125,7 @@ def test_rules_that_do_not_fit() -> None:
         naysay.Watch("zip -> city")
     with pytest.raises(UsageError, match="unknown index 'best'"):
         naysay.Watch("zip -> city", "id", index="best")
-    with pytest.raises(UsageError, match="two rules are called 'a'"):
+    with pytest.raises(UsageError, match="two rules are named 'a'"):
         naysay.Watch(["a: key(zip)", "a: key(city)"], "id")
     with pytest.raises(UsageError, match="the key column 'ident' is not in the table"):
         naysay.Watch("zip -> city", "ident").apply(inserts=ROWS)

@@ -6,7 +6,7 @@ import os
 import signal
 from collections import Counter
 
-# Every point, in the order in which a store that is made, fed and folded passes them.
+# Every point, in the order in which a journal that is created, appended to and compacted passes them.
 POINTS = (
     "create.begin",
     "create.written",
@@ -33,7 +33,7 @@ _passed: Counter[str] = Counter()
 
 
 def crash_point(point: str) -> None:
-    """Die by SIGKILL at the k-th passing of a point, where NAYSAY_CRASH_AT is `point:k`; otherwise do nothing."""
+    """If NAYSAY_CRASH_AT is `point:k`, die by SIGKILL the k-th time this point is passed; otherwise do nothing."""
     wanted = os.environ.get("NAYSAY_CRASH_AT")
     if wanted is None:
         return

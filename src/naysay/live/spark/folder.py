@@ -72,8 +72,8 @@ class _Files:
 class FolderSource:
     """A folder that this process or Spark can read. The state folder is not part of it.
 
-    With `admit`, which gives changes the table's columns, all files of a trigger are one batch, for a sink whose batches
-    are expensive. Spark's checkpoint is then part of the state.
+    With `admit`, which gives changes the table's columns, all files of a trigger are one batch: for a sink with
+    expensive batches. Spark's checkpoint is then part of the state.
     """
 
     kind = "folder"

@@ -167,8 +167,8 @@ def _close_running() -> None:
 
 
 def _take(number: int, batch: DataFrame, batch_id: int) -> None:
-    """What Spark calls. Its gateway keeps this function, and any error with its traceback, for the whole process: neither
-    may refer to the stream, or its state would be kept too.
+    """What Spark calls. Its gateway keeps this function, and any error with its traceback, until the process ends:
+    neither may refer to the stream, or its state would be kept too.
     """
     failure = _running[number]._apply(batch, batch_id) if number in _running else "the stream is closed"
     if failure:

@@ -1,8 +1,8 @@
 """Weever's own method as an index: row by row, with compressed sets of candidates refined predicate by predicate.
 
-Kaminsky, Pena, Naumann, Incremental Detection of Denial Constraint Violations, section 5. It is here for comparison: the
-default index gives the same results and is faster. Constants, nulls and filters on single rows go beyond the paper: the
-candidates are intersected with the rows that are eligible for their side.
+Kaminsky, Pena, Naumann, Incremental Detection of Denial Constraint Violations, section 5. It is here for comparison:
+the default index gives the same results and is faster. Constants, nulls and filters on single rows go beyond the paper:
+the candidates are intersected with the rows that are eligible for their side.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class Weever:
     def _insert(self, new: CodedRows, added: dict[str, Found], done: list[int]) -> None:
         """Algorithm 2 for each row, in the order of the first inequality's column (section 5.5).
 
-        `added` collects violations, `done` the places of inserted rows. ResourceError if a rule has too many violations.
+        `added` collects violations, `done` the places of inserted rows. ResourceError if there are too many violations.
         """
         cursor = self._cursor()
         order = range(new.n_rows) if cursor is None else np.argsort(new.codes[cursor.column], kind="stable").tolist()
