@@ -18,8 +18,7 @@ import pyarrow.parquet
 
 from naysay.errors import StateError
 from naysay.live.feed.changes import RejectedChange
-from naysay.live.journal.crash import crash_point
-from naysay.live.journal.seal import SealedLines
+from naysay.live.journal.seal import SealedLines, crash_point
 from naysay.live.journal.serial import digest_of
 
 VERSION = 2

@@ -18,8 +18,7 @@ from typing import Any
 import duckdb
 
 from naysay.errors import StateError, UsageError
-from naysay.live.journal.crash import crash_point
-from naysay.live.journal.seal import JournalPosition, Seal
+from naysay.live.journal.seal import JournalPosition, Seal, crash_point
 from naysay.live.journal.serial import digest_of
 
 VERSION = 1
@@ -55,7 +54,7 @@ class Event:
 
 
 def journal_exists(path: Path) -> bool:
-    """Whether there is a journal, or was one: a seal without its file shows that, and opening it explains the damage."""
+    """Whether there is a journal, or was one: then its seal is left, and opening it explains the damage."""
     return path.exists() or Seal(path).exists()
 
 

@@ -1,4 +1,4 @@
-"""The seal: a small file next to a journal that records its last event; and files of lines with checksums.
+"""The seal: a small file next to a journal that records its last event; files of lines with checksums; crash points.
 
 A database file cannot tell that an older copy of it was restored, or that its write-ahead log is gone. The seal can: it
 is written after each event, and a journal behind its seal has lost something. It has two places that are written in
@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,44 @@ from typing import Any
 
 from naysay.errors import StateError
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
+
+# Every point, in the order in which a journal that is created, appended to and compacted passes them.
+POINTS = (
+    "create.begin",
+    "create.written",
+    "create.committed",
+    "create.sealed",
+    "batch.begin",
+    "batch.written",
+    "batch.committed",
+    "batch.sealed",
+    "snapshot.begin",
+    "snapshot.written",
+    "snapshot.committed",
+    "snapshot.sealed",
+    "close.begin",
+    "close.closed",
+    "output.events",
+    "output.manifest",
+    "output.current",
+    "parts.answered",
+    "parts.manifest",
+)
+
+_passed: Counter[str] = Counter()
+
+
+def crash_point(point: str) -> None:
+    """If NAYSAY_CRASH_AT is `point:k`, die by SIGKILL the k-th time this point is passed; otherwise do nothing."""
+    wanted = os.environ.get("NAYSAY_CRASH_AT")
+    if wanted is None:
+        return
+    name, _, turn = wanted.partition(":")
+    if name == point:
+        _passed[point] += 1
+        if _passed[point] == int(turn or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
 
 _MAGIC = b"NAYSEAL1"
 _FORMAT = struct.Struct(f"<8s16sq{DIGEST_BYTES}s{DIGEST_BYTES}s")

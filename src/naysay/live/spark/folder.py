@@ -98,6 +98,7 @@ class FolderSource:
         self._taker = Taker(self._files, state, moment, clock)
 
     def frame(self) -> DataFrame:
+        """The streaming DataFrame."""
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         options = {
             "recursiveFileLookup": True,
@@ -108,6 +109,7 @@ class FolderSource:
         return reader.options(**options).load(self._base).select("path")
 
     def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
+        """Apply one of its batches; yields None from time to time while waiting, so that it can be stopped."""
         files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
         if self._admit is not None:
             yield from self._apply_together(sink, files, number)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +22,7 @@ from naysay.errors import NaysayError, StateError, TableError, UsageError
 from naysay.live.feed.changes import OP_COLUMN, AppliedBatch, ChangeSink, read_or_reject, split_ops
 from naysay.live.feed.output import write_bytes
 from naysay.live.journal.seal import read_sealed, sealed
+from naysay.live.spark.folder import FolderSource
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
 
 # Current violations are written at most this often while batches arrive, and once they have stopped.
@@ -44,25 +45,11 @@ class StreamOptions:
     partitions: int = 0
 
 
-class Source(Protocol):
-    """Where the batches of a stream come from."""
-
-    # "folder" or "frame"; `pinned` if batches are identified only by Spark's numbers.
-    kind: str
-    pinned: bool
-
-    def frame(self) -> DataFrame:
-        """The streaming DataFrame."""
-
-    def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
-        """Apply one of its batches; yields None from time to time while waiting, so that it can be stopped."""
-
-    def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
-        """Report what has changed since it was applied; None for what is still changing."""
-
-
 class FrameSource:
-    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch."""
+    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch.
+
+    Its methods are those of `FolderSource`. `pinned`: batches are identified only by Spark's numbers.
+    """
 
     kind = "frame"
     pinned = True
@@ -92,6 +79,9 @@ class FrameSource:
 
     def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
         return iter(())
+
+
+Source = FrameSource | FolderSource
 
 
 class StreamRecord:

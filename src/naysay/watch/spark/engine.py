@@ -36,9 +36,8 @@ from naysay.live.feed.changes import (
     reject_whole,
 )
 from naysay.live.feed.output import FileList, Manifest, write_bytes, write_rejected
-from naysay.live.journal.crash import crash_point
 from naysay.live.journal.journal import journal_exists
-from naysay.live.journal.seal import read_sealed, sealed
+from naysay.live.journal.seal import crash_point, read_sealed, sealed
 from naysay.live.journal.serial import (
     DIGEST_BYTES,
     digest_of,
