@@ -116,7 +116,7 @@ class PairLog:
     """A set of pairs, and its size: `apply` adds pairs that are not in it and removes pairs that are.
 
     Both only append; the set is computed when it is asked for, and when the log gets long. Amortised O(log n) per pair.
-    If violations are only counted, `count` alone is used.
+    If violations are only counted, only `count` is used.
     """
 
     def __init__(self) -> None:
