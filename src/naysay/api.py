@@ -340,10 +340,11 @@ def watch_stream(
     """Watch a streaming Spark DataFrame of changes: the columns of the table, and a column op (insert, update, delete).
 
     `state` is a folder of this machine that keeps everything: the next start goes on from it, and its folder output has
-    the events, the standing violations and what was set aside. `once` stops when what is there has been applied.
+    the events, the current violations and the rejected changes. `once` stops when what is there has been applied.
     `order` names columns that put the changes of a batch in order. `partitions` spreads the state over so many parts,
     for tables beyond one process. `on_step` is called after each batch. Answers the running stream: `wait`, `stop`.
     """
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.spark.engine import watch_frame
 
     made = None if rules is None else _rules(rules)
@@ -351,10 +352,8 @@ def watch_stream(
         frame,
         made,
         _key(key),
-        state=Path(state),
-        once=once,
         order=_key(order),
-        partitions=partitions,
+        stream=StreamOptions(Path(state), once, partitions=partitions),
         options=_feed_options(nulls, counting),
         show=on_step,
     )
