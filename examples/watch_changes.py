@@ -20,20 +20,20 @@ RULES = ["city: zip -> city", "room: no_overlap(begins, ends by clinic, room)"]
 def main() -> None:
     visits = read_visits()
     visits = visits.filter(pc.equal(visits["clinic"], "Alder Street Clinic")).slice(0, 200)
-    store = Path(tempfile.mkdtemp()) / "visits.duckdb"
+    state = Path(tempfile.mkdtemp()) / "visits.duckdb"
 
-    with naysay.Watch(RULES, key="visit", state=store) as watch:
+    with naysay.Watch(RULES, key="visit", state=state) as watch:
         print("loaded:", watch.apply(inserts=visits))
         slip = visits.slice(0, 1).set_column(3, "city", pa.array(["Cambrigde"]))
         change = watch.apply(updates=slip, batch_id="monday")
         print("a slip of the pen:", change)
         print(" ", watch.explain(change, limit=1)[0])
 
-    # The store has everything: after a crash, or on the next day, the watch goes on where it stopped.
-    with naysay.Watch.open(store) as watch:
+    # The state has everything: after a crash, or the next day, the watch continues where it stopped.
+    with naysay.Watch.open(state) as watch:
         print("monday again:", watch.apply(updates=slip, batch_id="monday"))
         print("put right:", watch.apply(updates=visits.slice(0, 1)))
-        print("standing:", watch.counts)
+        print("current violations:", watch.counts)
 
 
 if __name__ == "__main__":

@@ -453,6 +453,7 @@ def watch_stream(
         StateError: The state is damaged.
         UsageError: An option has a bad value or contradicts the state.
     """
+    from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions
     from naysay.watch.spark.engine import watch_frame
 
@@ -460,10 +461,8 @@ def watch_stream(
         frame,
         None if rules is None else _rules(rules),
         _key(key),
-        state=Path(state),
-        once=once,
         order=_key(order),
-        partitions=partitions,
+        stream=StreamOptions(Path(state), once, partitions=partitions),
         options=FeedOptions(None if nulls is None else _nulls(nulls).value, counting, n_sentences=5),
         show=on_step,
     )

@@ -123,8 +123,8 @@ def fewest_chains(a: list[int], b: list[int], one: Op, two: Op) -> int:
 
 def test_other_indexes() -> None:
     values = [3, 1, 3, 2]
-    assert EqualityIndex("a", values).fetch(3) == [0, 2]
-    ordered = SortedIndex("a", values)
+    assert EqualityIndex(values).fetch(3) == [0, 2]
+    ordered = SortedIndex(values)
     ordered.insert(4, 2)
     for op in ORDERS:
         expected = [row for row, value in enumerate([*values, 2]) if op.compare(value, 2)]

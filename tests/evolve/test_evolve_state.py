@@ -18,7 +18,7 @@ from kill_evolver import FEEDER, Nursery, job_in, judge, kill_at_random
 
 from naysay.errors import StateError, UsageError
 from naysay.evolve.evolver import Evolver
-from naysay.live.journal.crash import POINTS
+from naysay.live.journal.seal import POINTS
 from naysay.watch import Watch
 
 DOSE = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 
 from killing import kill_at_point
 
-from naysay.live.journal.crash import POINTS
+from naysay.live.journal.seal import POINTS
 from soak.kills import nursery
 from soak.row import Outcome
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "evolve"))
 
 from kill_evolver import FEEDER, Nursery, job_in, judge, kill_at_random
 
-from naysay.live.journal.crash import POINTS
+from naysay.live.journal.seal import POINTS
 from soak.row import Outcome
 
 _POINTS = [point for point in POINTS if point.split(".")[0] in ("create", "batch", "snapshot", "close")]

@@ -50,4 +50,4 @@ def open_inline(state: Path, n_parts: int, rules: Any, **options: Any) -> stream
     given = None if rules is None else named(rules)
     stream = StreamOptions(state, partitions=n_parts)
     with mock.patch.object(stream_engine, "PartitionedWatch", Inline):
-        return stream_engine.open_parts(None, given, ("id",), stream, FeedOptions(**options))
+        return stream_engine.open_partitioned(None, given, ("id",), stream, FeedOptions(**options))

@@ -10,7 +10,7 @@ from typing import Any
 from feeder import RULES, SCHEMA, batches
 from outputs import asides, brute_force, events, rows_after, standing, write_changes
 
-from naysay.live.journal.crash import POINTS
+from naysay.live.journal.seal import POINTS
 from naysay.live.layout import named
 from naysay.watch import Watch
 from nursery import Nursery

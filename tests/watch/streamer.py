@@ -49,17 +49,15 @@ def main(job: dict[str, Any]) -> None:
                 reader.parquet(job["source"]),
                 list(rules.values()),
                 ("id",),
-                state=state,
-                once=True,
                 order=("at",),
-                partitions=0,
+                stream=StreamOptions(state, once=True),
                 options=FeedOptions(),
                 show=None,
             )
         else:
             options = StreamOptions(state, True, 0.0, 2 if job["mode"] == "parts" else 0)
-            body, _ = open_sink(session, rules, ("id",), options, FeedOptions())
-            stream = follow_folder(session, job["source"], body, options, None)
+            sink, _ = open_sink(session, rules, ("id",), options, FeedOptions())
+            stream = follow_folder(session, job["source"], sink, options, None)
         with stream:
             stream.wait()
         say("done")

@@ -13,8 +13,8 @@ import pytest
 from naysay.kernels.trees.zone_tree import NULL
 from naysay.live.codes import CodeSpace, OrderLabels, SortedBlocks, TextTable, TupleTable
 from naysay.watch import counting as counters
+from naysay.watch.batch import GREATEST
 from naysay.watch.counting import GroupCounter, PointCounter, TreeCounter
-from naysay.watch.partition import GREATEST
 
 
 @pytest.mark.parametrize("seed", range(10))

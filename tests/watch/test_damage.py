@@ -49,7 +49,7 @@ def test_random_damages(gallery: Gallery, lot: int) -> None:
         ("evolving", "evolve.duckdb", "the file is missing, but its seal exists"),
         ("evolve closed", "evolve.duckdb", "the file is missing, but its seal exists"),
         ("parts", "parts/settings.json", "this file is missing"),
-        ("parts", "output/manifest.jsonl", "the parts know batches that it does not"),
+        ("parts", "output/manifest.jsonl", "the parts have batches that it does not list"),
     ],
 )
 def test_a_lost_file_is_no_new_beginning(gallery: Gallery, tmp_path: Path, kind: str, name: str, words: str) -> None:
@@ -102,7 +102,7 @@ def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -
         manifest = home / "output" / "manifest.jsonl"
         lines = [line for line in manifest.read_bytes().splitlines(keepends=True) if b'"current"' not in line]
         manifest.write_bytes(b"".join(lines[:-n_lost]))
-        with pytest.raises(StateError, match=r"manifest\.jsonl: the parts know batches that it does not"):
+        with pytest.raises(StateError, match=r"manifest\.jsonl: the parts have batches that it does not list"):
             gallery.kinds["parts"].answers(home)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -77,16 +78,16 @@ def test_bad_changes_are_set_aside_with_their_reason(source: Path, tmp_path: Pat
     counts, aside = follow(source, tmp_path / "state")
     assert counts == {"zip": 0}
     assert [(bad["file"], bad["row"], bad["reason"]) for bad in aside] == [
-        ("2.csv", 3, "5 columns where the header has 4"),
-        ("2.csv", 2, "'x' in column 'zip' is no int64"),
+        ("2.csv", 3, "5 columns, but the header has 4"),
+        ("2.csv", 2, "column 'zip': cannot convert 'x' to int64"),
         ("2.csv", 4, "unknown op 'foo'"),
         ("2.csv", 8, "the op is missing"),
         ("2.csv", 7, "the key is null"),
         ("2.csv", 5, "there is a row with this key already"),
         ("2.csv", 6, "there is no row with this key"),
-        ("3.jsonl", 1, "no JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("3.jsonl", 2, "no JSON object"),
-        ("3.jsonl", 3, "'abc' in column 'zip' is no int64"),
+        ("3.jsonl", 1, "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("3.jsonl", 2, "not a JSON object"),
+        ("3.jsonl", 3, "column 'zip': cannot convert 'abc' to int64"),
         ("3.jsonl", 5, "there is no row with this key"),
         ("4.csv", None, "4.csv: there is no column 'op' with insert, update or delete"),
         ("5.parquet", None, aside[12]["reason"]),
@@ -111,8 +112,8 @@ def test_csv_files_mean_what_they_mean_to_check(source: Path, tmp_path: Path) ->
         assert rows["city"].to_pylist() == ["Ulm", "Bonn", ""]
         assert rows["big"].to_pylist() == [7, 12345678901234567890123, 5]
     assert [(bad["row"], bad["reason"]) for bad in aside] == [
-        (2, "'007' in column 'id' is no int64"),
-        (3, "'0x1F' in column 'big' is no decimal128(38, 0)"),
+        (2, "column 'id': cannot convert '007' to int64"),
+        (3, "column 'big': cannot convert '0x1F' to decimal128(38, 0)"),
     ]
 
 
@@ -121,7 +122,7 @@ def test_a_ragged_row_with_a_quote_inside_takes_no_other_row_along(source: Path,
     (source / "1.csv").write_text("\n".join(lines) + "\n")
     _, aside = follow(source, tmp_path / "state")
     assert [(bad["row"], bad["reason"], bad["content"]) for bad in aside] == [
-        (2, "3 columns where the header has 5", '2,6" x,insert')
+        (2, "3 columns, but the header has 5", '2,6" x,insert')
     ]
     with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
@@ -142,7 +143,7 @@ def test_numbers_that_a_float_does_not_hold_are_set_aside(source: Path, tmp_path
     _, aside = follow(source, tmp_path / "state")
     assert [bad["row"] for bad in aside] == [1, 2, 3]
     for bad in aside:
-        assert "in column 'zip' is no double" in bad["reason"]
+        assert re.fullmatch("column 'zip': cannot convert .* to double", bad["reason"])
     with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
         assert rows is not None
@@ -156,12 +157,12 @@ def test_json_files_mean_what_they_say(source: Path, tmp_path: Path) -> None:
     (source / "2.jsonl").write_text("".join(f'{{"op": "i", {line}}}\n' for line in lines))
     _, aside = follow(source, tmp_path / "state")
     assert [(bad["row"], bad["reason"]) for bad in aside] == [
-        (1, "no JSON: Expecting value: line 1 column 1 (char 0)"),
-        (1, "2139 in column 'zip' is no string"),
-        (2, "'3' in column 'id' is no int64"),
-        (3, "True in column 'id' is no int64"),
-        (4, "1 in column 'ok' is no bool"),
-        (5, "'5.5' in column 'id' is no int64"),
+        (1, "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (1, "column 'zip': cannot convert 2139 to string"),
+        (2, "column 'id': cannot convert '3' to int64"),
+        (3, "column 'id': cannot convert True to int64"),
+        (4, "column 'ok': cannot convert 1 to bool"),
+        (5, "column 'id': cannot convert '5.5' to int64"),
     ]
     with Watch.open(tmp_path / "state" / "state.duckdb") as watch:
         rows = watch.rows()
@@ -179,9 +180,9 @@ def test_decimals_beside_a_bad_line_keep_their_digits() -> None:
     ]
     changes = read_changes("1.jsonl", "\n".join(lines).encode(), known)
     assert changes.table.to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567.89"), "share": 1e5}]
-    assert sorted((bad.row, bad.reason.split(":")[0]) for bad in changes.rejected) == [
-        (2, "[0.5] in column 'amount' is no decimal128(20, 2)"),
-        (3, "no JSON"),
+    assert sorted((bad.row, bad.reason.split(": Expecting")[0]) for bad in changes.rejected) == [
+        (2, "column 'amount': cannot convert [0.5] to decimal128(20, 2)"),
+        (3, "not JSON"),
     ]
 
 
@@ -244,7 +245,7 @@ def test_a_state_without_rules_is_not_followed(source: Path, tmp_path: Path) -> 
     feed, _ = open_feed(state, None, (), FeedOptions())
     with feed:
         feed.use_rules({})
-    with pytest.raises(UsageError, match="no rule is watched here"):
+    with pytest.raises(UsageError, match="no rules are watched here"):
         open_feed(state, None, (), FeedOptions())
 
 
@@ -262,7 +263,7 @@ def test_times_in_json_keep_to_their_zone() -> None:
             assert changes.table.to_pylist() == [{"id": 0, "at": expected}]
         changes = read_changes("1.jsonl", lines[1].encode(), known)
         assert changes.table.num_rows == 0
-        assert [bad.reason for bad in changes.rejected] == [f"'{bad}' in column 'at' is no {type_}"]
+        assert [bad.reason for bad in changes.rejected] == [f"column 'at': cannot convert '{bad}' to {type_}"]
 
 
 def test_one_bad_row_spoils_no_other() -> None:

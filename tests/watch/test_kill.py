@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from killing import FEEDER, PARTS_POINTS, Nursery, kill_at_point, kill_at_random
 
-from naysay.live.journal.crash import POINTS
+from naysay.live.journal.seal import POINTS
 
 N_KILLS = 20
 

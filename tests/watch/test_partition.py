@@ -94,7 +94,8 @@ def test_bad_changes_are_set_aside(tmp_path: Path) -> None:
     step = parts.apply("first", split_ops("1.csv", rows))
     assert (step.n_added, step.counts, step.n_rows) == (2, {"zip": 2}, 2)
     other = rows.slice(1, 1).set_column(2, "zip", pa.array(["a"]))
-    assert parts.apply("second", split_ops("2.csv", other)).rejected[0].reason.startswith("2.csv: column 'zip' has type")
+    (bad,) = parts.apply("second", split_ops("2.csv", other)).rejected
+    assert bad.reason.startswith("2.csv: column 'zip' has type")
     reasons = sorted((bad["file"], bad["row"], bad["reason"]) for bad in asides(tmp_path) if bad["file"] == "1.csv")
     assert reasons == [
         ("1.csv", 1, "there is no row with this key"),
@@ -130,9 +131,9 @@ def test_a_state_in_parts_stays_as_it_was_made(tmp_path: Path) -> None:
     parts = open_parts(tmp_path, 2, RULES)
     for number, batch in enumerate(made):
         parts.apply(str(number), split_ops("", change_table(batch)))
-    with pytest.raises(UsageError, match="made with other rules"):
+    with pytest.raises(UsageError, match="created with other rules"):
         open_parts(tmp_path, 2, ["key(a)"])
-    with pytest.raises(UsageError, match="made with other partitions"):
+    with pytest.raises(UsageError, match="created with other partitions"):
         open_parts(tmp_path, 3, None)
     with pytest.raises(UsageError, match="give the rules"):
         open_parts(tmp_path / "new", 3, None)

@@ -19,7 +19,7 @@ from naysay.kernels.trees.zone_tree import (
     ROOT,
 )
 from naysay.watch import tree_index as tree_module
-from naysay.watch.partition import GREATEST
+from naysay.watch.batch import GREATEST
 from naysay.watch.tree_index import ZoneTree
 
 # How many rows come at once, and how often; fewer where kernels are not compiled.

@@ -125,7 +125,7 @@ def test_rules_that_do_not_fit() -> None:
         naysay.Watch("zip -> city")
     with pytest.raises(UsageError, match="unknown index 'best'"):
         naysay.Watch("zip -> city", "id", index="best")
-    with pytest.raises(UsageError, match="two rules are called 'a'"):
+    with pytest.raises(UsageError, match="two rules are named 'a'"):
         naysay.Watch(["a: key(zip)", "a: key(city)"], "id")
     with pytest.raises(UsageError, match="the key column 'ident' is not in the table"):
         naysay.Watch("zip -> city", "ident").apply(inserts=ROWS)
@@ -156,10 +156,11 @@ def test_a_column_of_nulls_takes_the_first_type_that_comes() -> None:
     assert watched.counts == {"city": 0}
 
 
-def test_a_flood_is_refused_whole_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("index", ["auto", "lt-tree"])
+def test_a_flood_is_refused_whole_or_counted(monkeypatch: pytest.MonkeyPatch, index: str) -> None:
     monkeypatch.setattr(tree_index, "MAX_PAIRS", 50)
     rows = pa.table({"id": list(range(20)), "a": [1] * 20})
-    watched = naysay.Watch("key(a)", "id")
+    watched = naysay.Watch("key(a)", "id", index=index)
     watched.apply(inserts=rows.slice(0, 5))
     with pytest.raises(ResourceError, match="more than 50 violations in one change"):
         watched.apply(inserts=rows.slice(5), deletes=[0])

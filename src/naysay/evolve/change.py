@@ -45,26 +45,26 @@ def change_between(
     covers = removed.covers
     if before.vertices != after.vertices:
         covers = after.vertices.words([after.vertices.cover(rule) for rule in removed])
-    removals = _removals(removed, covers, step, find_rows) if len(removed) else _NO_REMOVALS
+    removals = _removals(removed, covers, step, find_rows) if len(removed) else ()
     return RuleChange(added, removals, n_rows, len(after), batch_id)
 
 
 def no_change(rules: Rules, n_rows: int, batch_id: str | None) -> RuleChange:
     """The answer to a batch that was applied before."""
-    return RuleChange(rules.some(rules.covers[:0]), _NO_REMOVALS, n_rows, len(rules), batch_id, repeated=True)
+    return RuleChange(rules.some(rules.covers[:0]), (), n_rows, len(rules), batch_id, repeated=True)
 
 
 def _removals(removed: Rules, covers: UInt64Array, step: MethodStep[Any], find_rows: FindRows) -> Removals:
     broken = step.find_broken(covers)
     serials, at = _distinct(np.stack((broken.left, broken.right)))
-    witnesses = Witnesses(*find_rows(serials), at[0], at[1])
+    keys, rows = find_rows(serials)
     current, vertices = step.covers, step.rules.vertices
 
     def find_stronger(place: int) -> Rule | None:
         smaller = are_within(current, covers[place]) & (current != covers[place]).any(axis=1) & current.any(axis=1)
         return vertices.rule(to_int(current[np.argmax(smaller)])) if smaller.any() else None
 
-    return Removals(removed, witnesses, find_stronger, broken.counts)
+    return Removals(removed, keys, rows, at[0], at[1], broken.counts, find_stronger)
 
 
 def _distinct(serials: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -120,33 +120,23 @@ class RemovedRule:
         return "no pair of rows is left that distinguishes it from a weaker rule"
 
 
-@dataclass(frozen=True, slots=True)
-class Witnesses:
-    """Rows that break rules: their keys and values, and for each removed rule the places of its two rows, or -1."""
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Removals(Sequence[RemovedRule]):
+    """The removed rules, each built when it is asked for.
 
+    `left` and `right` are for each rule the places of two rows that break it, among `keys` and `rows`, or -1.
+    """
+
+    rules: Sequence[Rule]
     keys: pa.Array
     rows: pa.Table
     left: Int64Array
     right: Int64Array
-
-
-class Removals(Sequence[RemovedRule]):
-    """The removed rules, each built when it is asked for."""
-
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        witnesses: Witnesses | None = None,
-        find_stronger: Callable[[int], Rule | None] = lambda place: None,
-        counts: Int64Array | None = None,
-    ) -> None:
-        self._rules = rules
-        self._witnesses = witnesses
-        self._find_stronger = find_stronger
-        self._counts = counts
+    counts: Int64Array | None
+    find_stronger: Callable[[int], Rule | None]
 
     def __len__(self) -> int:
-        return len(self._rules)
+        return len(self.rules)
 
     @overload
     def __getitem__(self, place: int) -> RemovedRule: ...
@@ -155,26 +145,21 @@ class Removals(Sequence[RemovedRule]):
     def __getitem__(self, place: int | slice) -> RemovedRule | list[RemovedRule]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        rule, seen = self._rules[place], self._witnesses
-        n_pairs = None if self._counts is None else int(self._counts[place])
-        if seen is None or seen.left[place] < 0:
-            return RemovedRule(rule, by=self._find_stronger(place))
-        left, right = int(seen.left[place]), int(seen.right[place])
-        key, values = seen.keys[left].as_py(), _record(seen.rows, left)
+        rule, left, right = self.rules[place], int(self.left[place]), int(self.right[place])
+        if left < 0:
+            return RemovedRule(rule, by=self.find_stronger(place))
+        n_pairs = None if self.counts is None else int(self.counts[place])
+        key, values = self.keys[left].as_py(), self._values(left)
         if rule.is_one_row:
             return RemovedRule(rule, key, None, values, None, n_pairs=n_pairs)
-        return RemovedRule(rule, key, seen.keys[right].as_py(), values, _record(seen.rows, right), n_pairs=n_pairs)
+        return RemovedRule(rule, key, self.keys[right].as_py(), values, self._values(right), n_pairs=n_pairs)
+
+    def _values(self, place: int) -> dict[str, Any]:
+        record: dict[str, Any] = self.rows.slice(place, 1).to_pylist()[0]
+        return record
 
     def __repr__(self) -> str:
         return f"<{len(self):,} rules removed>"
-
-
-def _record(rows: pa.Table, place: int) -> dict[str, Any]:
-    record: dict[str, Any] = rows.slice(place, 1).to_pylist()[0]
-    return record
-
-
-_NO_REMOVALS = Removals([])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -148,62 +148,51 @@ def compare_blocks(
     direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits
 
     def work() -> PairEvidence:
-        counter = _TableCounter(layout) if direct else _HashCounter(layout)
-        while True:
-            try:
-                block = np.array(todo.get_nowait(), np.int64)
-            except Empty:
-                break
-            counter.add(left, right, block)
-        codes, counts, pairs = counter.found()
+        codes, counts, pairs = (_count_in_table if direct else _count_by_hash)(left, right, layout, _drain(todo))
         return PairEvidence(codes, counts, left.serials[pairs >> 32], right.serials[pairs & _MASK])
 
     n_workers = max(1, min(n_threads, len(blocks), n_pairs // _MIN_PAIRS))
     return merge_evidence(run_tasks([work] * n_workers, n_workers))
 
 
-class _TableCounter:
-    """A counter for every code that there may be."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
-        self._lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
-        self._counts = np.zeros(n_lanes << layout.n_bits, np.int64)
-        self._seen = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
-
-    def add(self, left: EncodedRows, right: EncodedRows, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_direct
-
-        layout = self._layout
-        self._seen = see_direct(
-            left.left, right.right, layout.masks, layout.spans, block, self._counts, *self._seen, self._lanes
-        )
-
-    def found(self) -> tuple[Int32Array, Int64Array, Int64Array]:
-        codes, pairs, n_codes = self._seen
-        low = codes[:n_codes] & np.int32((1 << self._layout.n_bits) - 1)
-        return low.reshape(-1, 1), self._counts[codes[:n_codes]], pairs[:n_codes]
+def _drain(todo: SimpleQueue[Block]) -> Iterator[Int64Array]:
+    while True:
+        try:
+            yield np.array(todo.get_nowait(), np.int64)
+        except Empty:
+            return
 
 
-class _HashCounter:
-    """Counters in a hash table."""
+def _count_in_table(
+    left: EncodedRows, right: EncodedRows, layout: Layout, blocks: Iterator[Int64Array]
+) -> tuple[Int32Array, Int64Array, Int64Array]:
+    """The codes of all pairs, their counts and a pair for each, by a counter for every possible code."""
+    from naysay.kernels.evidence.changed_pairs import see_direct
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        n_slots = 1 << 12
-        keys = np.empty((n_slots, layout.n_words), np.int32)
-        self._table = keys, np.zeros(n_slots + 1, np.int64), np.empty(n_slots, np.int64)
+    n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
+    lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
+    counts = np.zeros(n_lanes << layout.n_bits, np.int64)
+    codes, pairs, n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
+    sides = (left.left, right.right, layout.masks, layout.spans)
+    for block in blocks:
+        codes, pairs, n_codes = see_direct(*sides, block, counts, codes, pairs, n_codes, lanes)
+    codes = codes[:n_codes]
+    low_bits = codes & np.int32((1 << layout.n_bits) - 1)
+    return low_bits.reshape(-1, 1), counts[codes], pairs[:n_codes]
 
-    def add(self, left: EncodedRows, right: EncodedRows, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_hashed
 
-        self._table = see_hashed(left.left, right.right, self._layout.masks, self._layout.spans, block, *self._table)
+def _count_by_hash(
+    left: EncodedRows, right: EncodedRows, layout: Layout, blocks: Iterator[Int64Array]
+) -> tuple[Int32Array, Int64Array, Int64Array]:
+    """As `_count_in_table`, by a hash table."""
+    from naysay.kernels.evidence.changed_pairs import see_hashed
 
-    def found(self) -> tuple[Int32Array, Int64Array, Int64Array]:
-        keys, counts, pairs = self._table
-        used = np.flatnonzero(counts[:-1])
-        return keys[used], counts[used], pairs[used]
+    keys = np.empty((1 << 12, layout.n_words), np.int32)
+    counts, pairs = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
+    for block in blocks:
+        keys, counts, pairs = see_hashed(left.left, right.right, layout.masks, layout.spans, block, keys, counts, pairs)
+    used = np.flatnonzero(counts[:-1])
+    return keys[used], counts[used], pairs[used]
 
 
 def device_for(device: Device, n_pairs: int, layout: Layout, n_threads: int) -> Device:

@@ -115,7 +115,7 @@ class Evolver:
                 settings = Settings(key_names(key), "all-pairs", request)
                 self._engine = SparkEngine.start(frame, settings, given_space, journal.path.parent)
         else:
-            from naysay.evolve.local import LocalEngine
+            from naysay.evolve.engine import LocalEngine
 
             table = to_arrow(frame)
             settings = Settings(key_names(key), choose_method(method, table.num_rows, error), request)
@@ -245,7 +245,7 @@ def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
             from naysay.evolve.spark.engine import SparkEngine
 
             return SparkEngine.restore(events, settings, space, journal.path.parent)
-        from naysay.evolve.local import LocalEngine
+        from naysay.evolve.engine import LocalEngine
 
         return LocalEngine.restore(events, settings, space)
     except StateError:

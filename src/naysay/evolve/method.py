@@ -18,6 +18,7 @@ from naysay.discovery.outcomes import Layout, Outcomes
 from naysay.discovery.problem import Answer, Problem, finished
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
+from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, sorted_unique
 from naysay.discovery.work import Clock
 from naysay.errors import UsageError
@@ -71,6 +72,19 @@ class Settings:
         """How far to search for covers, in a table of this many ordered pairs."""
         most = allowed_pairs(self.request.error, n_pairs)
         return Search(vertices, self.request.max_predicates, self.n_threads, most)
+
+    def problem(self, space: Space, outcomes: Outcomes, clock: Clock | None = None, n_pairs: int = 0) -> Problem:
+        """What discovery is asked to solve for these rows, of which this many ordered pairs count for the error."""
+        request = self.request
+        return Problem.of(
+            space,
+            request.nulls,
+            outcomes,
+            most=allowed_pairs(request.error, n_pairs),
+            max_predicates=request.max_predicates,
+            n_threads=request.n_threads,
+            clock=clock,
+        )
 
     def to_json(self) -> dict[str, Any]:
         request = self.request

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -180,23 +182,22 @@ class ProvenCovers:
         edges, _ = edges_of(self.settled, self.shape, self.vertices)
         return sorted_unique(np.concatenate([edges, self.open.edges]))
 
-    def agreeing(self, codes: Int32Array) -> BoolArray:
+    def are_settled(self, codes: Int32Array) -> BoolArray:
         """For each code whether its pairs agree on all columns of a settled set."""
         return _agree_on(codes, self.shape, self.masks)
 
 
-def _agree_on(codes: Int32Array, layout: Layout, masks: tuple[int, ...]) -> BoolArray:
+def _agree_on(codes: Int32Array, layout: Layout, masks: Sequence[int]) -> BoolArray:
+    """For each code whether its pairs agree on all columns of one of the sets."""
+    used = reduce(or_, masks, 0)
+    agreed = {
+        field.place: _agrees(codes[:, field.word], field)
+        for field in layout.fields
+        if field.place is not None and used >> field.place & 1
+    }
     found = np.zeros(len(codes), np.bool_)
-    fields = {field.place: field for field in layout.fields if field.place is not None}
-    agreed: dict[int, BoolArray] = {}
     for mask in masks:
-        here = np.ones(len(codes), np.bool_)
-        for place, field in fields.items():
-            if mask >> place & 1:
-                if place not in agreed:
-                    agreed[place] = _agrees(codes[:, field.word], field)
-                here &= agreed[place]
-        found |= here
+        found |= np.logical_and.reduce([here for place, here in agreed.items() if mask >> place & 1])
     return found
 
 
@@ -276,7 +277,7 @@ class Prover(SelectiveSearch):
         sizes = np.diff(starts)
         inside = order[np.repeat(sizes > 1, sizes)]
         seen = self._compare(inside, [tuple(block) for block in _group_blocks(sizes[sizes > 1]).tolist()])
-        counted = _agree_on(seen.codes, self._proof.shape, tuple(self.settled))
+        counted = _agree_on(seen.codes, self._proof.shape, self.settled)
         fresh = seen.take(np.flatnonzero(~counted)).evidence
         self._proof = replace(self._proof, settled=add_evidence(self._proof.settled, fresh))
         self.settle(mask)

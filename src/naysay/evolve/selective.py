@@ -18,7 +18,7 @@ from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence, all_pairs, codes_of_pairs
 from naysay.discovery.fields import converted
 from naysay.discovery.outcomes import Layout
-from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
 from naysay.discovery.selective import SAMPLE_ROWS
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int, vertices_of
@@ -136,7 +136,7 @@ class Selective:
         search = self._settings.search(before.vertices)
         changes = []
         for seen, sign in ((came, 1), (gone, -1)):
-            here = before.agreeing(seen.codes)
+            here = before.are_settled(seen.codes)
             changes.append(Evidence(seen.codes[here], sign * seen.counts[here]))
         settled = add_evidence(before.settled, *changes)
         opened = before.open.without_rows(batch.gone.serials)
@@ -165,7 +165,7 @@ class Selective:
         self, rows: EncodedRows, shape: Layout, seed: ProvenCovers | None = None, *, may_leave: bool = False
     ) -> ProvenCovers:
         """Find all rules of some rows; a seed knows edges of some of them, and which sets were worth counting."""
-        problem = self._problem(rows, shape)
+        problem = self._settings.problem(self._relation.space, rows.outcomes(shape))
         known = ProvenCovers.unknown(problem.vertices, self._relation.fields.layout, shape)
         if seed is not None:
             known = replace(known, open=seed.open.take(seed.open.witnessed))
@@ -176,7 +176,8 @@ class Selective:
 
     def _prove(self, known: ProvenCovers, rows: EncodedRows, proven: UInt64Array) -> ProvenCovers:
         """Prove the covers that are not proven; learn from those that do not hold."""
-        return Prover(self._problem(rows, known.shape), rows, known, proven).prove()
+        problem = self._settings.problem(self._relation.space, rows.outcomes(known.shape))
+        return Prover(problem, rows, known, proven).prove()
 
     def _converted_to(self, layout: Layout) -> ProvenCovers:
         known = self._known
@@ -185,16 +186,6 @@ class Selective:
         codes = converted(known.settled.codes, known.layout, layout)
         settled = add_evidence(Evidence(codes, known.settled.counts))
         return replace(known, layout=layout, settled=settled)
-
-    def _problem(self, rows: EncodedRows, shape: Layout) -> Problem:
-        settings = self._settings
-        return Problem.of(
-            self._relation.space,
-            settings.request.nulls,
-            rows.outcomes(shape),
-            max_predicates=settings.request.max_predicates,
-            n_threads=settings.n_threads,
-        )
 
     def _to_rules(self, known: ProvenCovers) -> Rules:
         return to_rules(self._relation.fields, self._settings, known.vertices, known.covers, known.edges)

@@ -1,4 +1,4 @@
-"""The codes of every compared column, by slot: what indexes are fed from, and how an old row is found in them again."""
+"""The codes of every compared column by slot: the input of indexes, which also find an old row by them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.live.codes import CodeSpace
+from naysay.live.codes import CodeSpace, enlarge
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate, Row
 from naysay.table import Table
@@ -18,7 +18,7 @@ from naysay.table.column import Kind, kind_of
 
 @dataclass(frozen=True, slots=True)
 class SpaceName:
-    """Columns that share codes, and whether these must keep order."""
+    """Columns that share codes, and whether the codes must keep their order."""
 
     columns: tuple[str, ...]
     ordered: bool
@@ -26,7 +26,7 @@ class SpaceName:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """One column in one code space. Its hash is kept: it is asked for in every batch."""
+    """One column in one code space. Its hash is cached: every batch needs it."""
 
     space: SpaceName
     column: str
@@ -41,7 +41,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Predicates about one row, all written of the left row; its code is 1 where all hold, else 0."""
+    """Predicates about one row, all written for the left row; its code is 1 if all hold, else 0."""
 
     predicates: tuple[Predicate, ...]
     _hash: int = field(init=False, repr=False, compare=False)
@@ -58,7 +58,7 @@ Codes = dict[Source, Int64Array]
 
 
 def filter_of(predicates: Sequence[Predicate]) -> Filter | None:
-    """The filter that predicates of one side make; None where there are none."""
+    """The predicates of one side as a filter; None if there are none."""
     if not predicates:
         return None
     written = [predicate if predicate.left.row is Row.LEFT else predicate.swapped() for predicate in predicates]
@@ -66,7 +66,7 @@ def filter_of(predicates: Sequence[Predicate]) -> Filter | None:
 
 
 def coded(schema: pa.Schema, part: Match | Order) -> tuple[Coded, Coded]:
-    """The left and the right column of a part of a join, in the space that they share."""
+    """The left and the right column of a part of a join, in their common space."""
     names = tuple(sorted({part.left, part.right}))
     is_text = any(kind_of(schema.field(name).type) is Kind.TEXT for name in names)
     # Only text is cheaper without order; the rest has one encoding.
@@ -75,7 +75,7 @@ def coded(schema: pa.Schema, part: Match | Order) -> tuple[Coded, Coded]:
 
 
 def sources_of(schema: pa.Schema, join: Join) -> list[Source]:
-    """Everything that a join's indexes and searches read."""
+    """Everything that is read of a row to watch a join."""
     sources: list[Source] = []
     parts: tuple[Match | Order, ...] = (*join.key, *join.order, *join.differs)
     for part in parts:
@@ -100,7 +100,7 @@ class Columns:
         return tuple(self._users)
 
     def use(self, sources: Sequence[Source]) -> list[Source]:
-        """Keep these sources from now on; gives those that are new and must be filled for the standing rows."""
+        """Keep these sources from now on; returns the new ones, whose codes the caller must `write` for all rows."""
         fresh = [source for source in sources if source not in self._users]
         for source in sources:
             self._users[source] = self._users.get(source, 0) + 1
@@ -112,7 +112,7 @@ class Columns:
         return fresh
 
     def release(self, sources: Sequence[Source]) -> None:
-        """Undo one `use`; what nobody uses is forgotten."""
+        """Undo one `use`; unused sources are dropped."""
         for source in sources:
             self._users[source] -= 1
             if not self._users[source]:
@@ -121,7 +121,7 @@ class Columns:
         self._spaces = {name: space for name, space in self._spaces.items() if name in spaces}
 
     def encode(self, table: pa.Table, sources: Sequence[Source] | None = None) -> tuple[Codes, bool]:
-        """The codes of a batch. The flag is True where codes given out before are void: fill all again."""
+        """The codes of a batch. The flag is True if earlier codes have become void: encode all rows again."""
         wanted = self._users if sources is None else sources
         if table.num_rows == 0:
             return {source: np.empty(0, np.int64) for source in wanted}, False
@@ -160,7 +160,4 @@ class Columns:
         if n_slots <= self._n_room:
             return
         self._n_room = max(n_slots, 2 * self._n_room)
-        for source, values in self._codes.items():
-            bigger = np.empty(self._n_room, np.int64)
-            bigger[: len(values)] = values
-            self._codes[source] = bigger
+        self._codes = {source: enlarge(values, self._n_room) for source, values in self._codes.items()}

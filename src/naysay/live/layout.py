@@ -1,4 +1,4 @@
-"""The columns of a watched table: fixed by the first frame, and checked of every later one before anything changes."""
+"""The columns of a live table: fixed by the first frame; every later one is checked before anything changes."""
 
 from __future__ import annotations
 
@@ -37,34 +37,30 @@ def nulls_named(nulls: str | Nulls | None) -> Nulls:
 
 
 def name_of(rule: Rule) -> str:
-    """Its name, or its text where it has none."""
+    """Its name, or its text if it has none."""
     return rule.name or render(rule)
 
 
 def named(rules: RuleLike | Sequence[RuleLike]) -> dict[str, Rule]:
-    """Rules by name; UsageError where two have the same."""
+    """Rules by name; UsageError if two have the same name."""
     given = [rules] if isinstance(rules, str | Rule) else rules
     found: dict[str, Rule] = {}
     for rule in given:
         parsed = parse(rule) if isinstance(rule, str) else rule
         if name_of(parsed) in found:
-            raise UsageError(f"two rules are called {name_of(parsed)!r}; give each a name of its own")
+            raise UsageError(f"two rules are named {name_of(parsed)!r}; give them different names")
         found[name_of(parsed)] = parsed
     return found
 
 
 def find_rule(rules: dict[str, Rule], wanted: RuleLike) -> str:
-    """The name of a rule that is given by its name, its text or itself; UsageError where there is none."""
+    """The name of a rule given by name, by text or as a Rule; UsageError if it is not among the rules."""
     if isinstance(wanted, str) and wanted in rules:
         return wanted
-    name = wanted
-    if isinstance(wanted, str):
-        try:
-            name = name_of(parse(wanted))
-        except RuleError:
-            name = wanted
-    else:
-        name = name_of(wanted)
+    try:
+        name = name_of(parse(wanted) if isinstance(wanted, str) else wanted)
+    except RuleError:
+        name = str(wanted)
     if name not in rules:
         raise UsageError(f"the rule {name!r} is not watched; watched are: {', '.join(map(repr, rules)) or 'none'}")
     return name
@@ -74,7 +70,7 @@ def find_rule(rules: dict[str, Rule], wanted: RuleLike) -> str:
 class Layout:
     """Names and types of the columns, and which of them are the key.
 
-    A column that has held nothing but nulls may still have no type: the first frame with values gives it one.
+    A column that has held only nulls may have no type yet: the first frame with values gives it one.
     """
 
     schema: pa.Schema
@@ -109,7 +105,7 @@ class Layout:
         return layout, tables
 
     def conform(self, frame: pa.Table, what: str) -> pa.Table:
-        """The frame with exactly these columns; TableError where it lacks one, has another, or of another type."""
+        """The frame with exactly these columns; TableError if one is missing, unknown or of another type."""
         if frame.schema.equals(self.schema):
             return frame
         repeated = _repeated(frame.column_names)
@@ -137,14 +133,14 @@ class Layout:
     def _check_names(self, frame: pa.Table, what: str) -> None:
         missing = [name for name in self.names if name not in frame.column_names]
         if missing:
-            raise TableError(f"{what}: the column {missing[0]!r} is missing; the table has it since its first frame")
+            raise TableError(f"{what}: the column {missing[0]!r} is missing; the first frame had it")
         unknown = [name for name in frame.column_names if name not in self.names]
         if unknown:
             raise TableError(f"{what}: the column {unknown[0]!r} is new{_hint(unknown[0], self.names)}")
 
 
 def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
-    """The layout that a first frame sets."""
+    """The layout of a first frame."""
     repeated = _repeated(frame.column_names)
     if repeated:
         raise TableError(f"more than one column is named {repeated[0]!r}; rename all but one")
@@ -154,12 +150,14 @@ def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
         if name not in schema.names:
             raise UsageError(f"the key column {name!r} is not in the table{_hint(name, schema.names)}")
         if kind_of(schema.field(name).type) is Kind.OTHER:
-            raise TableError(f"the key column {name!r} has type {schema.field(name).type}, which has no equality here")
+            raise TableError(
+                f"the key column {name!r} has type {schema.field(name).type}, which cannot be compared for equality"
+            )
     return Layout(schema, tuple(key))
 
 
 def canonical_type(type_: pa.DataType) -> pa.DataType:
-    """The type that values are kept in: encodings are undone, and text is string or large_string."""
+    """The type in which values are kept: plain, and text as string or large_string."""
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return canonical_type(type_.value_type)
     return pa.large_string() if types.is_string_view(type_) else type_
@@ -182,8 +180,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArra
         return pa.chunked_array([pa.nulls(len(column), field.type)])
     if not canonical_type(given).equals(field.type) and not (_is_text(given) and _is_text(field.type)):
         raise TableError(
-            f"{what}: column {field.name!r} has type {given}, but the table has held {field.type} since its first "
-            "frame; cast it"
+            f"{what}: column {field.name!r} has type {given}, but the first frame had {field.type}; cast it"
         )
     try:
         return decoded(column).cast(field.type)
@@ -198,7 +195,7 @@ def _is_text(type_: pa.DataType) -> bool:
 def _is_frame(keys: Any) -> bool:
     if isinstance(keys, (pa.Array, pa.ChunkedArray, list, tuple, np.ndarray)):
         return False
-    # A pandas or Polars series speaks Arrow's interface too, but it has no columns.
+    # A pandas or Polars series has Arrow's interface too, but no columns.
     return hasattr(keys, "columns") or hasattr(keys, "schema") or hasattr(keys, "column_names")
 
 
@@ -211,5 +208,4 @@ def _key_values(keys: Any, field: pa.Field, what: str) -> pa.ChunkedArray:
         array = keys if isinstance(keys, pa.Array) else pa.array(keys)
         return _cast(pa.chunked_array([array]), field, what)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        what = f"{what}: these are no values of the key column {field.name!r} ({field.type})"
-        raise TableError(f"{what}: {error}") from None
+        raise TableError(f"{what}: cannot convert to the key column {field.name!r} ({field.type}): {error}") from None

@@ -1,8 +1,8 @@
-"""The rows that stand, as Arrow tables that grow and shrink batch by batch."""
+"""The rows of a live table as Arrow tables that grow and shrink batch by batch, and its keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,10 +13,10 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.errors import TableError
 from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.codes import CodeSpace, TupleTable
+from naysay.live.codes import CodeSpace, TupleTable, enlarge
 from naysay.live.layout import Layout
 
-# So many chunks of a size are merged into one of the next size: few copies a row, and few chunks.
+# This many chunks of a size are merged into one of the next size: few copies per row, and few chunks.
 _TIER = 8
 
 
@@ -28,7 +28,7 @@ class _Chunk:
 
 
 class Rows:
-    """The standing rows, found by slot. Chunks are merged by size, and rows that are gone are left out then."""
+    """Rows by slot. Chunks are merged by size, which drops rows that are gone."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -39,7 +39,7 @@ class Rows:
         self._place_of = np.empty(64, np.int64)
 
     def put(self, slots: Int64Array, table: pa.Table) -> None:
-        """Add rows, in place of those that their slots had. Amortised O(log n) a row."""
+        """Add rows, replacing those of the same slots. Amortised O(log n) per row."""
         if len(slots) == 0:
             return
         self._make_room(int(slots.max()) + 1)
@@ -48,7 +48,7 @@ class Rows:
         self._merge_tiers()
 
     def drop(self, slots: Int64Array) -> None:
-        """Take away the rows of these slots, where they have one."""
+        """Remove the rows of these slots, if any."""
         chunks = self._chunk_of[slots]
         chunks = chunks[chunks >= 0]
         if len(chunks) == 0:
@@ -65,22 +65,16 @@ class Rows:
 
     def take(self, slots: Int64Array, names: Sequence[str]) -> pa.Table:
         """The given columns of the rows of these slots, in that order."""
-        schema = pa.schema([self.schema.field(name) for name in names])
-        chunks = self._chunk_of[slots]
-        order = np.argsort(chunks, kind="stable")
-        numbers, starts = np.unique(chunks[order], return_index=True)
-        parts = []
-        for number, places in zip(numbers, np.split(order, starts[1:]), strict=False):
-            table = self._chunks[int(number)].table.select(list(names))
-            parts.append(table.take(pa.array(self._place_of[slots[places]])))
-        if len(parts) <= 1:
-            return parts[0] if parts else schema.empty_table()
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back))
+        empty = pa.schema([self.schema.field(name) for name in names]).empty_table()
+        return _gather(
+            lambda number: self._chunks[number].table.select(list(names)),
+            self._chunk_of[slots],
+            self._place_of[slots],
+            empty,
+        )
 
     def all(self) -> tuple[Int64Array, pa.Table]:
-        """All standing rows with their slots."""
+        """All rows with their slots."""
         parts = [self._live(number) for number in self._chunks]
         if not parts:
             return np.empty(0, np.int64), self.schema.empty_table()
@@ -121,23 +115,33 @@ class Rows:
 
     def _make_room(self, n_slots: int) -> None:
         if n_slots > len(self._chunk_of):
-            n_room = max(n_slots, 2 * len(self._chunk_of))
-            chunk_of = np.full(n_room, -1, np.int64)
-            chunk_of[: len(self._chunk_of)] = self._chunk_of
-            place_of = np.empty(n_room, np.int64)
-            place_of[: len(self._place_of)] = self._place_of
-            self._chunk_of, self._place_of = chunk_of, place_of
+            n_old, n_room = len(self._chunk_of), max(n_slots, 2 * len(self._chunk_of))
+            self._chunk_of, self._place_of = enlarge(self._chunk_of, n_room), enlarge(self._place_of, n_room)
+            self._chunk_of[n_old:] = -1
+
+
+def _gather(table_of: Callable[[int], pa.Table], which: Int64Array, places: Int64Array, empty: pa.Table) -> pa.Table:
+    """Row i from place places[i] of table which[i]."""
+    order = np.argsort(which, kind="stable")
+    numbers, starts = np.unique(which[order], return_index=True)
+    parts = [
+        table_of(int(number)).take(pa.array(places[chosen]))
+        for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=False)
+    ]
+    if len(parts) <= 1:
+        return parts[0] if parts else empty
+    return pa.concat_tables(parts).take(pa.array(np.argsort(order)))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """The key of each slot, as tables one after the other. Appending gives another one: those handed out stay."""
+    """The key of each slot, as consecutive tables. Immutable: `append` returns a new one."""
 
     parts: tuple[pa.Table, ...]
     starts: Int64Array
 
-    def appended(self, table: pa.Table) -> KeyValues:
-        """With more slots at the end; neighbours of like size are merged. Amortised O(log n) a row."""
+    def append(self, table: pa.Table) -> KeyValues:
+        """With more slots at the end; neighbours of similar size are merged. Amortised O(log n) per row."""
         parts = [*self.parts, table]
         while len(parts) > 1 and parts[-2].num_rows <= 2 * parts[-1].num_rows:
             last = parts.pop()
@@ -146,7 +150,7 @@ class KeyValues:
         return KeyValues(tuple(parts), starts.astype(np.int64))
 
     def take(self, slots: Int64Array) -> pa.Array:
-        """The keys of slots: one key column as it is, several as a struct."""
+        """The keys of slots: a single key column as it is, several as a struct."""
         table = self.table(slots)
         columns = [_one_array(column) for column in table.columns]
         if len(columns) == 1:
@@ -156,22 +160,11 @@ class KeyValues:
     def table(self, slots: Int64Array) -> pa.Table:
         """The keys of slots as a table of the key columns."""
         which = np.searchsorted(self.starts, slots, side="right") - 1
-        order = np.argsort(which, kind="stable")
-        numbers, begins = np.unique(which[order], return_index=True)
-        taken = [
-            self.parts[number].take(pa.array(slots[chosen] - self.starts[number]))
-            for number, chosen in zip(numbers, np.split(order, begins[1:]), strict=False)
-        ]
-        table = pa.concat_tables(taken) if taken else self.parts[0].slice(0, 0)
-        if len(taken) > 1:
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order))
-            table = table.take(pa.array(back))
-        return table
+        return _gather(self.parts.__getitem__, which, slots - self.starts[which], self.parts[0].slice(0, 0))
 
 
 class Keys:
-    """The slots of all keys ever seen; see `alive` of the watch for which of them have a row."""
+    """The slots of all keys ever seen; `LiveTable` keeps which of them have a row."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -185,7 +178,7 @@ class Keys:
         return self._table.n_entries
 
     def codes(self, keys: pa.Table, what: str) -> Int64Array:
-        """Codes [n, width] of a table's key columns; TableError where one is null."""
+        """Codes [n, width] of a table's key columns; TableError if one is null."""
         codes = self._encode(keys)
         null = (codes == NULL).any(axis=1)
         if null.any():
@@ -193,19 +186,19 @@ class Keys:
         return codes
 
     def find(self, codes: Int64Array) -> Int64Array:
-        """The slot of each key, -1 where it was never seen."""
+        """The slot of each key, -1 if it was never seen."""
         return self._table.find(codes)
 
     def add(self, codes: Int64Array, slots: Int64Array, keys: pa.Table) -> Int64Array:
-        """The slot of each key, new ones where `slots`, as found, are -1. The keys differ from each other."""
+        """The slot of each key, new where `slots`, as `find` returned them, are -1. The keys are distinct."""
         fresh = np.flatnonzero(slots == -1)
         if len(fresh) == 0:
             return slots
         columns = keys.select(list(self.layout.key))
         if len(fresh) == len(codes):
-            self.values = self.values.appended(columns)
+            self.values = self.values.append(columns)
             return self._table.add(codes)
-        self.values = self.values.appended(columns.take(pa.array(fresh)))
+        self.values = self.values.append(columns.take(pa.array(fresh)))
         slots = slots.copy()
         slots[fresh] = self._table.add(codes[fresh])
         return slots
@@ -216,12 +209,15 @@ class Keys:
         return shown_key(values)
 
     def _encode(self, keys: pa.Table) -> Int64Array:
-        versions = [space.version for space in self._spaces]
+        before = self._version()
         codes = self._encode_columns(keys)
-        if versions != [space.version for space in self._spaces]:
+        if self._version() != before:
             self._renumber()
             codes = self._encode_columns(keys)
         return codes
+
+    def _version(self) -> int:
+        return sum(space.version for space in self._spaces)
 
     def _encode_columns(self, keys: pa.Table) -> Int64Array:
         columns = [keys.column(name) for name in self.layout.key]
@@ -229,12 +225,12 @@ class Keys:
         return np.ascontiguousarray(np.stack(codes, axis=1))
 
     def _renumber(self) -> None:
-        """After codes have changed: enter all keys again, in their order, so that each keeps its slot."""
+        """After codes have changed: add all keys again, in their order, so that each keeps its slot."""
         table = TupleTable(len(self._spaces))
         for part in self.values.parts:
-            versions = [space.version for space in self._spaces]
+            before = self._version()
             table.add(self._encode_columns(part))
-            if versions != [space.version for space in self._spaces]:
+            if self._version() != before:
                 self._renumber()
                 return
         assert table.n_entries == self._table.n_entries

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.live.columns import Coded, Codes, Source
+from naysay.kernels.trees.zone_tree import NULL
+from naysay.live.columns import Coded, Codes, Filter, Source, coded, filter_of
 from naysay.plan.join import Join
+from naysay.rule.model import Nulls, Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +116,7 @@ class PairLog:
     """A set of pairs, and its size: `apply` adds pairs that are not in it and removes pairs that are.
 
     Both only append; the set is computed when it is asked for, and when the log gets long. Amortised O(log n) per pair.
-    If violations are only counted, `count` alone is used.
+    If violations are only counted, only `count` is used.
     """
 
     def __init__(self) -> None:
@@ -167,3 +170,104 @@ def _net(every: SlotPairs, gone: SlotPairs) -> SlotPairs:
     starts = np.flatnonzero(np.concatenate(([True], (left[1:] != left[:-1]) | (right[1:] != right[:-1]))))
     kept = starts[np.add.reduceat(sign, starts) > 0]
     return SlotPairs(left[kept], right[kept])
+
+
+GREATEST = np.iinfo(np.int64).max
+_LEAST = NULL + 1
+
+
+@dataclass(frozen=True, slots=True)
+class SideColumns:
+    """The coded columns of one side of a join, in the order of its parts."""
+
+    key: tuple[Coded, ...]
+    orders: tuple[Coded, ...]
+    differs: tuple[Coded, ...]
+    filter: Filter | None
+
+    @property
+    def sources(self) -> list[Source]:
+        """Everything that is read of a row on this side."""
+        return [*self.key, *self.features, *([self.filter] if self.filter else [])]
+
+    @property
+    def features(self) -> tuple[Coded, ...]:
+        return self.orders + self.differs
+
+    def eligible(self, rows: CodedRows, nulls: Nulls) -> Int64Array:
+        """The places of rows that pass the filter and have a value in every compared column."""
+        needed = self.orders if nulls is Nulls.EQUAL else self.key + self.features
+        return np.flatnonzero(_passing(rows, self.filter, needed))
+
+    def partners(self, rows: CodedRows, nulls: Nulls) -> Int64Array:
+        """The places of rows that may take part in some rule with this key and filter, for any features."""
+        return np.flatnonzero(_passing(rows, self.filter, () if nulls is Nulls.EQUAL else self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinColumns:
+    """The coded columns of both sides of a join, and how its orders read from the left."""
+
+    left: SideColumns
+    right: SideColumns
+    descending: tuple[bool, ...]
+    strict: tuple[bool, ...]
+    symmetric: bool
+
+    @property
+    def sources(self) -> list[Source]:
+        """Everything that the rule reads of a row."""
+        return list(dict.fromkeys((*self.left.sources, *self.right.sources)))
+
+    def boxes(self, rows: CodedRows, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
+        """What rows on one side require of the other: [key, lows, highs, values to differ from]."""
+        own = self.left if row is Row.LEFT else self.right
+        lows, highs = [], []
+        for column, descending, strict in zip(own.orders, self.descending, self.strict, strict=True):
+            low, high = _bounds(rows.codes[column][places], descending == (row is Row.RIGHT), strict)
+            lows.append(low)
+            highs.append(high)
+        differs = [rows.codes[column][places] for column in own.differs]
+        return np.ascontiguousarray(np.stack([group, *lows, *highs, *differs], axis=1))
+
+
+def columns_of(schema: pa.Schema, join: Join) -> JoinColumns:
+    """The columns of a two-row join."""
+    keys, orders, differs = ([coded(schema, part) for part in parts] for parts in (join.key, join.order, join.differs))
+    left, right = (
+        SideColumns(
+            tuple(pair[which] for pair in keys),
+            tuple(pair[which] for pair in orders),
+            tuple(pair[which] for pair in differs),
+            filter_of(filters),
+        )
+        for which, filters in enumerate((join.left_filter, join.right_filter))
+    )
+    return JoinColumns(
+        left,
+        right,
+        tuple(order.descending for order in join.order),
+        tuple(order.strict for order in join.order),
+        join.symmetric and left == right,
+    )
+
+
+def _passing(rows: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> BoolArray:
+    mask = np.ones(rows.n_rows, np.bool_) if filter_ is None else rows.codes[filter_] == 1
+    for column in dict.fromkeys(needed):
+        mask &= rows.codes[column] != NULL
+    return mask
+
+
+def _bounds(codes: Int64Array, above: bool, strict: bool) -> tuple[Int64Array, Int64Array]:
+    """The range of codes above (or below) each code; empty if low > high."""
+    n_rows = len(codes)
+    if above:
+        if not strict:
+            return codes, np.full(n_rows, GREATEST)
+        last = codes == GREATEST
+        return np.where(last, GREATEST, codes + ~last), np.where(last, _LEAST, GREATEST)
+    if not strict:
+        return np.full(n_rows, _LEAST), codes
+    first = codes <= _LEAST
+    return np.where(first, GREATEST, _LEAST), np.where(first, _LEAST, codes - ~first)

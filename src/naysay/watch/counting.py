@@ -1,14 +1,13 @@
-"""The counting index: how many violations a change adds and removes, without forming them.
+"""The counting index: how many violations a change adds and removes, without listing them.
 
-A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of the
-disequalities. Each subset is a term: a key that is joined with equality on the subset, and the rule's orders.
+Disequalities add no dimension: pairs that differ are all pairs minus those that agree (inclusion-exclusion over the
+subsets of disequalities). Each subset is a term: the key extended by equality on the subset, and the rule's orders.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,27 +18,16 @@ from naysay.kernels.sort import dense_ranks, sorted_places
 from naysay.live.codes import TupleTable, enlarge
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import CodedRows, RowChange
-from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.batch import CodedRows, JoinColumns, RowChange, SideColumns, columns_of
 from naysay.watch.tree_index import Groups, ZoneTree
 
-# So many rows are looked at one by one before they become a run.
+# Up to this many rows are scanned one by one before they become a run.
 _BUFFER_ROWS = 1024
 _RUN_GROWTH = 4
 
 
-class Counter(Protocol):
-    """Rows [key, features ..., owner]; boxes as in `kernels.zone_search`."""
-
-    def insert(self, rows: Int64Array) -> None: ...
-
-    def delete(self, rows: Int64Array) -> None: ...
-
-    def count(self, boxes: Int64Array) -> Int64Array: ...
-
-
 class GroupCounter:
-    """Rows of a key, counted. O(1) a row."""
+    """The number of rows per key. O(1) per row. Rows are [key, features ..., owner], boxes as in `zone_search`."""
 
     def __init__(self) -> None:
         self._table = TupleTable(1)
@@ -62,19 +50,14 @@ class GroupCounter:
 
 
 class TreeCounter:
-    """A tree of zones that counts whole zones at once: O(log n) a box with one order, more with more."""
+    """A tree of zones that counts whole zones at once: O(log n) per box with one order, more with more orders."""
 
     def __init__(self, n_features: int, n_orders: int, nulls_differ: bool) -> None:
         self._tree = ZoneTree(n_features)
         self._features = np.arange(1, n_features + 1)
         self._n_orders = n_orders
         self._nulls_differ = nulls_differ
-
-    def insert(self, rows: Int64Array) -> None:
-        self._tree.insert(rows)
-
-    def delete(self, rows: Int64Array) -> None:
-        self._tree.delete(rows)
+        self.insert, self.delete = self._tree.insert, self._tree.delete
 
     def count(self, boxes: Int64Array) -> Int64Array:
         return self._tree.count(boxes, self._features, self._n_orders, self._nulls_differ)
@@ -82,7 +65,7 @@ class TreeCounter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """Points that never change: sorted, and ready to be counted."""
+    """Immutable points: sorted, and ready to be counted."""
 
     points: Int64Array
     keys: Int64Array
@@ -93,9 +76,9 @@ class _Run:
 
 
 class PointCounter:
-    """A key and two orders: runs of points, merged by size; a deleted point is a point of the other sign.
+    """A key and two orders: runs of points, merged by size; a deleted point is a point of the opposite sign.
 
-    O(log^2 n) a box, O(log^2 n) amortised a row (Bentley and Saxe, Decomposable searching problems, 1980).
+    O(log^2 n) per box, O(log^2 n) amortised per row (Bentley and Saxe, Decomposable searching problems, 1980).
     """
 
     def __init__(self) -> None:
@@ -125,7 +108,7 @@ class PointCounter:
         if len(self._buffer) <= _BUFFER_ROWS:
             return
         points, self._buffer = self._buffer, np.empty((0, 5), np.int64)
-        # Take in every run that is not much greater than what has been gathered, so that few runs remain.
+        # Merge every run that is not much larger than the new points, so that few runs remain.
         for run in sorted(self._runs, key=lambda run: len(run.points)):
             if len(run.points) > _RUN_GROWTH * len(points):
                 break
@@ -150,7 +133,7 @@ def _signed(run: _Run) -> Int64Array:
 
 
 def _cancelled(points: Int64Array) -> Int64Array:
-    """Without points that were added and deleted: of one point, the signs sum to 1, 0 or -1."""
+    """Without points that were both added and deleted: the signs of a point add up to 1, 0 or -1."""
     order = np.lexsort(points[:, :4].T)
     points = points[order]
     starts = np.flatnonzero(np.concatenate(([True], np.any(points[1:, :4] != points[:-1, :4], axis=1))))
@@ -171,14 +154,15 @@ def _run(points: Int64Array, sign: int) -> _Run:
     return _Run(points, keys[places], firsts[places], np.unique(second), build_wavelet(ranks, n_bits), sign)
 
 
-# Beyond so many disequalities, or two orders, one tree looks at them all: 2^m terms would cost more.
+Counter = GroupCounter | TreeCounter | PointCounter
+# With more disequalities or orders one tree checks all of them: 2^m terms would cost more.
 _MAX_DIFFERS = 4
 _MAX_ORDERS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One subset of the disequalities: its sign, the sides with its key, and a counter for each side's rows."""
+    """One subset of the disequalities: its sign, the sides with its key, and a counter per side."""
 
     sign: int
     sides: JoinColumns
@@ -193,7 +177,7 @@ class _CountedRule:
 
 
 class CountingIndex:
-    """Counters for rules about two rows. With up to two orders a change costs O(log^2 n) a row and rule."""
+    """Counters for two-row rules. With up to two orders a change costs O(log^2 n) per row and rule."""
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
@@ -202,22 +186,22 @@ class CountingIndex:
         self._groups = Groups()
 
     def add(self, name: str, join: Join, rows: CodedRows) -> int:
-        """Watch one more rule; gives the number of its violations among all rows."""
-        sides = sides_of(self.schema, join)
+        """Watch another rule; returns the number of its violations."""
+        sides = columns_of(self.schema, join)
         self._rules[name] = rule = _CountedRule(sides, tuple(_terms(sides, self.nulls)))
         self._each(rule, rows, insert=True)
         return int(self._counts(rule, rows, Row.LEFT).sum()) - int(self._meets_itself(rule, rows).sum())
 
     def remove(self, name: str) -> None:
-        """Forget a rule."""
+        """Stop watching a rule."""
         del self._rules[name]
 
     def change(self, edit: RowChange) -> dict[str, int]:
-        """Take old rows away and put new ones in; gives by how much the violations of each rule grew."""
+        """Remove old rows and add new ones; returns by how much each rule's violations grew."""
         return {name: self._change(rule, edit.touching(rule.sides.sources)) for name, rule in self._rules.items()}
 
     def n_conflicting(self, name: str, rows: CodedRows) -> int:
-        """How many rows take part in a violation."""
+        """The number of rows in violations."""
         rule = self._rules[name]
         itself = self._meets_itself(rule, rows)
         left = self._counts(rule, rows, Row.LEFT) > itself
@@ -231,7 +215,7 @@ class CountingIndex:
         return added - removed
 
     def _touching(self, rule: _CountedRule, batch: CodedRows) -> int:
-        """Violations between a batch and the rows in the counters, and inside the batch."""
+        """Violations between a batch and the rows in the counters, and within the batch."""
         if batch.n_rows == 0:
             return 0
         total = int(self._counts(rule, batch, Row.LEFT).sum()) + int(self._counts(rule, batch, Row.RIGHT).sum())
@@ -244,15 +228,12 @@ class CountingIndex:
         if batch.n_rows == 0:
             return
         for term in rule.terms:
-            for counter, side in {
-                id(term.left): (term.left, term.sides.left),
-                id(term.right): (term.right, term.sides.right),
-            }.values():
-                rows = self._rows(side, batch, rule.sides.left if counter is term.left else rule.sides.right)
-                if insert:
-                    counter.insert(rows)
-                else:
-                    counter.delete(rows)
+            sides = [(term.left, term.sides.left, rule.sides.left)]
+            if term.right is not term.left:
+                sides.append((term.right, term.sides.right, rule.sides.right))
+            for counter, side, whole in sides:
+                rows = self._rows(side, batch, whole)
+                counter.insert(rows) if insert else counter.delete(rows)
 
     def _rows(self, side: SideColumns, batch: CodedRows, whole: SideColumns) -> Int64Array:
         places = whole.eligible(batch, self.nulls)
@@ -274,7 +255,7 @@ class CountingIndex:
         return counts
 
     def _meets_itself(self, rule: _CountedRule, batch: CodedRows) -> BoolArray:
-        """Which rows stand on both sides and satisfy the whole rule with themselves."""
+        """Which rows are eligible for both sides and satisfy all predicates with themselves."""
         left, right = rule.sides.left, rule.sides.right
         met = np.zeros(batch.n_rows, np.bool_)
         both = np.intersect1d(left.eligible(batch, self.nulls), right.eligible(batch, self.nulls))
@@ -305,12 +286,12 @@ def _terms(sides: JoinColumns, nulls: Nulls) -> list[Term]:
 
 
 def _agreeing(side: SideColumns, subset: tuple[int, ...]) -> SideColumns:
-    """A side whose key has the disequalities of a subset as equalities, and which has no other."""
+    """A side whose key includes a subset of its disequalities as equalities, without the others."""
     return replace(side, key=side.key + tuple(side.differs[which] for which in subset), differs=())
 
 
 def _term(sign: int, sides: JoinColumns, alike: bool, nulls: Nulls) -> Term:
-    """`alike`: the same rows may stand on both sides of the whole rule, so that one counter serves both."""
+    """`alike`: both sides of the rule have the same rows, so one counter serves both."""
     left = _counter(sides.left, nulls)
     return Term(sign, sides, left, left if alike else _counter(sides.right, nulls))
 

@@ -1,4 +1,4 @@
-"""Batches of changes from outside into a durable watch: each applied once, with its output, whatever is killed."""
+"""Batches of changes from outside into a durable watch: each applied once, with its output, even after kill -9."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 
 from naysay.errors import NaysayError, ResourceError, RuleError, StateError, UsageError
-from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, RejectedChange, first_batch_error, fold, reject_whole
 from naysay.live.feed.output import Output
 from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import RuleLike
@@ -22,16 +21,16 @@ from naysay.watch.watch import Watch
 
 
 class Feed:
-    """A durable watch and the folder of its output, as a sink. `n_sentences` violations a batch are put into words."""
+    """A durable watch and its output folder, as a change sink. `n_sentences` violations per batch are explained."""
 
     def __init__(self, watch: Watch, folder: Path, *, n_sentences: int = 0) -> None:
         assert watch.log.journal is not None, "a feed needs a durable watch"
         self.watch = watch
         self._journal = watch.log.journal
-        self.output = Output(folder / "output", self._journal.history)
+        self._output = Output(folder / "output", self._journal.history)
         self._n_sentences = n_sentences
         self._rejected: Sequence[RejectedChange] = ()
-        watch.log.publisher = self._publish
+        watch.log.publisher = lambda seq, change: self._output.prepare(seq, change, self._rejected)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -55,7 +54,6 @@ class Feed:
 
     def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         start = time.perf_counter()
-        n_changes = changes.n_changes
         try:
             tables = fold(self.watch, changes)
             self._rejected = changes.rejected
@@ -65,42 +63,41 @@ class Feed:
         except NaysayError as error:
             if self.watch.layout is None and isinstance(error, (UsageError, RuleError)):
                 raise first_batch_error(batch_id, error) from error
-            # None of it can be made: remember it as done, and say why.
-            self._rejected = [*changes.rejected, RejectedChange(None, str(error), source=changes.sources[0])]
-            n_changes = 0
+            # Nothing of it can be applied: record it as done, with the reason.
+            changes = reject_whole(changes.sources[0], error, changes.rejected)
+            self._rejected = changes.rejected
             change = self.watch.apply(batch_id=batch_id)
-        self._confirm("rows", batch_id)
-        sentences = self.watch.explain(change, self._n_sentences) if self._n_sentences else ()
+        self._output.confirm(self._journal.last_event, "rows", batch_id)
         return AppliedBatch(
             batch_id,
-            n_changes,
+            changes.n_changes,
             change.n_rows,
             change.n_added,
             change.n_removed,
             change.counts,
             self._rejected,
-            sentences,
+            self.watch.explain(change, self._n_sentences) if self._n_sentences else (),
             time.perf_counter() - start,
         )
 
     def use_rules(self, rules: Mapping[str, Rule]) -> list[str]:
-        """Watch exactly these rules from now on; says what changed. Where one does not fit the table, nothing does."""
+        """Watch exactly these rules from now on, and say what changed. If one does not fit the table, nothing does."""
         if self.schema is not None:
             for rule in rules.values():
                 check_rule(self.schema, rule)
-        said = []
-        for name, rule in list(self.watch.rules.items()):
+        notes = []
+        for name, rule in self.watch.rules.items():
             if rules.get(name) != rule:
                 self._change_rules(self.watch.remove_rule, name)
-                said.append(f"no longer watched: {name}")
+                notes.append(f"no longer watched: {name}")
         for name, rule in rules.items():
             if name not in self.watch.rules:
                 self._change_rules(self.watch.add_rule, rule)
-                said.append(f"watched from now on: {name}")
-        return said
+                notes.append(f"watched from now on: {name}")
+        return notes
 
     def write_current(self) -> None:
-        self.output.write_current(
+        self._output.write_current(
             self._journal.next_seq - 1, lambda: violations_table(self.watch.violations(), counting=self.watch.counting)
         )
 
@@ -110,26 +107,18 @@ class Feed:
     def __enter__(self) -> Feed:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _change_rules(self, change: Callable[[RuleLike], Change], rule: RuleLike) -> None:
         self._rejected = ()
         change(rule)
-        self._confirm("rules", None)
-
-    def _confirm(self, kind: str, batch_id: str | None) -> None:
-        self.output.confirm(self._journal.last_event, kind, batch_id)
-
-    def _publish(self, seq: int, change: Change) -> None:
-        self.output.prepare(seq, change, self._rejected)
+        self._output.confirm(self._journal.last_event, "rules", None)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """How a feed's watch is made; see `Watch`. `n_sentences` violations a batch are put into words."""
+    """How a feed's watch is made, see `Watch`; `n_sentences` violations per batch are explained."""
 
     nulls: str | None = None
     counting: bool = False
@@ -140,30 +129,24 @@ class FeedOptions:
 def open_feed(
     folder: Path, rules: Mapping[str, Rule] | None, key: Sequence[str], options: FeedOptions
 ) -> tuple[Feed, list[str]]:
-    """The feed of a state folder, made where there is none; also says which rules came and went since the last time."""
+    """The feed of a state folder, created if there is none; also says which rules have changed since the last time."""
     state = folder / "state.duckdb"
     is_new = not journal_exists(state)
     if (folder / "parts").exists():
-        raise UsageError(f"{folder}: this state is in parts; say in how many, or name another folder")
+        raise UsageError(f"{folder}: this state is in parts; give the number of partitions, or another folder")
     if is_new and rules is None:
         raise UsageError(f"{folder}: there is no state here yet; give the rules to watch")
     if is_new and not key:
         raise UsageError("a watch needs a key: the column or columns that identify a row")
     folder.mkdir(parents=True, exist_ok=True)
-    watch = Watch(
-        list(rules.values()) if is_new and rules is not None else None,
-        key,
-        state=state,
-        nulls=options.nulls,
-        counting=options.counting,
-        index=options.index,
-    )
+    first_rules = list(rules.values()) if is_new and rules is not None else None
+    watch = Watch(first_rules, key, state=state, nulls=options.nulls, counting=options.counting, index=options.index)
     try:
         feed = Feed(watch, folder, n_sentences=options.n_sentences)
-        said = [] if rules is None else feed.use_rules(rules)
+        notes = [] if rules is None else feed.use_rules(rules)
         if not feed.rules:
-            raise UsageError(f"{folder}: no rule is watched here; give the rules to watch")
-        return feed, said
+            raise UsageError(f"{folder}: no rules are watched here; give the rules to watch")
+        return feed, notes
     except BaseException:
         watch.close()
         raise

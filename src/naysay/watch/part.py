@@ -1,8 +1,8 @@
-"""One part of a table in parts, inside a task: its watch, kept warm between batches, and what it answers to a batch.
+"""One part of a partitioned watch, inside a task: its watch, kept warm between batches, and its replies.
 
-A part's store is closed after each task, so that the next task may run in another process; the state stays in memory
-and catches up with what others wrote. Files of output are written before a batch is durable, and named by its number:
-a batch that is sent again finds what it did the first time.
+The state of a part is closed after each task, so that the next task may run in another process; the watch stays in
+memory and catches up with what others wrote. Output files are written before a batch is durable, and named by its
+number: if a batch is sent again, its first results are found.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import StateError
-from naysay.live.feed.changes import ChangeRows, RejectedChange, fold
-from naysay.live.feed.output import Described, described, events_table, stored_batch, write_bytes, write_table
+from naysay.live.feed.changes import ChangeRows, fold
+from naysay.live.feed.output import FileList, events_table, list_events, write_bytes, write_table
 from naysay.live.journal.journal import JournalBusy, journal_exists
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
 from naysay.watch.change import Change, violations_table
-from naysay.watch.partition import Piece, RuleGroup, routed
+from naysay.watch.partition import Piece, RuleGroup, route
 from naysay.watch.watch import Watch
 
-# So many parts stay warm in a process.
+# At most this many parts stay warm in a process.
 _MOST_WARM = 16
 _PATIENCE_SECONDS = 60.0
 _warm: OrderedDict[str, Watch] = OrderedDict()
-Answer = dict[str, Any]
+Reply = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """What every task knows: where the state is, how its watches are made, and the groups."""
+    """What every task needs: where the state is, how its watches are made, and the groups.
+
+    A place is the number of a part over all groups, those of the whole rows first.
+    """
 
     state: Path
     key: tuple[str, ...]
@@ -47,12 +50,22 @@ class PartPlan:
     rows: RuleGroup
     groups: tuple[RuleGroup, ...]
 
-    def folder(self, group: str, part: int) -> Path:
-        return self.state / "parts" / group / f"{part:05}"
-
     @property
     def output(self) -> Path:
         return self.state / "output"
+
+    @property
+    def parts(self) -> list[Part]:
+        """All parts, by place."""
+        return [Part(self, group, number) for group in (self.rows, *self.groups) for number in range(group.n_parts)]
+
+    def place(self, group: str, number: int) -> int:
+        first = 0
+        for each in (self.rows, *self.groups):
+            if each.name == group:
+                return first + number
+            first += each.n_parts
+        raise KeyError(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +76,125 @@ class Task:
     seq: int
 
 
-@contextmanager
-def part_watch(plan: PartPlan, group: RuleGroup, part: int) -> Iterator[Watch]:
-    """The watch of a part, made where there is none yet."""
-    folder = plan.folder(group.name, part)
-    folder.mkdir(parents=True, exist_ok=True)
-    watch = _patiently(lambda: _opened(plan, group, folder))
-    try:
-        yield watch
-    except BaseException:
-        watch.close()
-        raise
-    watch.log.publisher = None
-    watch.release()
-    _warm[str(folder)] = watch
-    while len(_warm) > _MOST_WARM:
-        _warm.popitem(last=False)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of one group."""
 
+    plan: PartPlan
+    group: RuleGroup
+    number: int
 
-def _opened(plan: PartPlan, group: RuleGroup, folder: Path) -> Watch:
-    watch = _warm.pop(str(folder), None)
-    if watch is not None and watch.resume():
-        return watch
-    rules = list(group.rules.values())
-    state = folder / "state.duckdb"
-    return Watch(rules, plan.key, state=state, nulls=plan.nulls, counting=plan.counting, index=plan.index)
+    @property
+    def folder(self) -> Path:
+        return self.plan.state / "parts" / self.group.name / f"{self.number:05}"
+
+    @contextmanager
+    def open(self) -> Iterator[Watch]:
+        """The watch of this part, created if there is none yet."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        watch = _patiently(self._open)
+        try:
+            yield watch
+        except BaseException:
+            watch.close()
+            raise
+        watch.log.publisher = None
+        watch.release()
+        _warm[str(self.folder)] = watch
+        while len(_warm) > _MOST_WARM:
+            _warm.popitem(last=False)
+
+    def apply_changes(self, changes: ChangeRows, task: Task) -> tuple[Reply, list[Piece]]:
+        """Validate changes of whole rows, apply the good ones, and return what they mean to the other parts."""
+        plan, kept = self.plan, self.folder / "routed.arrow"
+        with self.open() as watch:
+            if watch.has_applied(task.batch_id):
+                pieces, rejected = _read_routed(kept, task)
+                return self._reply(watch, task) | {"rejected": rejected}, pieces
+            tables = fold(watch, changes)
+            old = {what: _existing_rows(watch, tables[what]) for what in tables if what != "inserts"}
+            pieces = list(route(plan.groups, plan.key, tables, old))
+            rejected = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.rejected]
+
+            def publish(seq: int, change: Change) -> None:
+                self._write_events(change, task)
+                write_bytes(_routed_bytes(pieces, rejected, task), kept, kept.parent)
+
+            watch.log.publisher = publish
+            change = watch.apply(**tables, batch_id=task.batch_id)
+            return self._reply(watch, task, change) | {"rejected": rejected}, pieces
+
+    def apply_pieces(self, pieces: Mapping[str, list[pa.Table]], task: Task) -> Reply:
+        """Apply what a batch means to this part of a group."""
+        with self.open() as watch:
+            if watch.has_applied(task.batch_id):
+                return self._reply(watch, task)
+            tables = {what: pa.concat_tables(found, promote_options="default") for what, found in pieces.items()}
+            watch.log.publisher = lambda seq, change: self._write_events(change, task)
+            change = watch.apply(**tables, batch_id=task.batch_id)
+            return self._reply(watch, task, change)
+
+    def status(self, position: Sequence[Any] | None) -> Reply | None:
+        """The state of this part; None if it never had one. StateError if it is not at the expected position."""
+        if not journal_exists(self.folder / "state.duckdb"):
+            if position is not None:
+                raise StateError(f"{self.folder}: this part of the state is missing; restore a copy")
+            return None
+        with self.open() as watch:
+            journal = watch.log.journal
+            assert journal is not None
+            if position is not None and not journal.has(int(position[0]), bytes.fromhex(position[1])):
+                raise StateError(f"{journal.path}: this is an older copy, or another part; restore the right one")
+            return self._reply(watch) | {"n_batches": len(journal.batch_ids), "last_batch": journal.last_batch()}
+
+    def write_current(self, seq: int) -> FileList:
+        """Write the current violations of this part."""
+        with self.open() as watch:
+            table = violations_table(watch.violations(), counting=self.plan.counting)
+            return write_table(table, self._output("current", seq), self.plan.output) if table.num_rows else {}
+
+    def _open(self) -> Watch:
+        watch = _warm.pop(str(self.folder), None)
+        if watch is not None and watch.resume():
+            return watch
+        plan = self.plan
+        return Watch(
+            list(self.group.rules.values()),
+            plan.key,
+            state=self.folder / "state.duckdb",
+            nulls=plan.nulls,
+            counting=plan.counting,
+            index=plan.index,
+        )
+
+    def _output(self, kind: str, seq: int) -> Path:
+        return self.plan.output / kind / f"{seq:010}-{self.group.name}-{self.number:05}.parquet"
+
+    def _write_events(self, change: Change, task: Task) -> None:
+        if self.group.rules:
+            write_table(events_table(task.seq, change), self._output("events", task.seq), self.plan.output)
+
+    def _reply(self, watch: Watch, task: Task | None = None, change: Change | None = None) -> Reply:
+        assert watch.log.journal is not None
+        position, n_sentences = watch.log.journal.position, self.plan.n_sentences
+        files: FileList = {}
+        if task is not None and self.group.rules:
+            files = list_events(self._output("events", task.seq), self.plan.output, task.seq, task.batch_id)
+        return {
+            "group": self.group.name,
+            "part": self.number,
+            "n_rows": watch.n_rows,
+            "counts": watch.counts,
+            "position": [position.seq, position.chain.hex()],
+            "files": files,
+            "n_added": change.n_added if change else 0,
+            "n_removed": change.n_removed if change else 0,
+            "sentences": watch.explain(change, n_sentences) if change and n_sentences else [],
+        }
 
 
 def _patiently(make: Callable[[], Watch]) -> Watch:
-    """A task that outlived its driver may still hold the store: it ends by itself."""
+    """A task that outlived its driver may still have the state open; it ends by itself."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -102,134 +205,34 @@ def _patiently(make: Callable[[], Watch]) -> Watch:
             time.sleep(0.1)
 
 
-def exists(plan: PartPlan, group: RuleGroup, part: int) -> bool:
-    return journal_exists(plan.folder(group.name, part) / "state.duckdb")
-
-
-def apply_changes(plan: PartPlan, part: int, changes: ChangeRows, task: Task) -> tuple[Answer, list[Piece]]:
-    """Check changes of whole rows, make those that make sense, and say what they mean to the other parts."""
-    with part_watch(plan, plan.rows, part) as watch:
-        kept = plan.folder(plan.rows.name, part) / "routed.arrow"
-        if watch.has_applied(task.batch_id):
-            pieces, rejected = _read_routed(kept, task)
-            return {**_answer(plan, plan.rows, part, watch, task, None), "rejected": rejected}, pieces
-        tables = fold(watch, changes)
-        changed = [what for what in tables if what != "inserts"]
-        old = {what: _known_rows(watch, tables[what]) for what in changed}
-        pieces = list(routed(plan.groups, plan.key, tables, old))
-        rejected = [[bad.row, bad.reason, bad.content, bad.source] for bad in changes.rejected]
-
-        def publish(seq: int, change: Change) -> None:
-            _write_events(plan, plan.rows, part, change, task)
-            write_bytes(_routed_bytes(pieces, rejected, task), kept, kept.parent)
-
-        watch.log.publisher = publish
-        change = watch.apply(**tables, batch_id=task.batch_id)
-        return {**_answer(plan, plan.rows, part, watch, task, change), "rejected": rejected}, pieces
-
-
-def _known_rows(watch: Watch, keys: pa.Table) -> pa.Table:
+def _existing_rows(watch: Watch, keys: pa.Table) -> pa.Table:
     rows = watch.find(keys)
-    assert rows is not None, "fold lets known keys through alone"
+    assert rows is not None, "fold rejects changes of unknown keys"
     return rows
 
 
-def apply_pieces(
-    plan: PartPlan, group: RuleGroup, part: int, pieces: Mapping[str, list[pa.Table]], task: Task
-) -> Answer:
-    """Make the changes that a batch means to a part of a group."""
-    with part_watch(plan, group, part) as watch:
-        if watch.has_applied(task.batch_id):
-            return _answer(plan, group, part, watch, task, None)
-        tables = {what: pa.concat_tables(found, promote_options="default") for what, found in pieces.items()}
-        watch.log.publisher = lambda seq, change: _write_events(plan, group, part, change, task)
-        change = watch.apply(**tables, batch_id=task.batch_id)
-        return _answer(plan, group, part, watch, task, change)
-
-
-def part_status(plan: PartPlan, group: RuleGroup, part: int, mark: Sequence[Any] | None) -> Answer | None:
-    """What stands in a part; None where nothing was ever there. StateError where it is not as far as it was."""
-    if not exists(plan, group, part):
-        if mark is not None:
-            raise StateError(f"{plan.folder(group.name, part)}: this part of the state is missing; put back a copy")
-        return None
-    with part_watch(plan, group, part) as watch:
-        journal = watch.log.journal
-        assert journal is not None
-        if mark is not None and not journal.has(int(mark[0]), bytes.fromhex(mark[1])):
-            raise StateError(f"{journal.path}: this is an older copy, or another part; restore the right one")
-        batches = {"n_batches": len(journal.batch_ids), "last_batch": journal.last_batch()}
-        return {**_answer(plan, group, part, watch, None, None), **batches}
-
-
-def write_part_violations(plan: PartPlan, group: RuleGroup, part: int, seq: int) -> Described:
-    """Write what stands in a part."""
-    with part_watch(plan, group, part) as watch:
-        table = violations_table(watch.violations(), counting=plan.counting)
-        if table.num_rows == 0:
-            return {}
-        path = plan.output / "current" / f"{seq:010}-{group.name}-{part:05}.parquet"
-        return write_table(table, path, plan.output)
-
-
-def _events_path(plan: PartPlan, group: RuleGroup, part: int, task: Task) -> Path:
-    return plan.output / "events" / f"{task.seq:010}-{group.name}-{part:05}.parquet"
-
-
-def _write_events(plan: PartPlan, group: RuleGroup, part: int, change: Change, task: Task) -> None:
-    if group.rules:
-        write_table(events_table(task.seq, change), _events_path(plan, group, part, task), plan.output)
-
-
-def _answer(
-    plan: PartPlan, group: RuleGroup, part: int, watch: Watch, task: Task | None, change: Change | None
-) -> Answer:
-    assert watch.log.journal is not None
-    mark = watch.log.journal.position
-    answer: Answer = {
-        "group": group.name,
-        "part": part,
-        "n_rows": watch.n_rows,
-        "counts": watch.counts,
-        "mark": [mark.seq, mark.chain.hex()],
-        "files": {},
-        "n_added": 0,
-        "n_removed": 0,
-        "sentences": [],
-    }
-    if task is not None and group.rules:
-        path = _events_path(plan, group, part, task)
-        if not path.exists() or stored_batch(path) != (task.seq, task.batch_id):
-            raise StateError(f"{path}: the events of batch {task.batch_id!r} are missing")
-        answer["files"] = described(path, plan.output)
-    if change is not None:
-        answer |= {"n_added": change.n_added, "n_removed": change.n_removed}
-        answer["sentences"] = watch.explain(change, plan.n_sentences) if plan.n_sentences else []
-    return answer
-
-
 def _routed_bytes(pieces: Sequence[Piece], rejected: list[list[Any]], task: Task) -> bytes:
-    head = {"batch": task.batch_id, "seq": task.seq, "rejected": rejected}
     heads = [[piece.group, piece.part, piece.what] for piece in pieces]
-    parts = [json.dumps({**head, "pieces": heads}).encode(), *(table_bytes(piece.table) for piece in pieces)]
-    sink = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-    return digest_of(sink) + sink
+    head = {"batch": task.batch_id, "seq": task.seq, "rejected": rejected, "pieces": heads}
+    parts = [json.dumps(head).encode(), *(table_bytes(piece.table) for piece in pieces)]
+    body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return digest_of(body) + body
 
 
 def _read_routed(path: Path, task: Task) -> tuple[list[Piece], list[list[Any]]]:
     data = path.read_bytes() if path.exists() else b""
-    check, sink = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
-    if digest_of(sink) != check:
-        raise StateError(f"{path}: this file is missing or damaged; put back a copy of the folder")
+    check, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if digest_of(body) != check:
+        raise StateError(f"{path}: this file is missing or damaged; restore a copy of the folder")
     parts = []
-    place = 0
-    while place < len(sink):
-        length = int.from_bytes(sink[place : place + 8], "little")
-        parts.append(sink[place + 8 : place + 8 + length])
-        place += 8 + length
+    start = 0
+    while start < len(body):
+        stop = start + 8 + int.from_bytes(body[start : start + 8], "little")
+        parts.append(body[start + 8 : stop])
+        start = stop
     head = json.loads(parts[0])
     if (head["batch"], head["seq"]) != (task.batch_id, task.seq):
-        raise StateError(f"{path}: this is what another batch left, not {task.batch_id!r}; put back the right copy")
+        raise StateError(f"{path}: this file belongs to another batch, not {task.batch_id!r}; restore the right copy")
     named = zip(head["pieces"], parts[1:], strict=True)
     pieces = [Piece(group, part, what, bytes_table(content)) for (group, part, what), content in named]
     return pieces, head["rejected"]
@@ -246,7 +249,3 @@ def table_bytes(table: pa.Table) -> bytes:
 def bytes_table(data: bytes) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
-
-
-def rejected_change(item: Sequence[Any]) -> RejectedChange:
-    return RejectedChange(*item)

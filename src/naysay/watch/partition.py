@@ -1,10 +1,10 @@
-"""A table in parts: which rows must stand together for which rules, and what a change means to each part.
+"""A table in parts: which rows must be in the same part for which rules, and what a change means to each part.
 
-Rows stand in parts of two kinds. Each row is whole in one of the parts called `rows`, chosen by its key: there a
-change is checked, and rules about single rows are watched. Rules about two rows are in groups by the columns in which
-both rows must be equal: for each group a row stands once more, with the columns that the group needs, in the part that
-the values of those columns choose. So rows that could break a rule together are always in one part. A rule without such
-columns has a group of one part.
+There are two kinds of parts. Each whole row is in one of the parts called `rows`, chosen by its key: there a change is
+validated, and one-row rules are watched. Two-row rules are grouped by the columns in which both rows must be equal: for
+each group a row is stored once more, with the columns that the group needs, in the part chosen by the values of those
+columns. So rows that could break a rule together are always in the same part. A rule without such columns has a group
+with a single part.
 """
 
 from __future__ import annotations
@@ -17,114 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.kernels.trees.zone_tree import NULL
-from naysay.live.columns import Coded, Filter, Source, coded, filter_of
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.live.journal.serial import digest_of
-from naysay.plan.join import Join, join_of
-from naysay.rule.model import Nulls, Row, Rule
-from naysay.watch.batch import CodedRows
-
-GREATEST = np.iinfo(np.int64).max
-_LEAST = NULL + 1
-
-
-@dataclass(frozen=True, slots=True)
-class SideColumns:
-    """The columns of one side of a join, in the order of its parts."""
-
-    key: tuple[Coded, ...]
-    orders: tuple[Coded, ...]
-    differs: tuple[Coded, ...]
-    filter: Filter | None
-
-    @property
-    def sources(self) -> list[Source]:
-        """Everything that is read of a row here."""
-        return [*self.key, *self.features, *([self.filter] if self.filter else [])]
-
-    @property
-    def features(self) -> tuple[Coded, ...]:
-        return self.orders + self.differs
-
-    def eligible(self, batch: CodedRows, nulls: Nulls) -> Int64Array:
-        """The places of rows that pass the filter and have a value wherever one is compared."""
-        needed = self.orders if nulls is Nulls.EQUAL else self.key + self.features
-        return np.flatnonzero(_passing(batch, self.filter, needed))
-
-    def partners(self, batch: CodedRows, nulls: Nulls) -> Int64Array:
-        """The places of rows that may be partners of some rule with this key and filter, whatever its features."""
-        return np.flatnonzero(_passing(batch, self.filter, () if nulls is Nulls.EQUAL else self.key))
-
-
-@dataclass(frozen=True, slots=True)
-class JoinColumns:
-    """Both sides of a join, and how its orders read from the left."""
-
-    left: SideColumns
-    right: SideColumns
-    descending: tuple[bool, ...]
-    strict: tuple[bool, ...]
-    symmetric: bool
-
-    @property
-    def sources(self) -> list[Source]:
-        """Everything that the rule reads of a row."""
-        return list(dict.fromkeys((*self.left.sources, *self.right.sources)))
-
-    def boxes(self, batch: CodedRows, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
-        """What rows on one side ask of the other: [key, lows, highs, values to differ from]."""
-        own = self.left if row is Row.LEFT else self.right
-        lows, highs = [], []
-        for column, descending, strict in zip(own.orders, self.descending, self.strict, strict=True):
-            low, high = _bounds(batch.codes[column][places], descending == (row is Row.RIGHT), strict)
-            lows.append(low)
-            highs.append(high)
-        differs = [batch.codes[column][places] for column in own.differs]
-        return np.ascontiguousarray(np.stack([group, *lows, *highs, *differs], axis=1))
-
-
-def sides_of(schema: pa.Schema, join: Join) -> JoinColumns:
-    """The two sides of a join about two rows."""
-    keys, orders, differs = ([coded(schema, part) for part in parts] for parts in (join.key, join.order, join.differs))
-    left, right = (
-        SideColumns(
-            tuple(pair[which] for pair in keys),
-            tuple(pair[which] for pair in orders),
-            tuple(pair[which] for pair in differs),
-            filter_of(filters),
-        )
-        for which, filters in enumerate((join.left_filter, join.right_filter))
-    )
-    return JoinColumns(
-        left,
-        right,
-        tuple(order.descending for order in join.order),
-        tuple(order.strict for order in join.order),
-        join.symmetric and left == right,
-    )
-
-
-def _passing(batch: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> BoolArray:
-    mask = np.ones(batch.n_rows, np.bool_) if filter_ is None else batch.codes[filter_] == 1
-    for column in dict.fromkeys(needed):
-        mask &= batch.codes[column] != NULL
-    return mask
-
-
-def _bounds(codes: Int64Array, above: bool, strict: bool) -> tuple[Int64Array, Int64Array]:
-    """The codes from low to high that lie above (or below) each code; none of them where low > high."""
-    n_rows = len(codes)
-    if above:
-        if not strict:
-            return codes, np.full(n_rows, GREATEST)
-        last = codes == GREATEST
-        return np.where(last, GREATEST, codes + ~last), np.where(last, _LEAST, GREATEST)
-    if not strict:
-        return np.full(n_rows, _LEAST), codes
-    first = codes <= _LEAST
-    return np.where(first, GREATEST, _LEAST), np.where(first, _LEAST, codes - ~first)
-
+from naysay.plan.join import join_of
+from naysay.rule.model import Rule
 
 ROWS = "rows"
 
@@ -139,13 +35,13 @@ class RuleGroup:
     n_parts: int
 
     def needed(self, key: Sequence[str]) -> list[str]:
-        """The columns that a row has in this group."""
+        """The columns of a row in this group."""
         return list(dict.fromkeys([*key, *(name for rule in self.rules.values() for name in rule.column_names)]))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows for one part: `what` is inserts, updates or deletes (keys alone)."""
+    """Rows for one part: `what` is inserts, updates or deletes (only keys)."""
 
     group: str
     part: int
@@ -154,13 +50,13 @@ class Piece:
 
 
 def rows_group(rules: Mapping[str, Rule], key: Sequence[str], n_parts: int) -> RuleGroup:
-    """Where rows stand whole, by their key."""
+    """The group that holds whole rows, by key, with the one-row rules."""
     singles = {name: rule for name, rule in rules.items() if rule.is_one_row}
     return RuleGroup(ROWS, tuple(key), singles, n_parts)
 
 
 def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[RuleGroup]:
-    """The groups of all rules about two rows."""
+    """The groups of all two-row rules."""
     found: dict[tuple[str, ...], dict[str, Rule]] = {}
     for name, rule in rules.items():
         if not rule.is_one_row:
@@ -173,7 +69,7 @@ def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[RuleGroup]:
 
 
 def part_numbers(table: pa.Table, columns: Sequence[str], n_parts: int) -> Int64Array:
-    """The part of each row: the same for rows with equal values, in every process and at any time."""
+    """The part of each row: the same for equal values, in every process and at any time."""
     if n_parts == 1 or table.num_rows == 0:
         return np.zeros(table.num_rows, np.int64)
     mixed = np.zeros(table.num_rows, np.uint64)
@@ -183,7 +79,7 @@ def part_numbers(table: pa.Table, columns: Sequence[str], n_parts: int) -> Int64
 
 
 def _hashes(column: pa.ChunkedArray) -> UInt64Array:
-    """A number for each value; equal values have equal numbers, and null has one of its own."""
+    """A number for each value, the same for equal values; null has its own."""
     type_ = column.type
     if types.is_null(type_):
         return np.zeros(len(column), np.uint64)
@@ -200,8 +96,8 @@ def _hashes(column: pa.ChunkedArray) -> UInt64Array:
     else:
         encoded = column.combine_chunks().dictionary_encode()
         texts = [str(value) for value in encoded.dictionary.to_pylist()]
-        known = [int.from_bytes(digest_of(text)[:8], "little") for text in texts]
-        bits = np.array([*known, 0], np.uint64)[np.asarray(encoded.indices.fill_null(len(known)), np.int64)]
+        hashes = [int.from_bytes(digest_of(text)[:8], "little") for text in texts]
+        bits = np.array([*hashes, 0], np.uint64)[np.asarray(encoded.indices.fill_null(len(hashes)), np.int64)]
     null = np.asarray(column.is_null(), np.bool_)
     return np.asarray(np.where(null, np.uint64(0), _mix(bits) | np.uint64(1)), np.uint64)
 
@@ -221,10 +117,10 @@ def _mix(bits: UInt64Array) -> UInt64Array:
     return np.asarray(bits ^ (bits >> np.uint64(31)), np.uint64)
 
 
-def routed(
+def route(
     groups: Sequence[RuleGroup], key: Sequence[str], tables: Mapping[str, pa.Table], old: Mapping[str, pa.Table]
 ) -> Iterator[Piece]:
-    """What a batch means to the parts of each group. `old` has the rows before, of updates and of deletes."""
+    """What a batch means to the parts of each group. `old` has the previous rows of updates and deletes."""
     for group in groups:
         needed = group.needed(key)
         if "deletes" in tables:
@@ -238,7 +134,7 @@ def routed(
 
 
 def _moves(group: RuleGroup, new: pa.Table, old: pa.Table, key: Sequence[str]) -> Iterator[Piece]:
-    """An update that changes the part of a row takes it away here and puts it in there."""
+    """An update that changes the part of a row deletes it in one part and inserts it in another."""
     before = part_numbers(old, group.columns, group.n_parts)
     after = part_numbers(new, group.columns, group.n_parts)
     stays = np.flatnonzero(before == after)

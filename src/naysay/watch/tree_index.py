@@ -31,15 +31,24 @@ from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
-from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs, concat_pairs
-from naysay.watch.partition import JoinColumns, SideColumns, sides_of
+from naysay.watch.batch import (
+    NO_PAIRS,
+    CodedRows,
+    JoinColumns,
+    PairDelta,
+    RowChange,
+    SideColumns,
+    SlotPairs,
+    columns_of,
+    concat_pairs,
+)
 
-# Inserting one by one costs some ten times what rebuilding costs a row.
+# Inserting a row costs about ten times as much as rebuilding does per row.
 _REBUILD_SHARE = 8
 
 
 class ZoneTree:
-    """Rows [key, features ..., owner] to be searched by box: see `kernels.zone_tree` and `kernels.zone_search`."""
+    """Rows [key, features ..., owner], searched by box: see `kernels.zone_tree` and `kernels.zone_search`."""
 
     def __init__(self, n_features: int) -> None:
         self.width = n_features + 2
@@ -65,12 +74,12 @@ class ZoneTree:
         insert_rows(self._tree, in_tree_order(rows))
 
     def delete(self, rows: Int64Array) -> None:
-        """Delete rows [n, width], all of which are there."""
+        """Delete rows [n, width], which must all be in the tree."""
         if len(rows) == 0:
             return
         n_missing = delete_rows(self._tree, in_tree_order(rows))
         assert n_missing == 0, f"{n_missing} rows to delete are not in the tree"
-        # Leaves are freed when empty alone: with few rows in each of them, build anew.
+        # Only empty leaves are freed; if leaves have few rows, rebuild.
         state = self._tree[-1]
         if state[N_LEAVES] > 64 and state[N_ROWS] * 8 < state[N_LEAVES] * LEAF_ROWS:
             self._rebuild(all_rows(self._tree))
@@ -141,15 +150,22 @@ def in_tree_order(rows: Int64Array) -> Int64Array:
     return by_owner[places]
 
 
-# More violations than this in one change are a flood, which counting serves better.
+# For more violations than this in one change, counting is the better choice.
 MAX_PAIRS = 100_000_000
-# Beyond so many features a shared tree's rows grow dear.
+# With more features the rows of a shared tree get too wide.
 _MAX_FEATURES = 6
+
+
+def too_many_violations() -> ResourceError:
+    return ResourceError(
+        f"a rule has more than {MAX_PAIRS:,} violations in one change; "
+        "count them instead of keeping them (counting=True), or leave the rule out"
+    )
 
 
 @dataclass(slots=True, eq=False)
 class SharedTree:
-    """The rows that have one key and pass one filter, with the features of all rules that search them."""
+    """The rows with one key that pass one filter, with the features of all rules that search them."""
 
     side: SideColumns
     features: list[Coded]
@@ -158,7 +174,7 @@ class SharedTree:
 
     @property
     def sources(self) -> list[Source]:
-        """Everything that the tree's rows are made of."""
+        """Everything that the tree reads of a row."""
         return [*self.side.key, *self.features, *([self.side.filter] if self.side.filter else [])]
 
     def rows(self, batch: CodedRows, groups: Groups, nulls: Nulls) -> Int64Array:
@@ -171,11 +187,11 @@ class SharedTree:
         return np.ascontiguousarray(np.stack(columns, axis=1))
 
     def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
-        """Where features of a rule stand in the tree's rows."""
+        """The places of a rule's features in the tree's rows."""
         return np.array([1 + self.features.index(column) for column in features], np.int64)
 
     def serves(self, side: SideColumns) -> bool:
-        """Whether the tree's order suits a rule: the key alone leads to rows that differ; orders need one of theirs."""
+        """Whether the tree suits a rule: for orders, its first feature must be one of them."""
         if self.side.key != side.key or self.side.filter != side.filter:
             return False
         if side.orders and (not self.features or self.features[0] not in side.orders):
@@ -184,7 +200,7 @@ class SharedTree:
 
 
 class Groups:
-    """One number for each combination of key values. A single key column needs none: its codes serve."""
+    """A number for each combination of key values; the codes of a single key column are used as they are."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[SpaceName, ...], TupleTable] = {}
@@ -213,7 +229,7 @@ class _IndexedRule:
 
 
 class TreeIndex:
-    """Trees of zones for rules about two rows. A change costs O(log n) a row and rule, and O(log n) a violation."""
+    """Trees of zones for two-row rules. A change costs O(log n) per row and rule, and O(log n) per violation."""
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
@@ -227,7 +243,7 @@ class TreeIndex:
         return sum(shared.tree.n_bytes for shared in self._trees)
 
     def add(self, name: str, join: Join, rows: CodedRows) -> None:
-        sides = sides_of(self.schema, join)
+        sides = columns_of(self.schema, join)
         left = self._tree_for(sides.left, rows)
         right = left if sides.right == sides.left else self._tree_for(sides.right, rows)
         self._rules[name] = _IndexedRule(sides, sides.sources, left, right)
@@ -265,7 +281,7 @@ class TreeIndex:
         return shared.rows(edit.old, self._groups, self.nulls), shared.rows(edit.new, self._groups, self.nulls)
 
     def _touching(self, rule: _IndexedRule, batch: CodedRows, stamps: Int64Array) -> SlotPairs:
-        """All violations that some row of a batch, whose rows stand in the trees, takes part in."""
+        """All violations with some row of a batch, whose rows are in the trees."""
         if batch.n_rows == 0:
             return NO_PAIRS
         stamps[batch.slots] = 1
@@ -280,7 +296,7 @@ class TreeIndex:
             stamps[batch.slots] = 0
 
     def _search(self, rule: _IndexedRule, batch: CodedRows, row: Row, stamps: Int64Array, skipped: int) -> SlotPairs:
-        """Violations with rows of the batch on one side, partners of a stamp left out."""
+        """Violations with rows of the batch on one side, without partners whose stamp is `skipped`."""
         sides = rule.sides
         own, other, shared = (
             (sides.left, sides.right, rule.right) if row is Row.LEFT else (sides.right, sides.left, rule.left)
@@ -289,7 +305,7 @@ class TreeIndex:
         if len(places) == 0:
             return NO_PAIRS
         group = self._groups.of(batch, own.key)[places]
-        # Neighbours in the tree one after the other find its nodes in the cache.
+        # Searching in the order of the tree keeps its nodes in the cache.
         order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
         places, group = places[order], group[order]
         at, partners, complete = shared.tree.list(
@@ -303,15 +319,12 @@ class TreeIndex:
             MAX_PAIRS,
         )
         if not complete:
-            raise ResourceError(
-                f"a rule has more than {MAX_PAIRS:,} violations in one change; "
-                "count them instead of keeping them (counting=True), or leave the rule out"
-            )
+            raise too_many_violations()
         found = batch.slots[places][at]
         return SlotPairs(found, partners) if row is Row.LEFT else SlotPairs(partners, found)
 
     def _tree_for(self, side: SideColumns, rows: CodedRows) -> SharedTree:
-        """A tree that serves the side: one that is there, with more features where it must, or a new one."""
+        """A tree that serves the side: an existing one, with more features if needed, or a new one."""
         for shared in self._trees:
             if shared.serves(side):
                 missing = [column for column in dict.fromkeys(side.features) if column not in shared.features]
@@ -325,7 +338,7 @@ class TreeIndex:
         return shared
 
     def _prune(self, shared: SharedTree) -> None:
-        """Leave out features that no rule of the tree asks for any more."""
+        """Drop features that no rule of the tree needs any more."""
         used: set[Coded] = set()
         for name in shared.rules:
             rule = self._rules[name]

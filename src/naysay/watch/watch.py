@@ -218,9 +218,9 @@ class Watch:
     def resume(self) -> bool:
         """Continue after `release`, with what other processes wrote since; False if the state must be opened again."""
         events = self._log.resume()
-        if events is None:
+        if events is None or self._log.journal is None:
             return False
-        self._replay(events)
+        self._replay(events, self._log.journal.path)
         return True
 
     def __enter__(self) -> Watch:
@@ -272,7 +272,7 @@ class Watch:
         self._key = key
         self._options = WatchOptions(nulls, self._options.counting, self._options.index)
 
-    def _replay(self, events: Iterable[Event], path: Path | None = None) -> None:
+    def _replay(self, events: Iterable[Event], path: Path) -> None:
         """Apply the events of a journal, those from the last snapshot on or those written since `release`."""
         from naysay.live.journal.serial import change_from_parts, rules_from_json, schema_from_bytes
 
@@ -288,7 +288,7 @@ class Watch:
                 if live is not None:
                     live.apply(**change_from_parts(parts, live.layout.schema, self._key))
         except (NaysayError, pa.ArrowException, ValueError, KeyError, AssertionError) as error:
-            # Every byte matches its checksum: whatever makes no sense was written that way.
+            # Every byte matches its checksum: what makes no sense was written that way.
             raise StateError(f"{path}: the state cannot be read: {error}") from error
         self._state = WatchState(live, self._options, self._rules) if isinstance(live, LiveTable) else live
         self._stored_schema = None if live is None else live.layout.schema

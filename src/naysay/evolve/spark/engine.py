@@ -24,7 +24,7 @@ from naysay.detect.spark import engine as detection
 from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
-from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.problem import Answer
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space
 from naysay.discovery.spark.engine import (
@@ -167,14 +167,8 @@ class SparkEngine:
         distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
         try:
             profile = profile_of(distinct, self.space, clock)
-            problem = Problem.of(
-                self.space,
-                request.nulls,
-                _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows),
-                most=now.counted.most,
-                max_predicates=request.max_predicates,
-                clock=clock,
-            )
+            no_rows = _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows)
+            problem = self.settings.problem(self.space, no_rows, clock, now.counted.evidence.n_pairs)
             ranker = _ranker(answer, problem, distinct, profile)
         finally:
             distinct.unpersist()

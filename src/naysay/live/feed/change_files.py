@@ -1,7 +1,7 @@
-"""Change files: Parquet, CSV or JSON lines with an `op` beside the columns, read so that one bad row spoils no other.
+"""Change files: Parquet, CSV or JSON lines with an `op` column; a bad row does not affect the others.
 
-The first file is read by the rules of `check`'s readers, so that leading zeros and long numbers keep their meaning;
-from then on the table's types are known, and a value that is none of its column's type is rejected with its row.
+The first file is read as `check` reads files, so that leading zeros and long numbers keep their meaning; from then on
+the table has types, and a value that cannot be converted is rejected with its row.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": 
 
 
 def format_of(name: str) -> str | None:
-    """The format of a change file by its name; None where it is none."""
+    """The format of a change file by its name; None if it is not a change file."""
     return _FORMATS.get(PurePath(name).suffix.lower())
 
 
 def endings() -> tuple[str, ...]:
-    """How the names of change files end."""
+    """The file name extensions of change files."""
     return tuple(_FORMATS)
 
 
 def read_changes(name: str, data: bytes, known: pa.Schema | None) -> ChangeRows:
-    """Read a change file; `known` has the types of a table that has rows already. TableError where nothing can be read.
+    """Read a change file; `known` has the types of an existing table. TableError if nothing can be read.
 
-    A column of another type in Parquet is for the caller to refuse: here text alone is converted.
+    Only text is converted: a Parquet column of another type is for the caller to refuse.
     """
     reader = _READERS.get(format_of(name) or "")
     if reader is None:
@@ -78,7 +78,7 @@ def _read_parquet(name: str, data: bytes, known: pa.Schema | None) -> _Read:
 
 
 def _given(known: pa.Schema | None) -> dict[str, pa.DataType]:
-    """The types that are known; a column that has held nothing but nulls has none yet."""
+    """The known types; a column that has held only nulls has none yet."""
     return {field.name: field.type for field in known or () if not types.is_null(field.type)}
 
 
@@ -87,7 +87,7 @@ def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
     given = {**_given(known), OP_COLUMN: pa.string()}
     file, ragged = without_ragged(file)
     rejected = [
-        RejectedChange(bad.row, f"{bad.n_fields} columns where the header has {len(file.names)}", bad.text, name)
+        RejectedChange(bad.row, f"{bad.n_fields} columns, but the header has {len(file.names)}", bad.text, name)
         for bad in ragged
     ]
     table, fits = _typed_csv(file, given)
@@ -97,7 +97,7 @@ def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
 
 
 def _typed_csv(file: CsvFile, given: dict[str, pa.DataType]) -> tuple[pa.Table, bool]:
-    """The rows with the given types, those not given inferred; or all as text, where some value does not fit."""
+    """The rows with the given types, others inferred; or all as text if some value cannot be converted."""
     numeric = [name for name, type_ in given.items() if _is_number(type_)]
     if not (numeric and has_leading_zero(file, numeric)):
         try:
@@ -123,8 +123,8 @@ def _read_json(name: str, data: bytes, known: pa.Schema | None) -> _Read:
 
 
 def _typed_json(data: bytes, given: dict[str, pa.DataType]) -> pa.Table:
-    """The rows with the given types; an error where some value does not fit."""
-    # Arrow would take a time without zone for one in UTC, and the other way round; a cast from text does not.
+    """The rows with the given types; an error if some value cannot be converted."""
+    # Arrow would take a time without a zone as UTC, and vice versa; a cast from text does not.
     read_as = {name: pa.string() if types.is_timestamp(type_) else type_ for name, type_ in given.items()}
     schema = pa.schema([*read_as.items(), (OP_COLUMN, pa.string())])
     options = pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
@@ -134,17 +134,17 @@ def _typed_json(data: bytes, given: dict[str, pa.DataType]) -> pa.Table:
         if read_as.get(name) != given.get(name):
             table = table.set_column(place, name, table.column(place).cast(given[name]))
     if any(types.is_floating(column.type) and suspects(column, data) is not None for column in table.columns):
-        raise pa.ArrowInvalid("a number may be none that a float holds")
+        raise pa.ArrowInvalid("a number may not be exact as a float")
     empty = {name for name in given if table.column(name).null_count == table.num_rows}
     if empty and table.num_rows:
-        # A column that no line speaks of is missing, not null.
-        spoken = {name for line in data.splitlines() if line.strip() for name in json.loads(line)}
-        table = table.drop_columns(sorted(empty - spoken))
+        # A column that no line mentions is missing, not null.
+        mentioned = {name for line in data.splitlines() if line.strip() for name in json.loads(line)}
+        table = table.drop_columns(sorted(empty - mentioned))
     return table
 
 
 def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
-    """Line by line, where some line is no object or holds a value of another type."""
+    """Line by line, if some line is not an object or has a value of another type."""
     objects: list[dict[str, Any]] = []
     rows: list[int] = []
     rejected: list[RejectedChange] = []
@@ -152,16 +152,16 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
         if not line.strip():
             continue
         try:
-            # A fraction keeps its digits until the type of its column is known.
+            # Keep all digits until the value is converted to the type of its column.
             item = json.loads(line, parse_float=Decimal if given else None)
         except ValueError as error:
-            rejected.append(RejectedChange(number, f"no JSON: {_first_line(error)}", line[:1000], name))
+            rejected.append(RejectedChange(number, f"not JSON: {_first_line(error)}", line[:1000], name))
             continue
         if isinstance(item, dict):
             objects.append(item)
             rows.append(number)
         else:
-            rejected.append(RejectedChange(number, "no JSON object", line[:1000], name))
+            rejected.append(RejectedChange(number, "not a JSON object", line[:1000], name))
     numbers = np.array(rows, np.int64)
     if not given:
         return _first_objects(name, objects), numbers, rejected
@@ -172,22 +172,22 @@ def _read_lines(name: str, data: bytes, given: dict[str, pa.DataType]) -> _Read:
         wanted = given.get(column, pa.string())
         values = [item.get(column) for item in objects]
         for place, value in enumerate(values):
-            if not _speaks(value, wanted):
-                said = repr(value) if isinstance(value, str | bool) else _as_text(value)
-                strange.setdefault(place, f"{said} in column {column!r} is no {wanted}")
+            if not _is_convertible(value, wanted):
+                shown = repr(value) if isinstance(value, str | bool) else _as_text(value)
+                strange.setdefault(place, f"column {column!r}: cannot convert {shown} to {wanted}")
         columns[column] = pa.array([_as_text(value) for value in values], pa.string())
     return _convert_rows(name, pa.table(columns), numbers, rejected, given, strange)
 
 
 def _first_objects(name: str, objects: list[dict[str, Any]]) -> pa.Table:
-    """The good lines of a first file, by the same rules as if the bad ones had not been there."""
+    """The good lines of a first file, read as if the bad ones were not there."""
     if not objects:
         return pa.table({OP_COLUMN: pa.array([], pa.string())})
     return read_json_lines(name, "".join(f"{json.dumps(item)}\n" for item in objects).encode())
 
 
-def _speaks(value: Any, wanted: pa.DataType) -> bool:
-    """Whether a value of JSON may become one of a type: text is text, a number a number."""
+def _is_convertible(value: Any, wanted: pa.DataType) -> bool:
+    """Whether a JSON value may become a value of a type: text as text, a number as a number."""
     if value is None:
         return True
     if types.is_boolean(wanted) or isinstance(value, bool):
@@ -213,7 +213,7 @@ def _convert_rows(
     given: dict[str, pa.DataType],
     strange: dict[int, str] | None = None,
 ) -> _Read:
-    """Convert text to the types of the table, rejecting each row where that fails, and the strange ones."""
+    """Convert text to the types of the table, rejecting each row for which that fails, and the strange ones."""
     columns: dict[str, pa.ChunkedArray] = {}
     reasons = dict(strange or {})
     for column_name in table.column_names:
@@ -221,7 +221,7 @@ def _convert_rows(
         wanted = given.get(column_name, pa.string())
         columns[column_name], bad = _convert(column, wanted)
         for place in bad:
-            reasons.setdefault(place, f"{column[place].as_py()!r} in column {column_name!r} is no {wanted}")
+            reasons.setdefault(place, f"column {column_name!r}: cannot convert {column[place].as_py()!r} to {wanted}")
     for place, reason in sorted(reasons.items()):
         content = json.dumps(table.slice(place, 1).to_pylist()[0], ensure_ascii=False)
         rejected.append(RejectedChange(int(rows[place]), reason, content, name))
@@ -230,7 +230,7 @@ def _convert_rows(
 
 
 def _convert(column: pa.ChunkedArray, wanted: pa.DataType) -> tuple[pa.ChunkedArray, Sequence[int]]:
-    """Text to a type, value by value where not all of it can be; a number with leading zeros is none."""
+    """Text to a type, value by value, and the places where that fails; a number must not have leading zeros."""
     if types.is_string(wanted):
         return column, ()
     values: list[Any] = []

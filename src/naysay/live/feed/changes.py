@@ -1,4 +1,4 @@
-"""Changes as they come from outside: rows with an `op` beside their columns, and what was rejected of them.
+"""Changes from outside: rows with an `op` column, the ones that are rejected, and what the rest is fed to.
 
 An op is insert, update or delete, or c, u, d as Debezium writes them (r, a row read at the start, is an insert).
 """
@@ -22,6 +22,8 @@ from naysay.live.rows import Keys
 from naysay.table.frame import decoded, without_views
 
 OP_COLUMN = "op"
+NO_ROW = "there is no row with this key"
+_EXISTS = "there is a row with this key already"
 
 
 class ChangeOp(IntEnum):
@@ -40,7 +42,7 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class RejectedChange:
-    """A change that was not made: its row, from 1 (None: all of it), why, what it said, and the file it came in."""
+    """A change that was not applied: its row, from 1 (None: the whole source), the reason, its content and source."""
 
     row: int | None
     reason: str
@@ -50,9 +52,9 @@ class RejectedChange:
 
 @dataclass(slots=True)
 class ChangeRows:
-    """Changes in order: the columns without the op, the ops, and where each one stood.
+    """Changes in order: the columns without the op, the ops, and the row of each change in its source, from 1.
 
-    `rows` counts from 1 in the source; of several sources, put together, `which` says which one.
+    If several sources are combined, `which` tells the source of each change.
     """
 
     table: pa.Table
@@ -66,62 +68,72 @@ class ChangeRows:
     def n_changes(self) -> int:
         return len(self.ops)
 
-    def keep(self, places: Int64Array) -> None:
-        """Drop all changes but those at these places."""
-        self.table = self.table.take(pa.array(places))
-        self.ops = self.ops[places]
-        self.rows = self.rows[places]
-        self.which = None if self.which is None else self.which[places]
+    def reject(self, places: Int64Array, reason: Callable[[int], str]) -> None:
+        """Note changes as rejected; they stay in the table."""
+        for place in places.tolist():
+            content = json.dumps(self.table.slice(place, 1).to_pylist()[0], default=str, ensure_ascii=False)
+            source = self.sources[0 if self.which is None else int(self.which[place])]
+            self.rejected.append(RejectedChange(int(self.rows[place]), reason(place), content, source))
 
-    def reject(self, place: int, reason: str) -> None:
-        content = json.dumps(self.table.slice(place, 1).to_pylist()[0], default=str, ensure_ascii=False)
-        source = self.sources[0 if self.which is None else int(self.which[place])]
-        self.rejected.append(RejectedChange(int(self.rows[place]), reason, content, source))
+    def drop(self, mask: BoolArray, reason: Callable[[int], str]) -> None:
+        """Reject some changes, and keep only the others."""
+        if not mask.any():
+            return
+        self.reject(np.flatnonzero(mask), reason)
+        kept = np.flatnonzero(~mask)
+        self.table = self.table.take(pa.array(kept))
+        self.ops, self.rows = self.ops[kept], self.rows[kept]
+        self.which = None if self.which is None else self.which[kept]
 
 
 def no_changes(source: str, rejected: Sequence[RejectedChange]) -> ChangeRows:
-    """Changes of which nothing is left but what was rejected."""
+    """Only rejected changes."""
     nothing = np.empty(0, np.int64)
     return ChangeRows(pa.table({}), nothing, nothing, list(rejected), (source,))
 
 
-def split_ops(source: str, table: pa.Table, rows: Int64Array | None = None, rejected: Sequence[RejectedChange] = ()) -> ChangeRows:
-    """Take the op out of a table; rows without a known one are rejected. TableError unless one column has it."""
+def reject_whole(source: str, error: object, others: Sequence[RejectedChange] = ()) -> ChangeRows:
+    """A source of which nothing can be applied."""
+    return no_changes(source, [*others, RejectedChange(None, str(error), source=source)])
+
+
+def split_ops(
+    source: str, table: pa.Table, rows: Int64Array | None = None, rejected: Sequence[RejectedChange] = ()
+) -> ChangeRows:
+    """Take the op out of a table; rows without a valid one are rejected. TableError unless there is one op column."""
     n_columns = table.column_names.count(OP_COLUMN)
     if n_columns != 1:
         found = f"there are {n_columns} columns" if n_columns else "there is no column"
         raise TableError(f"{source}: {found} {OP_COLUMN!r} with insert, update or delete")
     if pa.types.is_nested(table.schema.field(OP_COLUMN).type):
         raise TableError(f"{source}: the column {OP_COLUMN!r} is {table.schema.field(OP_COLUMN).type}, not text")
-    # Arrow takes no rows from views, and rows that are rejected are taken out.
+    # Arrow cannot take rows from views.
     table = pa.table([without_views(column) for column in table.columns], names=table.column_names)
     words, ops = _ops_of(table.column(OP_COLUMN))
     rows = np.arange(1, table.num_rows + 1) if rows is None else rows
-    made = ChangeRows(table, ops, rows, list(rejected), (source,))
-    bad = np.flatnonzero(ops == _UNKNOWN)
-    for place in bad.tolist():
-        word = words[place].as_py()
-        made.reject(place, "the op is missing" if word is None else f"unknown op {word!r}")
-    if len(bad):
-        made.keep(np.flatnonzero(ops != _UNKNOWN))
-    made.table = made.table.drop_columns([OP_COLUMN])
-    return made
+    changes = ChangeRows(table, ops, rows, list(rejected), (source,))
+    changes.drop(ops == _UNKNOWN, lambda place: _bad_op(words[place].as_py()))
+    changes.table = changes.table.drop_columns([OP_COLUMN])
+    return changes
+
+
+def _bad_op(word: Any) -> str:
+    return "the op is missing" if word is None else f"unknown op {word!r}"
 
 
 def _ops_of(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Int64Array]:
-    """The op of each row, each distinct word looked up once."""
+    """The op of each row; each distinct word is looked up once."""
     column = decoded(column)
     encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     words = encoded.dictionary.to_pylist()
-    known = [_OPS.get(word.strip().lower()) if isinstance(word, str) else None for word in words]
-    codes = np.array([_UNKNOWN if op is None else int(op) for op in known] + [_UNKNOWN], np.int64)
-    places = np.asarray(encoded.indices.fill_null(len(known)), np.int64)
-    return column, codes[places]
+    ops = [_OPS.get(word.strip().lower(), _UNKNOWN) if isinstance(word, str) else _UNKNOWN for word in words]
+    places = np.asarray(encoded.indices.fill_null(len(ops)), np.int64)
+    return column, np.array([*ops, _UNKNOWN], np.int64)[places]
 
 
-def merged(parts: Sequence[ChangeRows]) -> ChangeRows:
+def merge_changes(parts: Sequence[ChangeRows]) -> ChangeRows:
     """Changes of several sources, one after the other; their tables have the same columns, or none."""
     full = [part for part in parts if part.n_changes]
     rejected = [bad for part in parts for bad in part.rejected]
@@ -137,13 +149,8 @@ def merged(parts: Sequence[ChangeRows]) -> ChangeRows:
     )
 
 
-NO_ROW = "there is no row with this key"
-_ALREADY = "there is a row with this key already"
-_Net = dict[str, Int64Array]
-
-
-class Keyed(Protocol):
-    """A table under change, as far as folding looks at it: a watch, or whatever else keeps rows by key."""
+class KeyedTable(Protocol):
+    """What `fold` needs of a live table, such as a Watch."""
 
     @property
     def layout(self) -> Layout | None: ...
@@ -152,20 +159,23 @@ class Keyed(Protocol):
     def contains(self, keys: Any) -> BoolArray: ...
 
 
-def fold(watch: Keyed, changes: ChangeRows) -> dict[str, pa.Table]:
-    """The arguments of `Watch.apply` that do what the changes do one after the other; bad ones are rejected.
+def fold(table: KeyedTable, changes: ChangeRows) -> dict[str, pa.Table]:
+    """The inserts, updates and deletes that equal the changes made one after the other; bad ones are rejected.
 
-    TableError where the columns do not fit the table: then none of the changes can be made.
+    TableError if the columns do not match the table: then no change can be made.
     """
-    layout = conform(changes, watch.layout, watch.key)
+    layout = conform(changes, table.layout, table.key)
     if layout is None or not changes.n_changes:
         return {}
-    _drop_null_keys(changes, layout)
+    null = np.zeros(changes.n_changes, np.bool_)
+    for name in layout.key:
+        null |= np.array(changes.table.column(name).is_null(), np.bool_)
+    changes.drop(null, lambda place: "the key is null")
     keys = changes.table.select(list(layout.key))
-    parts = _net(changes, _numbers(keys, layout), watch.contains(keys))
+    net = _net_changes(changes, _key_numbers(keys, layout), table.contains(keys))
     tables = {
         what: changes.table if len(places) == changes.n_changes else changes.table.take(pa.array(places))
-        for what, places in parts.items()
+        for what, places in net.items()
         if len(places)
     }
     if "deletes" in tables:
@@ -174,9 +184,9 @@ def fold(watch: Keyed, changes: ChangeRows) -> dict[str, pa.Table]:
 
 
 def conform(changes: ChangeRows, layout: Layout | None, key: tuple[str, ...]) -> Layout | None:
-    """Bring changes to the table's columns, and give its layout; those that only delete need the key alone.
+    """Give changes the table's columns, and return its layout; deletes need only the key columns.
 
-    None where there is neither a table yet nor a change.
+    None if there is neither a table yet nor a change.
     """
     if layout is None:
         if changes.table.num_columns == 0:
@@ -187,57 +197,34 @@ def conform(changes: ChangeRows, layout: Layout | None, key: tuple[str, ...]) ->
     only_deletes = bool((changes.ops == ChangeOp.DELETE).all())
     if only_deletes and set(layout.key) <= set(changes.table.column_names):
         columns = {name: pa.nulls(changes.table.num_rows, layout.schema.field(name).type) for name in layout.names}
-        for name in layout.key:
-            columns[name] = changes.table.column(name)
-        changes.table = pa.table(columns)
+        changes.table = pa.table(columns | {name: changes.table.column(name) for name in layout.key})
     layout = layout.extend(changes.table)
     changes.table = layout.conform(changes.table, changes.sources[0] or "the changes").combine_chunks()
     return layout
 
 
-def _drop_null_keys(changes: ChangeRows, layout: Layout) -> None:
-    null = np.zeros(changes.table.num_rows, np.bool_)
-    for name in layout.key:
-        if changes.table.column(name).null_count:
-            null |= np.array(changes.table.column(name).is_null(), np.bool_)
-    if not null.any():
-        return
-    for place in np.flatnonzero(null).tolist():
-        changes.reject(place, "the key is null")
-    changes.keep(np.flatnonzero(~null))
-
-
-def _numbers(keys: pa.Table, layout: Layout) -> Int64Array:
-    """The same number for rows of the same key, from 0 on."""
+def _key_numbers(keys: pa.Table, layout: Layout) -> Int64Array:
+    """The same number for rows with the same key, from 0."""
     codes = Keys(layout).codes(keys, "the changes")
     return TupleTable(codes.shape[1]).add(codes)
 
 
-def _net(changes: ChangeRows, numbers: Int64Array, stands: BoolArray) -> _Net:
-    """The places of changes that a key's changes come to together; those that make no sense are rejected."""
-    n_changes = changes.n_changes
-    if n_changes and int(numbers.max()) + 1 == n_changes:
-        return _net_of_single(changes, stands)
-    return _net_in_order(changes, numbers.tolist(), stands.tolist())
-
-
-def _net_of_single(changes: ChangeRows, stands: BoolArray) -> _Net:
-    """Every key has one change."""
+def _net_changes(changes: ChangeRows, numbers: Int64Array, exists: BoolArray) -> dict[str, Int64Array]:
+    """The change that each key's changes amount to, as places by kind; impossible ones are rejected."""
     ops = changes.ops
-    bad = stands == (ops == ChangeOp.INSERT)
-    for place in np.flatnonzero(bad).tolist():
-        changes.reject(place, _ALREADY if stands[place] else NO_ROW)
-    return {f"{op.name.lower()}s": np.flatnonzero(~bad & (ops == op)) for op in ChangeOp}
-
-
-def _net_in_order(changes: ChangeRows, numbers: list[int], stands: list[bool]) -> _Net:
+    if len(ops) and int(numbers.max()) + 1 == len(ops):
+        # One change per key.
+        bad = exists == (ops == ChangeOp.INSERT)
+        changes.reject(np.flatnonzero(bad), lambda place: _EXISTS if exists[place] else NO_ROW)
+        return {f"{op.name.lower()}s": np.flatnonzero(~bad & (ops == op)) for op in ChangeOp}
     before: dict[int, bool] = {}
     now: dict[int, bool] = {}
     last: dict[int, int] = {}
-    for place, (number, op) in enumerate(zip(numbers, changes.ops.tolist(), strict=True)):
-        has_row = now.setdefault(number, before.setdefault(number, stands[place]))
+    for place, (number, op, has_row) in enumerate(zip(numbers.tolist(), ops.tolist(), exists.tolist(), strict=True)):
+        has_row = now.setdefault(number, before.setdefault(number, has_row))
         if has_row == (op == ChangeOp.INSERT):
-            changes.reject(place, _ALREADY if has_row else NO_ROW)
+            reason = _EXISTS if has_row else NO_ROW
+            changes.reject(np.array([place]), {place: reason}.__getitem__)
             continue
         now[number] = op != ChangeOp.DELETE
         last[number] = place
@@ -252,7 +239,7 @@ def _net_in_order(changes: ChangeRows, numbers: list[int], stands: list[bool]) -
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """What one batch came to. `lag` is how old its changes were when they were durable, in seconds, where known."""
+    """The result of a batch. `lag`: how old its changes were when they became durable, in seconds, if that is known."""
 
     source: str
     n_changes: int
@@ -268,48 +255,46 @@ class AppliedBatch:
 
 
 class ChangeSink(Protocol):
-    """What is done with batches of changes. Whatever `apply` answers is durable, and was done once."""
+    """What batches of changes are fed to. When `apply` returns, the batch is durable, and was applied once."""
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The types that text is read as; None before the first rows."""
+        """The types that text is converted to; None before the first rows."""
 
     @property
-    def n_rows(self) -> int:
-        """How many rows stand."""
+    def n_rows(self) -> int: ...
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many violations stand, by rule."""
+        """The number of current violations, by rule."""
 
-    def has_applied(self, batch_id: str) -> bool:
-        """Whether a batch was applied."""
+    def has_applied(self, batch_id: str) -> bool: ...
 
     def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
-        """Apply a batch that is not known; bad changes are rejected, and part of the answer."""
+        """Apply a new batch; bad changes are rejected, and part of the result."""
 
     def write_current(self) -> None:
-        """Write what stands now, where it is not written yet."""
+        """Write the current violations, unless they are written already."""
 
     def close(self) -> None: ...
 
 
 class FirstBatchError(UsageError):
-    """The first rows do not fit the key or the rules that were asked for: that is no fault of the rows."""
+    """The first rows do not fit the key or the rules: the rows are not to blame."""
 
 
 def first_batch_error(source: str, error: NaysayError) -> FirstBatchError:
     return FirstBatchError(
         f"{source}: {error}\n"
-        "Nothing was applied. Correct the key or the rules; a state that was begun with another key must be removed."
+        "Nothing was applied. Correct the key or the rules; a state created with another key must be removed."
     )
 
 
 def read_or_reject(source: str, read: Callable[[], ChangeRows]) -> ChangeRows:
-    """The changes of a source; where it cannot be read at all, that alone, set rejected."""
+    """The changes of a source; if it cannot be read at all, the whole source is rejected."""
     try:
         return read()
     except (ResourceError, StateError, FirstBatchError):
         raise
     except NaysayError as error:
-        return no_changes(source, [RejectedChange(None, str(error), source=source)])
+        return reject_whole(source, error)

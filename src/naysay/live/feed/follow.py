@@ -1,7 +1,7 @@
 """Follow a folder of change files in this process: each file is one batch, in the order of names.
 
 A file is taken once its size, time and inode have not changed for a moment, and only if they are still the same after
-it was read. If a file changes after it was applied, that is reported, in words and in `output/rejected`, and its new
+it was read. A file that changes after it was applied is reported, in words and in `output/rejected`, and its new
 content is refused: a row that was cut short looks like a whole one, so nobody can tell which changes are new.
 """
 
@@ -16,20 +16,76 @@ from urllib.parse import urlsplit
 
 from naysay.errors import StateError, UsageError
 from naysay.live.feed.change_files import endings, format_of, read_changes
-from naysay.live.feed.changes import AppliedBatch, ChangeSink, RejectedChange, no_changes, read_or_reject
+from naysay.live.feed.changes import AppliedBatch, ChangeSink, read_or_reject, reject_whole
 from naysay.live.journal.seal import SealedLines
 from naysay.live.journal.serial import digest_of
 
 # Seconds for which a file must not have changed.
 MOMENT = 1.0
 _SLOW_SECONDS = 10.0
+_TAKEN_VERSION = 2
 _ADVICE = "write files elsewhere and rename them into the folder when they are complete"
 Place = TypeVar("Place")
 _Place = TypeVar("_Place", contravariant=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What shows that a file has changed without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """A file as it was applied: its batch, length and checksum, and its stamp when last seen."""
+
+    batch: str
+    size: int
+    digest: str
+    stamp: Stamp
+
+    def has_content(self, data: bytes) -> bool:
+        return digest_of(data).hex() == self.digest
+
+
+class TakenFiles:
+    """The record of applied files in a state folder."""
+
+    def __init__(self, state: Path) -> None:
+        self._lines = SealedLines(state / "taken.jsonl", "taken", _TAKEN_VERSION)
+        self._files = {
+            item["file"]: TakenFile(item["batch"], item["size"], item["digest"], Stamp(**item["stamp"]))
+            for item in self._lines.items
+        }
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def __getitem__(self, name: str) -> TakenFile:
+        if name not in self._files:
+            raise StateError(
+                f"{self._lines.path}: {name} was applied, but this file does not list it; restore a copy of the folder"
+            )
+        return self._files[name]
+
+    def add(self, name: str, batch_id: str, data: bytes, stamp: Stamp) -> None:
+        """Record a file that is about to be applied as part of a batch; durable when this returns."""
+        self._write(name, TakenFile(batch_id, len(data), digest_of(data).hex(), stamp))
+
+    def update(self, name: str, stamp: Stamp) -> None:
+        """Record how an applied file looks now, so that the same change is not reported again."""
+        self._write(name, replace(self[name], stamp=stamp))
+
+    def _write(self, name: str, file: TakenFile) -> None:
+        self._lines.append({"file": name, **asdict(file)})
+        self._files[name] = file
+
+
 class Files(Protocol[_Place]):
-    """A file system; an answer is None if the file is gone."""
+    """A file system; None if the file is gone."""
 
     def stamp(self, place: _Place) -> Stamp | None: ...
     def read(self, place: _Place) -> bytes | None: ...
@@ -53,21 +109,21 @@ class LocalFiles:
 
 
 class Taker(Generic[Place]):
-    """Takes files that are still. `clock` gives seconds; only differences between its answers matter."""
+    """Takes files that no longer change. Only differences between the seconds of `clock` matter."""
 
     def __init__(
         self, files: Files[Place], state: Path, moment: float = MOMENT, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.taken = Taken(state)
+        self.taken = TakenFiles(state)
         self.moment = moment
-        # Files that kept changing so far, and since when.
+        # Files that are still changing, and since when.
         self.changing: dict[str, float] = {}
         self._files = files
         self._clock = clock
         self._looks: dict[str, tuple[Stamp, float]] = {}
 
     def look(self, name: str, place: Place) -> Stamp | None:
-        """The stamp of a file that has been still for a moment; None if it has not, or is gone: see `changing`."""
+        """The stamp of a file that has not changed for a moment; None if it is gone or still `changing`."""
         stamp = self._files.stamp(place)
         if stamp is None:
             self._forget(name)
@@ -82,7 +138,7 @@ class Taker(Generic[Place]):
         return None
 
     def read(self, name: str, place: Place) -> tuple[bytes, Stamp] | None:
-        """The content of a file that has been still for a moment, and is as still after it was read; None as above."""
+        """The content of a file that did not change for a moment before, nor while it was read; None as in `look`."""
         stamp = self.look(name, place)
         if stamp is None:
             return None
@@ -99,11 +155,11 @@ class Taker(Generic[Place]):
             self._forget(name)
 
     def slow(self) -> list[str]:
-        """The files that have kept changing for long."""
+        """The files that have been changing for a long time."""
         return [name for name, since in self.changing.items() if self._clock() - since > _SLOW_SECONDS]
 
     def recheck(self, sink: ChangeSink, name: str, place: Place) -> AppliedBatch | None:
-        """Report a file that has changed since it was applied, once; None if it has not, or is still changing."""
+        """Report, once, a file that has changed since it was applied; None if it has not, or is still changing."""
         stamp, file = self._files.stamp(place), self.taken[name]
         if stamp is None or stamp == file.stamp:
             self._forget(name)
@@ -112,24 +168,21 @@ class Taker(Generic[Place]):
         if found is None:
             return None
         data, stamp = found
-        step = None if file.is_of(data) else self._refused(sink, name, file, data)
-        self.taken.seen(name, stamp)
-        return step
-
-    def _refused(self, sink: ChangeSink, name: str, file: TakenFile, data: bytes) -> AppliedBatch | None:
+        batch = None
         batch_id = f"{name}, changed to {digest_of(data).hex()[:16]}"
-        if sink.has_applied(batch_id):
-            return None
-        return sink.apply(batch_id, no_changes(name, [RejectedChange(None, _reason(name, file, data), source=name)]))
+        if not file.has_content(data) and not sink.has_applied(batch_id):
+            batch = sink.apply(batch_id, reject_whole(name, _explain_change(name, file, data)))
+        self.taken.update(name, stamp)
+        return batch
 
     def _forget(self, name: str) -> None:
         self._looks.pop(name, None)
         self.changing.pop(name, None)
 
 
-def _reason(name: str, file: TakenFile, data: bytes) -> str:
+def _explain_change(name: str, file: TakenFile, data: bytes) -> str:
     begin = data[: file.size]
-    if len(data) > file.size and file.is_of(begin):
+    if len(data) > file.size and file.has_content(begin):
         cut = "" if begin.endswith(b"\n") else ", and its last row may have been applied cut short"
         sizes = f"from {file.size:,} to {len(data):,} bytes"
         what = f"has grown {sizes} since it was applied: the rest was not applied{cut}"
@@ -138,89 +191,25 @@ def _reason(name: str, file: TakenFile, data: bytes) -> str:
     return f"{name}: this file {what}; send what is missing in a file of another name, and {_ADVICE}"
 
 
-_TAKEN_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What shows that a file has changed without reading it."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True)
-class TakenFile:
-    """A file as it was applied: the batch it was part of, its length and checksum; and its stamp when last seen."""
-
-    batch: str
-    size: int
-    digest: str
-    stamp: Stamp
-
-    def is_of(self, data: bytes) -> bool:
-        return digest_of(data).hex() == self.digest
-
-
-class Taken:
-    """The record of a state folder."""
-
-    def __init__(self, state: Path) -> None:
-        self._lines = SealedLines(state / "taken.jsonl", "taken", _TAKEN_VERSION)
-        self._files = {
-            item["file"]: TakenFile(item["batch"], item["size"], item["digest"], Stamp(**item["stamp"]))
-            for item in self._lines.items
-        }
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._files
-
-    def __getitem__(self, name: str) -> TakenFile:
-        try:
-            return self._files[name]
-        except KeyError:
-            raise StateError(
-                f"{self._lines.path}: {name} was applied, but this file does not list it; put back a copy of the folder"
-            ) from None
-
-    def add(self, name: str, batch_id: str, data: bytes, stamp: Stamp) -> None:
-        """Note a file that is about to be applied as part of a batch; durable when this returns."""
-        self._write(name, TakenFile(batch_id, len(data), digest_of(data).hex(), stamp))
-
-    def seen(self, name: str, stamp: Stamp) -> None:
-        """Note how an applied file looks now, so that the next change to it is noticed and this one is not again."""
-        file = self[name]
-        self._write(name, TakenFile(file.batch, file.size, file.digest, stamp))
-
-    def _write(self, name: str, file: TakenFile) -> None:
-        self._lines.append({"file": name, **asdict(file)})
-        self._files[name] = file
-
-
 def folder_at(source: str) -> Path | None:
-    """The folder or change file of this machine that a source names; None of a source elsewhere.
+    """The local folder or change file that a source names; None if the source is not local.
 
-    UsageError if there is no such folder, or if the file has another format: Spark would skip it without a word.
+    UsageError if it does not exist, or is a file of another format: Spark would skip it silently.
     """
     if urlsplit(source).scheme not in ("", "file"):
         return None
     folder = Path(source.removeprefix("file://")).absolute()
     if not folder.exists():
-        raise _not_there(source)
+        raise UsageError(f"there is no folder {source} to follow")
     if folder.is_file() and format_of(folder.name) is None:
         raise UsageError(f"{source} is not a change file; those are Parquet, CSV or JSON lines: {', '.join(endings())}")
     return folder
 
 
-def _not_there(source: str) -> UsageError:
-    return UsageError(f"there is no folder {source} to follow")
-
-
 class Follower:
-    """A folder, or a single file, and what its changes are fed to. The state's own folder is not part of it.
+    """A folder, or a single file, and the sink of its changes. The state folder is not part of the source.
 
-    A file that is still being written holds back those after it, so that changes are made in the order of names.
+    A file that is still being written holds back later ones, so that changes are applied in the order of names.
     """
 
     def __init__(
@@ -240,13 +229,13 @@ class Follower:
         self._folder = folder.resolve()
 
     def drain(self) -> Iterator[AppliedBatch]:
-        """Apply the files that are waiting, up to the first that has not been still for a moment."""
-        yield from apply_files(self.sink, self.taker, {self.batch_id(path): path for path in self._found()})
+        """Apply the waiting files, up to the first that is still changing."""
+        yield from apply_files(self.sink, self.taker, {self.batch_id(path): path for path in self._change_files()})
 
     def batch_id(self, path: Path) -> str:
         return path.name if self.source.is_file() else path.relative_to(self.source).as_posix()
 
-    def _found(self) -> list[Path]:
+    def _change_files(self) -> list[Path]:
         if self.source.is_file():
             return [self.source]
         return sorted(path for path in self.source.rglob("*") if self._is_change_file(path))
@@ -259,21 +248,19 @@ class Follower:
 
 
 def apply_files(sink: ChangeSink, taker: Taker[Place], found: Mapping[str, Place]) -> Iterator[AppliedBatch]:
-    """Apply the files of a folder, given in order, that are not known, up to the first that has not been still for a
-    moment; report those that have changed since they were applied.
-    """
+    """Apply new files, in the given order, up to the first that is still changing; report changes of applied ones."""
     taker.keep(found)
     waiting = [name for name in found if not sink.has_applied(name)]
     for name in waiting:
         taker.look(name, found[name])
     for name in sorted(found.keys() - set(waiting)):
-        step = taker.recheck(sink, name, found[name])
-        if step is not None:
-            yield step
-    for place, name in enumerate(waiting, start=1):
-        step = _apply_file(sink, taker, name, found[name])
-        if step is not None:
-            yield replace(step, n_waiting=len(waiting) - place)
+        batch = taker.recheck(sink, name, found[name])
+        if batch is not None:
+            yield batch
+    for number, name in enumerate(waiting, start=1):
+        batch = _apply_file(sink, taker, name, found[name])
+        if batch is not None:
+            yield replace(batch, n_waiting=len(waiting) - number)
         elif name in taker.changing:
             return
 
@@ -286,7 +273,6 @@ def _apply_file(sink: ChangeSink, taker: Taker[Place], name: str, place: Place) 
         return None
     data, stamp = found
     taker.taken.add(name, name, data, stamp)
-    changes = read_or_reject(name, lambda: read_changes(name, data, sink.schema))
-    step = sink.apply(name, changes)
+    batch = sink.apply(name, read_or_reject(name, lambda: read_changes(name, data, sink.schema)))
     lag = max(0.0, time.time() - stamp.mtime_ns / 1e9)
-    return replace(step, seconds=time.perf_counter() - start, lag=lag)
+    return replace(batch, seconds=time.perf_counter() - start, lag=lag)

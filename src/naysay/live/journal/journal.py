@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from typing import Any
 import duckdb
 
 from naysay.errors import StateError, UsageError
-from naysay.live.journal.crash import crash_point
-from naysay.live.journal.seal import JournalPosition, Seal
+from naysay.live.journal.seal import JournalPosition, Seal, crash_point
 from naysay.live.journal.serial import digest_of
 
 VERSION = 1
@@ -51,10 +50,11 @@ class Event:
     kind: str
     batch_id: str | None
     parts: Payload
+    digest: bytes = b""
 
 
 def journal_exists(path: Path) -> bool:
-    """Whether there is a journal, or was one: a seal without its file shows that, and opening it explains the damage."""
+    """Whether there is a journal, or was one: then its seal is left, and opening it explains the damage."""
     return path.exists() or Seal(path).exists()
 
 
@@ -66,6 +66,7 @@ class Journal:
         self._seal = Seal(self.path)
         self._connection = self._connect()
         self._is_open = True
+        self._has_stray_parts = False
         self._journal_id = b""
         self._chain = b""
         self._seq = -1
@@ -84,42 +85,23 @@ class Journal:
 
     def create(self, settings: Mapping[str, Any], parts: Payload) -> None:
         """Create the tables of a new journal, with its settings and its first event."""
-        crash_point("create.begin")
         self._journal_id = uuid.uuid4().bytes
         self.settings = dict(settings)
         meta = {"magic": _MAGIC, "version": VERSION, "id": self._journal_id.hex(), "settings": self.settings}
         text = json.dumps(meta, sort_keys=True)
         self._chain = digest_of("meta", text)
-        run = self._connection.execute
-        run("BEGIN")
-        run("CREATE TABLE meta (content VARCHAR)")
-        run("CREATE TABLE events (seq BIGINT, kind VARCHAR, batch_id VARCHAR, digest BLOB, chain BLOB)")
-        run("CREATE TABLE payloads (seq BIGINT, part VARCHAR, content BLOB)")
-        run("INSERT INTO meta VALUES (?)", [text])
-        chain = self._write("create", parts, None)
-        crash_point("create.written")
-        run("COMMIT")
-        crash_point("create.committed")
-        self._done(chain, parts)
-        crash_point("create.sealed")
+        tables = (
+            "CREATE TABLE meta (content VARCHAR)",
+            "CREATE TABLE events (seq BIGINT, kind VARCHAR, batch_id VARCHAR, digest BLOB, chain BLOB)",
+            "CREATE TABLE payloads (seq BIGINT, part VARCHAR, content BLOB)",
+        )
+        self._write("create", "create", parts, None, *tables, meta=text)
         self.is_new = False
 
     def append(self, kind: str, parts: Payload, batch_id: str | None = None) -> int:
         """Write an event; durable when this returns its number."""
-        crash_point("batch.begin")
-        try:
-            self._connection.execute("BEGIN")
-            chain = self._write(kind, parts, batch_id)
-            crash_point("batch.written")
-            self._connection.execute("COMMIT")
-        except duckdb.Error as error:
-            raise self._failed("cannot be written", error) from error
-        crash_point("batch.committed")
-        self._done(chain, parts)
+        self._write("batch", kind, parts, batch_id)
         self.last_event = self._seq
-        if batch_id is not None:
-            self.batch_ids.add(batch_id)
-        crash_point("batch.sealed")
         return self._seq
 
     @property
@@ -129,46 +111,49 @@ class Journal:
 
     def needs_snapshot(self, n_rows: int) -> bool:
         """Whether the log has grown long enough for a snapshot of `n_rows` rows to pay off."""
-        return self._log_bytes > max(_MIN_LOG_BYTES, self._snapshot_bytes) or self._log_events > max(
-            _MIN_LOG_EVENTS, n_rows // 128
-        )
+        too_many = self._log_events > max(_MIN_LOG_EVENTS, n_rows // 128)
+        return too_many or self._log_bytes > max(_MIN_LOG_BYTES, self._snapshot_bytes)
 
     def snapshot(self, parts: Payload) -> None:
         """Replace everything written before by these parts, which hold the whole state."""
-        crash_point("snapshot.begin")
+        self._write("snapshot", "snapshot", parts, None, "DELETE FROM payloads")
         try:
-            self._connection.execute("BEGIN")
-            self._connection.execute("DELETE FROM payloads")
-            chain = self._write("snapshot", parts, None)
-            crash_point("snapshot.written")
-            self._connection.execute("COMMIT")
-            crash_point("snapshot.committed")
-            self._done(chain, parts)
-            self._log_bytes = self._log_events = 0
-            self._snapshot_bytes = sum(map(len, parts.values()))
-            crash_point("snapshot.sealed")
             self._connection.execute("CHECKPOINT")
         except duckdb.Error as error:
             raise self._failed("cannot be written", error) from error
 
-    def load(self) -> Iterable[Event]:
+    def load(self) -> list[Event]:
         """Check the whole journal, and return the events from the last snapshot on."""
         try:
-            return self._load()
+            self._chain = digest_of("meta", self._read_meta())
+            events, chains = self._read_events()
         except duckdb.Error as error:
             raise self._damaged(str(error)) from error
+        self._check_seal(chains)
+        self.history = [(event.seq, event.kind, event.batch_id) for event in events]
+        first = max((event.seq for event in events if event.kind == "snapshot"), default=0)
+        self._check_payloads(events[:first], events[first:])
+        return events[first:]
 
     def reopen(self) -> list[Event] | None:
         """Open a closed journal again, and return only what others wrote since; None if it must be loaded anew."""
         self._connection = self._connect()
+        self._is_open = True
+        before = self.position
         try:
-            events = self._events_since()
+            if self.has(before.seq, before.chain):
+                events, chains = self._read_events()
+                self._check_payloads([], events)
+                sealed = self._seal.read()
+                chains = {before.seq: before.chain, **chains}
+                is_ours = sealed.journal_id == self._journal_id and chains.get(sealed.seq) == sealed.chain
+                if is_ours and all(event.kind == "rows" for event in events):
+                    return events
         except (duckdb.Error, StateError):
-            events = None
-        self._is_open = events is not None
-        if events is None:
-            self._connection.close()
-        return events
+            pass
+        self._is_open = False
+        self._connection.close()
+        return None
 
     @property
     def position(self) -> JournalPosition:
@@ -198,22 +183,43 @@ class Journal:
             raise self._failed("cannot be closed", error) from error
         crash_point("close.closed")
 
-    def _write(self, kind: str, parts: Payload, batch_id: str | None) -> bytes:
-        seq = self._seq + 1
-        digest = _digest_of_parts(parts)
+    def _write(
+        self, point: str, kind: str, parts: Payload, batch_id: str | None, *before: str, meta: str | None = None
+    ) -> None:
+        """Write an event in one transaction, after the statements `before`, then seal it."""
+        crash_point(f"{point}.begin")
+        seq, digest, run = self.next_seq, _digest_of_parts(parts), self._connection.execute
         chain = _next_chain(self._chain, seq, kind, batch_id, digest)
-        for part, content in parts.items():
-            self._connection.execute("INSERT INTO payloads VALUES (?, ?, ?)", [seq, part, content])
-        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [seq, kind, batch_id, digest, chain])
-        return chain
+        try:
+            run("BEGIN")
+            for statement in before:
+                run(statement)
+            if meta is not None:
+                run("INSERT INTO meta VALUES (?)", [meta])
+            for part, content in parts.items():
+                run("INSERT INTO payloads VALUES (?, ?, ?)", [seq, part, content])
+            run("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [seq, kind, batch_id, digest, chain])
+            crash_point(f"{point}.written")
+            run("COMMIT")
+        except duckdb.Error as error:
+            raise self._failed("cannot be written", error) from error
+        crash_point(f"{point}.committed")
+        self._advance(Event(seq, kind, batch_id, parts, digest), chain)
+        self._seal.write(self.position)
+        crash_point(f"{point}.sealed")
 
-    def _done(self, chain: bytes, parts: Payload) -> None:
-        """After the commit: advance to the new event, and seal it."""
-        self._seq += 1
-        self._chain = chain
-        self._log_bytes += sum(map(len, parts.values()))
-        self._log_events += 1
-        self._seal.write(JournalPosition(self._journal_id, self._seq, chain))
+    def _advance(self, event: Event, chain: bytes) -> None:
+        """Count an event that was written or read."""
+        self._seq, self._chain = event.seq, chain
+        n_bytes = sum(map(len, event.parts.values()))
+        if event.kind == "snapshot":
+            self._log_bytes = self._log_events = 0
+            self._snapshot_bytes = n_bytes
+        else:
+            self._log_bytes += n_bytes
+            self._log_events += 1
+        if event.batch_id is not None:
+            self.batch_ids.add(event.batch_id)
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         if not self.path.exists():
@@ -245,56 +251,35 @@ class Journal:
             raise self._damaged("its tables are missing, but its seal exists")
         raise StateError(f"{self.path}: not a naysay state file, but another database; choose another path")
 
-    def _load(self) -> list[Event]:
-        meta = self._read_meta()
-        events = self._connection.execute(
-            "SELECT seq, kind, batch_id, digest, chain FROM events ORDER BY seq"
-        ).fetchall()
-        if not events:
-            raise self._damaged("it has no events")
-        chain = digest_of("meta", meta)
-        chains = []
-        for place, (seq, kind, batch_id, digest, given) in enumerate(events):
-            if seq != place:
-                raise self._damaged(f"event {place} is missing or repeated")
-            chain = _next_chain(chain, seq, kind, batch_id, bytes(digest or b""))
-            if chain != given:
+    def _read_events(self) -> tuple[list[Event], dict[int, bytes]]:
+        """The events after the current one, whose chains are checked, and these chains."""
+        run, after = self._connection.execute, [self._seq]
+        rows = run("SELECT seq, kind, batch_id, digest, chain FROM events WHERE seq > ? ORDER BY seq", after).fetchall()
+        parts: dict[int, dict[str, bytes]] = {}
+        for seq, part, content in run("SELECT seq, part, content FROM payloads WHERE seq > ?", after).fetchall():
+            if part in parts.setdefault(seq, {}):
+                raise self._damaged(f"part {part!r} of event {seq} is repeated")
+            parts[seq][part] = bytes(content)
+        events, chains = [], {}
+        for seq, kind, batch_id, digest, chain in rows:
+            if seq != self.next_seq:
+                raise self._damaged(f"event {self.next_seq} is missing or repeated")
+            event = Event(seq, kind, batch_id, parts.pop(seq, {}), bytes(digest or b""))
+            chains[seq] = _next_chain(self._chain, seq, kind, batch_id, event.digest)
+            if chains[seq] != chain:
                 raise self._damaged(f"event {seq} does not match its checksum")
-            chains.append(chain)
-        self._check_seal(chains)
-        self._seq, self._chain = len(events) - 1, chain
-        self.history = [(seq, kind, batch_id) for seq, kind, batch_id, _, _ in events]
-        self.batch_ids = {batch_id for _, _, batch_id, _, _ in events if batch_id is not None}
-        return self._read_payloads(events)
+            self._advance(event, chains[seq])
+            events.append(event)
+        # Reported later: a lost event is the better explanation.
+        self._has_stray_parts = bool(parts)
+        return events, chains
 
-    def _events_since(self) -> list[Event] | None:
-        if not self.has(self._seq, self._chain):
-            return None
-        found = self._connection.execute(
-            "SELECT seq, kind, batch_id, digest, chain FROM events WHERE seq > ? ORDER BY seq", [self._seq]
-        ).fetchall()
-        rows = self._connection.execute("SELECT seq, part, content FROM payloads WHERE seq > ?", [self._seq]).fetchall()
-        seq, chain = self._seq, self._chain
-        chains = {seq: chain}
-        events = []
-        for number, kind, batch_id, digest, given in found:
-            parts = {part: bytes(content) for owner, part, content in rows if owner == number}
-            chain = _next_chain(chain, seq + 1, kind, batch_id, bytes(digest))
-            if kind != "rows" or number != seq + 1 or chain != given or _digest_of_parts(parts) != bytes(digest):
-                return None
-            seq = number
-            chains[seq] = chain
-            events.append(Event(seq, kind, batch_id, parts))
-        sealed = self._seal.read()
-        if sealed.journal_id != self._journal_id or chains.get(sealed.seq) != sealed.chain:
-            return None
-        for event in events:
-            self._log_bytes += sum(map(len, event.parts.values()))
-            self._log_events += 1
-            if event.batch_id is not None:
-                self.batch_ids.add(event.batch_id)
-        self._seq, self._chain = seq, chain
-        return events
+    def _check_payloads(self, replaced: list[Event], kept: list[Event]) -> None:
+        if self._has_stray_parts or any(event.parts for event in replaced):
+            raise self._damaged("some content belongs to no event")
+        for event in kept:
+            if _digest_of_parts(event.parts) != event.digest:
+                raise self._damaged(f"the content of event {event.seq} does not match its checksum")
 
     def _read_meta(self) -> str:
         """Read and check the description of the journal: ours, and of a version that we can read."""
@@ -316,12 +301,14 @@ class Journal:
         self._journal_id = journal_id
         return str(text)
 
-    def _check_seal(self, chains: list[bytes]) -> None:
+    def _check_seal(self, chains: Mapping[int, bytes]) -> None:
         last = len(chains) - 1
+        if last < 0:
+            raise self._damaged("it has no events")
         if not self._seal.exists():
             if last > 0:
                 raise self._damaged(f"its seal {self._seal.path.name} is missing")
-            self._seal.write(JournalPosition(self._journal_id, last, chains[last]))
+            self._seal.write(self.position)
         sealed = self._seal.read()
         if sealed.journal_id != self._journal_id:
             raise self._damaged(f"its seal {self._seal.path.name} belongs to another state")
@@ -330,35 +317,10 @@ class Journal:
                 f"it ends with event {last}, but event {sealed.seq} was acknowledged: an older copy was restored, or "
                 f"{self.path.name}.wal is gone or damaged"
             )
-        if sealed.seq < 0 or chains[sealed.seq] != sealed.chain:
+        if chains.get(sealed.seq) != sealed.chain:
             raise self._damaged(f"event {sealed.seq} is not the one that was sealed")
         if sealed.seq < last:
-            self._seal.write(JournalPosition(self._journal_id, last, chains[last]))
-
-    def _read_payloads(self, events: list[tuple[Any, ...]]) -> list[Event]:
-        rows = self._connection.execute("SELECT seq, part, content FROM payloads").fetchall()
-        parts: dict[int, dict[str, bytes]] = {}
-        for seq, part, content in rows:
-            if part in parts.setdefault(seq, {}):
-                raise self._damaged(f"part {part!r} of event {seq} is repeated")
-            parts[seq][part] = bytes(content)
-        snapshots = [seq for seq, kind, *_ in events if kind == "snapshot"]
-        first = max(snapshots, default=0)
-        if any(seq < first or seq >= len(events) for seq in parts):
-            raise self._damaged("some content belongs to no event")
-        loaded = []
-        for seq, kind, batch_id, digest, _ in events[first:]:
-            content = parts.get(seq, {})
-            if _digest_of_parts(content) != bytes(digest):
-                raise self._damaged(f"the content of event {seq} does not match its checksum")
-            loaded.append(Event(seq, kind, batch_id, content))
-            n_bytes = sum(map(len, content.values()))
-            if kind == "snapshot":
-                self._snapshot_bytes = n_bytes
-            else:
-                self._log_bytes += n_bytes
-                self._log_events += 1
-        return loaded
+            self._seal.write(self.position)
 
     def _damaged(self, cause: str) -> StateError:
         return StateError(

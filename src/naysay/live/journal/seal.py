@@ -1,9 +1,9 @@
-"""The seal: a small file beside the store that knows how far it had come.
+"""The seal: a small file next to a journal that records its last event; files of lines with checksums; crash points.
 
-A database file alone cannot tell that an older copy of it was put back, or that its log of late changes is gone. The
-seal can: it is written after each batch, and a store that lags behind its seal has lost something. It has two places
-that take turns, so that a write cut short leaves the one before. It need not reach the disk at once: a store ahead of
-its seal is in order.
+A database file cannot tell that an older copy of it was restored, or that its write-ahead log is gone. The seal can: it
+is written after each event, and a journal behind its seal has lost something. It has two places that are written in
+turn, so that an interrupted write leaves the previous one. It need not reach the disk at once: a journal ahead of its
+seal is fine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,44 @@ from typing import Any
 from naysay.errors import StateError
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
 
+# Every point, in the order in which a journal that is created, appended to and compacted passes them.
+POINTS = (
+    "create.begin",
+    "create.written",
+    "create.committed",
+    "create.sealed",
+    "batch.begin",
+    "batch.written",
+    "batch.committed",
+    "batch.sealed",
+    "snapshot.begin",
+    "snapshot.written",
+    "snapshot.committed",
+    "snapshot.sealed",
+    "close.begin",
+    "close.closed",
+    "output.events",
+    "output.manifest",
+    "output.current",
+    "parts.answered",
+    "parts.manifest",
+)
+
+_passed: Counter[str] = Counter()
+
+
+def crash_point(point: str) -> None:
+    """If NAYSAY_CRASH_AT is `point:k`, die by SIGKILL the k-th time this point is passed; otherwise do nothing."""
+    wanted = os.environ.get("NAYSAY_CRASH_AT")
+    if wanted is None:
+        return
+    name, _, turn = wanted.partition(":")
+    if name == point:
+        _passed[point] += 1
+        if _passed[point] == int(turn or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 _MAGIC = b"NAYSEAL1"
 _FORMAT = struct.Struct(f"<8s16sq{DIGEST_BYTES}s{DIGEST_BYTES}s")
 _PLACE_BYTES = 128
@@ -27,7 +67,7 @@ _PLACE_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class JournalPosition:
-    """How far a store had come: the number of its last event, and the chain of checksums up to it."""
+    """The number of an event, and the chain of checksums up to it."""
 
     journal_id: bytes
     seq: int
@@ -37,14 +77,14 @@ class JournalPosition:
 class Seal:
     """The file PATH.seal."""
 
-    def __init__(self, store: Path) -> None:
-        self.path = store.with_name(store.name + ".seal")
+    def __init__(self, journal: Path) -> None:
+        self.path = journal.with_name(journal.name + ".seal")
 
     def exists(self) -> bool:
         return self.path.exists()
 
     def write(self, position: JournalPosition) -> None:
-        """Note how far the store has come. The file is never cut: one of its two places always stands."""
+        """Record the last event. The file is never truncated: one of its two places is always valid."""
         sink = _FORMAT.pack(_MAGIC, position.journal_id, position.seq, position.chain, b"")[:-DIGEST_BYTES]
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -53,12 +93,12 @@ class Seal:
             os.close(file)
 
     def read(self) -> JournalPosition:
-        """The later of the two places that are whole; StateError where none is."""
+        """The later valid place; StateError if there is none."""
         data = self.path.read_bytes()
         places = (_read_place(data[start : start + _FORMAT.size]) for start in (0, _PLACE_BYTES))
         found = [position for position in places if position is not None]
         if not found:
-            raise StateError(f"{self.path}: the seal of the store is damaged: no part of it can be read")
+            raise StateError(f"{self.path}: the seal of the state is damaged: no part of it can be read")
         return max(found, key=lambda position: position.seq)
 
 
@@ -73,12 +113,12 @@ def _read_place(data: bytes) -> JournalPosition | None:
 
 _CHECK = re.compile(rb', "check": "([0-9a-f]{%d})"\}' % (2 * DIGEST_BYTES))
 _CHECK_BYTES = len(b', "check": ""}') + 2 * DIGEST_BYTES
-# Before version 2 the checksum stood in front of the object.
+# Before version 2 the checksum came before the object.
 _OLD = re.compile(rb"[0-9a-f]{%d} \{" % (2 * DIGEST_BYTES))
 
 
 def sealed(item: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
-    """A line without its line end, and its checksum."""
+    """A line without its newline, and its checksum."""
     sink = json.dumps(item).encode()[:-1]
     check = digest_of(before, sink).hex()
     return sink + f', "check": "{check}"}}'.encode(), check
@@ -106,13 +146,13 @@ def version_error(path: Path, found: object, version: int) -> StateError:
 
 
 def read_sealed(path: Path, version: int) -> dict[str, Any]:
-    """The object of a file that holds one line."""
+    """The object of a file with a single line."""
     data = path.read_bytes()
     if is_old(data):
         raise version_error(path, 1, version)
     found = unsealed(data.removesuffix(b"\n"))
     if found is None:
-        raise StateError(f"{path}: this file is damaged; put back a copy of the folder")
+        raise StateError(f"{path}: this file is damaged; restore a copy of the folder")
     item, _ = found
     if item.get("version") != version:
         raise version_error(path, item.get("version"), version)
@@ -120,7 +160,7 @@ def read_sealed(path: Path, version: int) -> dict[str, Any]:
 
 
 class SealedLines:
-    """A file of sealed lines that grows, each chained to the one before. `what` tells files of different use apart."""
+    """A growing file of sealed lines, each chained to the previous one; `what` distinguishes kinds of files."""
 
     def __init__(self, path: Path, what: str, version: int) -> None:
         self.path = path
@@ -137,7 +177,7 @@ class SealedLines:
             os.fsync(file.fileno())
 
     def _read(self) -> list[dict[str, Any]]:
-        """The objects. A last line that was cut short is dropped, as if it had not been begun."""
+        """The objects. A last line that was cut short is dropped."""
         data = self.path.read_bytes() if self.path.exists() else b""
         if is_old(data):
             raise version_error(self.path, 1, self._version)
@@ -146,7 +186,7 @@ class SealedLines:
         for line in data.split(b"\n")[:-1]:
             found = unsealed(line, self._chain)
             if found is None:
-                raise StateError(f"{self.path}: line {len(items) + 1} is damaged; put back a copy of the folder")
+                raise StateError(f"{self.path}: line {len(items) + 1} is damaged; restore a copy of the folder")
             item, self._chain = found
             version = item.pop("version")
             if version != self._version:

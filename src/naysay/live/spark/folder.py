@@ -1,7 +1,7 @@
-"""A folder of change files as a stream: Spark finds the files, each is one batch, known by its name.
+"""A folder of change files as a stream: Spark finds the files; each is one batch, identified by its name.
 
-Every trigger takes all files that are waiting and applies them in the order of their names, as the local follower does:
-so both give the same answers, one can go on where the other stopped, and Spark's time a trigger is shared by all files.
+Every trigger applies all waiting files in the order of their names, as the local follower does: both give the same
+results, one can continue where the other stopped, and all files share the time that Spark needs per trigger.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import StateError, TableError
 from naysay.live.feed.change_files import format_of, read_changes
-from naysay.live.feed.changes import (
-    AppliedBatch,
-    ChangeRows,
-    ChangeSink,
-    RejectedChange,
-    merged,
-    no_changes,
-    read_or_reject,
-)
+from naysay.live.feed.changes import AppliedBatch, ChangeRows, ChangeSink, merge_changes, read_or_reject, reject_whole
 from naysay.live.feed.follow import MOMENT, LocalFiles, Stamp, Taker, apply_files, folder_at
 from naysay.live.journal.serial import digest_of
 
@@ -35,7 +27,7 @@ _PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A change file as Spark names it, and the name that it is known by."""
+    """A change file as Spark names it, and its name in the folder."""
 
     path: str
     name: str
@@ -43,7 +35,7 @@ class _File:
 
 
 class _Files:
-    """Files of this machine, and of any file system that Spark knows."""
+    """Files of this machine, and of any file system that Spark can read."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -64,8 +56,8 @@ class _Files:
         content = self._session.read.format("binaryFile").load(place.path).select("content").toArrow()["content"]
         return bytes(content[0].as_py()) if len(content) else None
 
-    def listed(self, base: str) -> Iterator[str]:
-        """The paths of all files below a folder that is not on this machine."""
+    def list(self, base: str) -> Iterator[str]:
+        """The paths of all files in a folder that is not local."""
         system, path = self._hadoop(base)
         found = system.listFiles(path, True)
         while found.hasNext():
@@ -78,10 +70,10 @@ class _Files:
 
 
 class FolderSource:
-    """A folder that this process or Spark can read. The state's own folder is no part of it.
+    """A folder that this process or Spark can read. The state folder is not part of it.
 
-    With `admit`, which brings changes to the table's columns, all files of a trigger are one batch: for a sink to which
-    a batch is dear. Spark's checkpoint is part of the state then.
+    With `admit`, which gives changes the table's columns, all files of a trigger are one batch: for a sink with
+    expensive batches. Spark's checkpoint is then part of the state.
     """
 
     kind = "folder"
@@ -106,16 +98,18 @@ class FolderSource:
         self._taker = Taker(self._files, state, moment, clock)
 
     def frame(self) -> DataFrame:
+        """The streaming DataFrame."""
         reader = self._session.readStream.format("binaryFile").schema(_SCHEMA)
         options = {
             "recursiveFileLookup": True,
-            # Files that are gone again never came; old ones that come late do come.
+            # Ignore files that are gone again, but not old ones that arrive late.
             "ignoreMissingFiles": True,
             "maxFileAge": "36500d",
         }
         return reader.options(**options).load(self._base).select("path")
 
     def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
+        """Apply one of its batches; yields None from time to time while waiting, so that it can be stopped."""
         files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
         if self._admit is not None:
             yield from self._apply_together(sink, files, number)
@@ -126,15 +120,17 @@ class FolderSource:
             yield from self.changed(sink)
 
     def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
-        """Apply what is waiting, in order, and report files that have changed since; None while some are changing.
+        """Apply waiting files in order, and report changes of applied ones; None if some are still changing.
 
-        Spark names each path once: a file that was gone then, and is there now, is found here. Where all files of a
+        Spark names each path only once; a file that was gone then and exists now is found here. If all files of a
         trigger are one batch, they are only reported.
         """
-        files = {file.name: file for file in self._listed()}
+        files = {file.name: file for file in self._list_files()}
         if self._admit is not None:
             taken = self._taker.taken
-            files = {name: file for name, file in files.items() if name in taken and sink.has_applied(taken[name].batch)}
+            files = {
+                name: file for name, file in files.items() if name in taken and sink.has_applied(taken[name].batch)
+            }
             self._taker.keep(files)
             for name, file in files.items():
                 step = self._taker.recheck(sink, name, file)
@@ -154,42 +150,41 @@ class FolderSource:
             self._taker.look(file.name, file)
         changes = []
         for file in files:
-            while (found := self._taker.read(file.name, file)) is None and self._is_changing(file):
+            while (found := self._taker.read(file.name, file)) is None and file.name in self._taker.changing:
                 time.sleep(_PAUSE_SECONDS)
                 yield None
             self._refuse_another(file, batch_id, found)
             if found is None:
-                gone = f"{file.name}: this file was gone before it was read; if it comes again, give it another name"
-                changes.append(no_changes(file.name, [RejectedChange(None, gone, source=file.name)]))
+                gone = (
+                    f"{file.name}: this file was removed before it was read; if you send it again, give it another name"
+                )
+                changes.append(reject_whole(file.name, gone))
                 continue
             data, stamp = found
             self._taker.taken.add(file.name, batch_id, data, stamp)
-            changes.append(self._admitted(file.name, data, sink))
-        yield sink.apply(batch_id, merged(changes))
+            changes.append(self._admit_file(file.name, data, sink))
+        yield sink.apply(batch_id, merge_changes(changes))
 
     def _refuse_another(self, file: _File, batch_id: str, found: tuple[bytes, Stamp] | None) -> None:
-        """A batch that is sent again must hold what it held before: some parts may have applied it already."""
+        """A batch that is sent again must have the same content: some parts may have applied it already."""
         taken = self._taker.taken
         if file.name not in taken or taken[file.name].batch != batch_id:
             return
-        if found is None or not taken[file.name].is_of(found[0]):
+        if found is None or not taken[file.name].has_content(found[0]):
             raise StateError(
                 f"{file.path}: this file was changed or removed while {batch_id!r} was being applied; "
-                "put it back as it was and start again"
+                "restore it as it was and start again"
             )
 
-    def _admitted(self, name: str, data: bytes, sink: ChangeSink) -> ChangeRows:
+    def _admit_file(self, name: str, data: bytes, sink: ChangeSink) -> ChangeRows:
         assert self._admit is not None
         admit = self._admit
         return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema)))
 
-    def _is_changing(self, file: _File) -> bool:
-        return file.name in self._taker.changing
-
-    def _listed(self) -> list[_File]:
-        """The change files that are in the folder now, in order."""
+    def _list_files(self) -> list[_File]:
+        """The change files in the folder, in order."""
         if self._local is None:
-            paths = list(self._files.listed(self._base))
+            paths = list(self._files.list(self._base))
         elif self._local.is_file():
             paths = [str(self._local)]
         else:

@@ -1,7 +1,7 @@
-"""Changes that stream in on Spark: it finds what is new and remembers how far it came, a sink applies it.
+"""Structured Streaming as a source of changes: Spark finds what is new and remembers its progress, a sink applies it.
 
-The sink runs in the driver's process, in foreachBatch, which is called at least once for each batch: the sink knows
-which batches it has applied. So whatever is killed when, each change is made once.
+The sink runs in the driver's process, in foreachBatch, which is called at least once for each batch; the sink remembers
+the batches that it has applied. So each change is applied once, even after kill -9.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,19 +22,21 @@ from naysay.errors import NaysayError, StateError, TableError, UsageError
 from naysay.live.feed.changes import OP_COLUMN, AppliedBatch, ChangeSink, read_or_reject, split_ops
 from naysay.live.feed.output import write_bytes
 from naysay.live.journal.seal import read_sealed, sealed
+from naysay.live.spark.folder import FolderSource
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
 
-# The standing violations are written this often at most while batches come, and once they have stopped.
+# Current violations are written at most this often while batches arrive, and once they have stopped.
 _CURRENT_SECONDS = 10.0
 _POLL_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
+_RECORD_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Where the state is, when to stop, and how often to look: `interval` seconds, 0 for as fast as it goes.
+    """Where the state is, when to stop, and how often to look: every `interval` seconds, 0 for as fast as possible.
 
-    `partitions` is 0 where the state is in this process.
+    `partitions` is 0 if the state is in this process.
     """
 
     state: Path
@@ -43,25 +45,11 @@ class StreamOptions:
     partitions: int = 0
 
 
-class Source(Protocol):
-    """What gives the batches of a stream."""
-
-    # "folder" or "frame"; `pinned` where batches are known by Spark's numbers alone.
-    kind: str
-    pinned: bool
-
-    def frame(self) -> DataFrame:
-        """The streaming DataFrame."""
-
-    def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
-        """Apply one of its batches; gives None from time to time while it waits, so that it can be stopped."""
-
-    def changed(self, sink: ChangeSink) -> Iterator[AppliedBatch | None]:
-        """Report what has changed since it was applied; None for what is still changing."""
-
-
 class FrameSource:
-    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch."""
+    """Any streaming DataFrame: the columns of the table, and the op. `order` sorts the changes of a batch.
+
+    Its methods are those of `FolderSource`. `pinned`: batches are identified only by Spark's numbers.
+    """
 
     kind = "frame"
     pinned = True
@@ -93,18 +81,20 @@ class FrameSource:
         return iter(())
 
 
-_RECORD_VERSION = 2
-_RECORD = "stream.json"
-_CHECKPOINT = "checkpoint"
+Source = FrameSource | FolderSource
 
 
 class StreamRecord:
-    """The record of a state folder. `pinned`: batches are known by Spark's numbers, so no other query may come."""
+    """What a state folder remembers about its stream: set at the first start, and checked at each later one.
+
+    Spark numbers the batches of a query. If batches are identified only by these numbers (`pinned`), the query must
+    stay the same; Spark keeps its id in the checkpoint. Settings of Spark's own state are recorded too.
+    """
 
     def __init__(self, state: Path, shape: Mapping[str, Any], spark: Mapping[str, str | None], *, pinned: bool) -> None:
-        self.checkpoint = state.resolve() / _CHECKPOINT
+        self.checkpoint = state.resolve() / "checkpoint"
         self._folder = state
-        self._path = state / _RECORD
+        self._path = state / "stream.json"
         self._pinned = pinned
         self._drop_unfinished()
         wanted = {"version": _RECORD_VERSION, **shape, "spark": dict(spark), "query": None}
@@ -116,20 +106,24 @@ class StreamRecord:
             self._write()
 
     def _drop_unfinished(self) -> None:
-        """What a kill left of the very first batch's entry: Spark would refuse to start beside it."""
+        """Remove what a kill left of the very first batch's entry: Spark would refuse to start."""
         entries = list((self.checkpoint / "offsets").glob("*"))
         if not any(entry.name.isdigit() for entry in entries):
             for entry in entries:
                 entry.unlink()
 
     def settle(self) -> None:
-        """Called before the first batch of a start is applied: from now on this query, and no other."""
-        found = self._query_id()
-        known = self._content["query"]
-        if found == known:
+        """Called before the first batch of a start is applied: from now on only this query."""
+        path = self.checkpoint / "metadata"
+        try:
+            found = str(json.loads(path.read_text("utf-8"))["id"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StateError(f"{path}: the checkpoint of this stream cannot be read: {error}") from error
+        recorded = self._content["query"]
+        if found == recorded:
             return
-        if known is not None and self._pinned:
-            raise StateError(f"{self.checkpoint}: this checkpoint belongs to another stream; put back the right one")
+        if recorded is not None and self._pinned:
+            raise StateError(f"{self.checkpoint}: this checkpoint belongs to another stream; restore the right one")
         self._content["query"] = found
         self._write()
 
@@ -137,26 +131,18 @@ class StreamRecord:
         for name in wanted.keys() - {"query", "spark"}:
             if wanted[name] != self._content.get(name):
                 raise UsageError(
-                    f"{self._folder}: this state was made with {name} {self._content.get(name)!r}, not "
-                    f"{wanted[name]!r}; go on as it was begun, or name another folder"
+                    f"{self._folder}: this state was created with {name} {self._content.get(name)!r}, not "
+                    f"{wanted[name]!r}; keep it, or choose another folder"
                 )
         for name, value in wanted["spark"].items():
             was = self._content["spark"].get(name)
             if was != value:
-                raise UsageError(f"{self._folder}: this stream was begun with {name}={was}, not {value}; set it so")
+                raise UsageError(f"{self._folder}: this stream was started with {name}={was}, not {value}; set it so")
         if self._pinned and self._content["query"] is not None and not (self.checkpoint / "metadata").exists():
-            raise StateError(f"{self.checkpoint}: the checkpoint of this stream is missing; put back a copy of it")
-
-    def _query_id(self) -> str:
-        path = self.checkpoint / "metadata"
-        try:
-            return str(json.loads(path.read_text("utf-8"))["id"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{path}: the checkpoint of this stream cannot be read: {error}") from error
+            raise StateError(f"{self.checkpoint}: the checkpoint of this stream is missing; restore a copy of it")
 
     def _write(self) -> None:
-        line, _ = sealed(self._content)
-        write_bytes(line + b"\n", self._path, self._folder)
+        write_bytes(sealed(self._content)[0] + b"\n", self._path, self._folder)
 
 
 _running: dict[int, Stream] = {}
@@ -164,15 +150,15 @@ _running: dict[int, Stream] = {}
 
 @atexit.register
 def _close_running() -> None:
-    """Close the states of streams that nobody closed, while everything that this needs is still there."""
+    """Close the states of streams that nobody closed, while everything needed for that still exists."""
     for stream in list(_running.values()):
         with suppress(Exception):
             stream.close()
 
 
 def _take(number: int, batch: DataFrame, batch_id: int) -> None:
-    """What Spark calls. Its gateway keeps this function, and an error with all that its traceback can see, as long as
-    the process lives: so neither may know the stream, which would keep its state.
+    """What Spark calls. Its gateway keeps this function, and any error with its traceback, until the process ends:
+    neither may refer to the stream, or its state would be kept too.
     """
     failure = _running[number]._apply(batch, batch_id) if number in _running else "the stream is closed"
     if failure:
@@ -180,10 +166,14 @@ def _take(number: int, batch: DataFrame, batch_id: int) -> None:
 
 
 class Stream:
-    """A stream that runs: wait for it, stop it, ask what stands. An error of a batch is raised by `wait`."""
+    """A running stream: `wait` for it or `stop` it. An error in a batch is raised by `wait`."""
 
     def __init__(
-        self, source: Source, sink: ChangeSink, options: StreamOptions, show: Callable[[AppliedBatch], None] | None = None
+        self,
+        source: Source,
+        sink: ChangeSink,
+        options: StreamOptions,
+        show: Callable[[AppliedBatch], None] | None = None,
     ) -> None:
         self.sink = sink
         self._source = source
@@ -214,7 +204,7 @@ class Stream:
             del _running[number]
             raise
         self._over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_current, name="naysay-standing", daemon=True)
+        self._keeper = threading.Thread(target=self._keep_current, name="naysay-current", daemon=True)
         self._keeper.start()
 
     @property
@@ -222,7 +212,7 @@ class Stream:
         return bool(self._query.isActive)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the stream: true where it has come. The standing violations are written then."""
+        """Wait for the end of the stream; True if it has ended. The current violations are then written."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._ended():
             if deadline is not None and time.monotonic() > deadline:
@@ -237,9 +227,9 @@ class Stream:
         return True
 
     def stop(self) -> None:
-        """Stop after the changes that are being applied, and write the standing violations."""
+        """Stop after the changes that are being applied, and write the current violations."""
         self._stopping = True
-        # Not with the lock: Spark waits here for the batch that it has handed to us.
+        # Not with the lock: here Spark waits for the batch that it has handed to us.
         self._query.stop()
         with self._lock:
             if self._error is None:
@@ -276,13 +266,13 @@ class Stream:
             raise
 
     def _apply(self, batch: DataFrame, number: int) -> str:
-        """Apply a batch; says why it could not be done to its end, or nothing."""
+        """Apply a batch; returns why it could not be completed, or nothing."""
         with self._lock:
             try:
                 if not self._stopping:
                     self._apply_steps(batch, number)
             except BaseException as error:
-                # Spark gives up the jobs of a stream that is stopped: that is no error of the batch.
+                # Spark gives up the jobs of a stream that is stopped: that is not an error of the batch.
                 if not self._stopping or isinstance(error, NaysayError):
                     self._error = error
                 return f"{type(error).__name__}: {error}"
@@ -292,27 +282,26 @@ class Stream:
         if not self._settled:
             self._record.settle()
             self._settled = True
-        for step in self._source.steps(self.sink, batch, number):
-            self._take_step(step)
+        for applied in self._source.steps(self.sink, batch, number):
+            self._report(applied)
             if self._stopping:
                 return
 
     def _report_changed(self) -> bool:
-        """Whether something that was applied is still changing; the rest is reported."""
-        steps = list(self._source.changed(self.sink))
-        for step in steps:
-            self._take_step(step)
-        return None in steps
+        """Report what has changed since it was applied; True if something is still changing."""
+        found = list(self._source.changed(self.sink))
+        for applied in found:
+            self._report(applied)
+        return None in found
 
-    def _take_step(self, step: AppliedBatch | None) -> None:
-        if step is None:
-            return
-        self._stale = True
-        if self._show is not None:
-            self._show(step)
+    def _report(self, applied: AppliedBatch | None) -> None:
+        if applied is not None:
+            self._stale = True
+            if self._show is not None:
+                self._show(applied)
 
     def _keep_current(self) -> None:
-        """While the stream runs, look for changed files and write the standing violations from time to time."""
+        """While the stream runs, look for changed files and write the current violations from time to time."""
         looked = time.monotonic()
         while not self._stopping and self._error is None and not self._over.wait(_POLL_SECONDS):
             if time.monotonic() - looked < _LOOK_SECONDS:
@@ -322,21 +311,18 @@ class Stream:
                     if self._error is None and not self._stopping:
                         self._report_changed()
                         looked = time.monotonic()
-                        self._write_current_in_time()
+                        if self._stale and looked - self._written >= _CURRENT_SECONDS:
+                            self.sink.write_current()
+                            self._stale, self._written = False, time.monotonic()
                 except Exception as error:
                     self._error = error
             if self._error is not None:
                 self._query.stop()
 
-    def _write_current_in_time(self) -> None:
-        if self._stale and time.monotonic() - self._written >= _CURRENT_SECONDS:
-            self.sink.write_current()
-            self._stale, self._written = False, time.monotonic()
-
 
 def _refuse_connect(session: SparkSession) -> None:
     if "connect" in type(session).__module__.split("."):
         raise UsageError(
-            "a watch on Spark keeps its state beside the driver, and Spark Connect's driver is elsewhere; "
+            "a watch on Spark keeps its state next to the driver, which is elsewhere with Spark Connect; "
             "run it there, or with --engine local"
         )

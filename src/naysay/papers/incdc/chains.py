@@ -141,8 +141,7 @@ class ChainIndex:
 class EqualityIndex:
     """Index(A^=): rows by value."""
 
-    def __init__(self, name: str, values: Iterable[int]) -> None:
-        self.name = name
+    def __init__(self, values: Iterable[int]) -> None:
         self._rows: dict[int, list[int]] = {}
         for row, value in enumerate(values):
             self.insert(row, value)
@@ -157,8 +156,7 @@ class EqualityIndex:
 class SortedIndex:
     """Rows in the order of one column, for rules of a single inequality."""
 
-    def __init__(self, name: str, values: Sequence[int]) -> None:
-        self.name = name
+    def __init__(self, values: Sequence[int]) -> None:
         order = sorted(range(len(values)), key=lambda row: values[row])
         self._values = [values[row] for row in order]
         self._rows = order

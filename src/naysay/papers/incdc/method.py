@@ -115,10 +115,10 @@ class Indexes:
     def _build(self, use: Use) -> None:
         if isinstance(use, EqualityUse):
             for name in (use.left, use.right):
-                self._equality.setdefault(name, EqualityIndex(name, self._lists[name]))
+                self._equality.setdefault(name, EqualityIndex(self._lists[name]))
         elif isinstance(use, SingleUse):
             for name in names_of(use.predicate):
-                self._sorted.setdefault(name, SortedIndex(name, self._lists[name]))
+                self._sorted.setdefault(name, SortedIndex(self._lists[name]))
         elif isinstance(use, InequalityUse):
             for ops in self._index_ops(use):
                 if ops not in self.chains:

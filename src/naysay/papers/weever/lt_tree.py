@@ -1,4 +1,4 @@
-"""The LT-tree: a red-black tree whose nodes know every row below them to the left.
+"""The LT-tree: a red-black tree whose nodes hold all rows of their left subtrees.
 
 Kaminsky, Pena, Naumann, Incremental Detection of Denial Constraint Violations (Weever), section 4.
 """
@@ -10,31 +10,31 @@ from collections.abc import Callable, Sequence
 from pyroaring import BitMap
 
 
-class Node:
+class LTNode:
     """One distinct value: the rows that have it (`rows`), and those of the whole left subtree (`less`, the LT-set)."""
 
     __slots__ = ("is_red", "left", "less", "parent", "right", "rows", "value")
 
-    def __init__(self, value: int, none: Node | None) -> None:
+    def __init__(self, value: int, none: LTNode | None) -> None:
         self.value = value
         self.rows = BitMap()
         self.less = BitMap()
         self.is_red = False
-        self.left: Node = self if none is None else none
-        self.right: Node = self if none is None else none
-        self.parent: Node = self if none is None else none
+        self.left: LTNode = self if none is None else none
+        self.right: LTNode = self if none is None else none
+        self.parent: LTNode = self if none is None else none
 
 
 class LTTree:
     """Rows by value. All rows below a value are the union of O(log d) sets, d the number of distinct values."""
 
     def __init__(self) -> None:
-        self._none = Node(0, None)
+        self._none = LTNode(0, None)
         self._root = self._none
         self.n_values = 0
 
     def equal(self, value: int) -> BitMap | None:
-        """The rows that have a value; None where none has."""
+        """The rows with a value; None if there are none."""
         node = self._find(value)
         return None if node is self._none else node.rows
 
@@ -45,7 +45,7 @@ class LTTree:
     def extend(self, found: BitMap, start: int | None, value: int) -> BitMap:
         """Add to `found`, which holds all rows below `start`, those from there to below `value` (section 5.5).
 
-        What hangs left of a node below `start` is in `found` already.
+        The left subtree of a node below `start` is in `found` already.
         """
         node = self._root
         while node is not self._none:
@@ -62,7 +62,7 @@ class LTTree:
         return found
 
     def insert(self, value: int, row: int) -> None:
-        """Add a row (section 4.3): to the LT-set of each node where the way goes left, and to the node of its value."""
+        """Add a row (section 4.3): to the LT-set of nodes where the path goes left, and to the node of its value."""
         parent, node = self._none, self._root
         while node is not self._none and node.value != value:
             parent = node
@@ -77,7 +77,7 @@ class LTTree:
             node.rows.add(row)
 
     def delete(self, value: int, row: int) -> None:
-        """Remove a row that is there, and its value where no other row has it."""
+        """Remove a row that is in the tree, and its value if no other row has it."""
         node = self._root
         while node.value != value:
             assert node is not self._none, "the value to delete is not in the tree"
@@ -97,11 +97,11 @@ class LTTree:
         self.n_values = len(starts)
         depth = self.n_values.bit_length() - 1
 
-        def build(low: int, high: int, level: int, parent: Node) -> Node:
+        def build(low: int, high: int, level: int, parent: LTNode) -> LTNode:
             if low >= high:
                 return self._none
             middle = (low + high) // 2
-            node = Node(values[bounds[middle]], self._none)
+            node = LTNode(values[bounds[middle]], self._none)
             node.parent = parent
             node.is_red = level == depth and level > 0
             node.rows = BitMap(rows[bounds[middle] : bounds[middle + 1]])
@@ -112,35 +112,15 @@ class LTTree:
 
         self._root = build(0, len(starts), 0, self._none)
 
-    def check(self) -> None:
-        """Raise AssertionError where the tree is not what it must be; for tests."""
-
-        def walk(node: Node) -> tuple[BitMap, int, list[int]]:
-            if node is self._none:
-                return BitMap(), 0, []
-            below_left, blacks_left, values_left = walk(node.left)
-            below_right, blacks_right, values_right = walk(node.right)
-            assert node.less == below_left, "the LT-set is the union of the left subtree"
-            assert node.rows, "a value without rows is removed"
-            assert blacks_left == blacks_right, "all ways down pass as many black nodes"
-            assert not node.is_red or not (node.left.is_red or node.right.is_red), "a red node has black children"
-            values = [*values_left, node.value, *values_right]
-            return below_left | node.rows | below_right, blacks_left + (not node.is_red), values
-
-        assert not self._root.is_red
-        _, _, values = walk(self._root)
-        assert values == sorted(set(values))
-        assert len(values) == self.n_values
-
-    def _find(self, value: int) -> Node:
+    def _find(self, value: int) -> LTNode:
         node = self._root
         while node is not self._none and node.value != value:
             node = node.left if value < node.value else node.right
         return node
 
-    def _add_leaf(self, value: int, row: int, parent: Node) -> None:
-        node = Node(value, self._none)
-        # Rotations carry the row into LT-sets, so it must be there before them.
+    def _add_leaf(self, value: int, row: int, parent: LTNode) -> None:
+        node = LTNode(value, self._none)
+        # Rotations copy the row into LT-sets, so it must be added before them.
         node.rows.add(row)
         node.parent = parent
         node.is_red = True
@@ -153,7 +133,7 @@ class LTTree:
         self.n_values += 1
         self._balance_insert(node)
 
-    def _rotate_left(self, node: Node) -> None:
+    def _rotate_left(self, node: LTNode) -> None:
         """The right child comes up; the node and its left subtree are now to its left."""
         child = node.right
         child.less |= node.rows
@@ -165,7 +145,7 @@ class LTTree:
         child.left = node
         node.parent = child
 
-    def _rotate_right(self, node: Node) -> None:
+    def _rotate_right(self, node: LTNode) -> None:
         """The left child comes up, and with its left subtree it is no longer to the node's left."""
         child = node.left
         node.less -= child.rows
@@ -177,7 +157,7 @@ class LTTree:
         child.right = node
         node.parent = child
 
-    def _replace(self, node: Node, child: Node) -> None:
+    def _replace(self, node: LTNode, child: LTNode) -> None:
         child.parent = node.parent
         if node.parent is self._none:
             self._root = child
@@ -186,7 +166,7 @@ class LTTree:
         else:
             node.parent.right = child
 
-    def _balance_insert(self, node: Node) -> None:
+    def _balance_insert(self, node: LTNode) -> None:
         while node.parent.is_red:
             grand = node.parent.parent
             is_left = node.parent is grand.left
@@ -210,8 +190,8 @@ class LTTree:
                 self._rotate_left(grand)
         self._root.is_red = False
 
-    def _remove(self, node: Node) -> None:
-        """Remove a node without rows; where it has two children the next greater value takes its place."""
+    def _remove(self, node: LTNode) -> None:
+        """Remove a node without rows; if it has two children, the next greater value replaces it."""
         self.n_values -= 1
         if node.left is not self._none and node.right is not self._none:
             follower = node.right
@@ -229,7 +209,7 @@ class LTTree:
             self._balance_delete(child)
         self._none.parent = self._none
 
-    def _balance_delete(self, node: Node) -> None:
+    def _balance_delete(self, node: LTNode) -> None:
         while node is not self._root and not node.is_red:
             parent = node.parent
             if node is parent.left:
@@ -240,12 +220,12 @@ class LTTree:
 
     def _lift(
         self,
-        node: Node,
-        parent: Node,
-        sibling: Node,
-        rotate_in: Callable[[Node], None],
-        rotate_out: Callable[[Node], None],
-    ) -> Node:
+        node: LTNode,
+        parent: LTNode,
+        sibling: LTNode,
+        rotate_in: Callable[[LTNode], None],
+        rotate_out: Callable[[LTNode], None],
+    ) -> LTNode:
         """One step of balancing after a deletion; `rotate_in` turns the parent towards the node."""
         is_left = node is parent.left
         if sibling.is_red:

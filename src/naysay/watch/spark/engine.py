@@ -1,9 +1,10 @@
-"""A watch in parts, for tables beyond one process: each part has a store of its own and is worked on by a Spark task.
+"""Watches on Spark: from a folder of change files or a streaming DataFrame, in this process or in parts.
 
-The changes of a batch pass through the driver, the state never does. A batch is one job of two stages: rows by their
-key, where changes are checked, then the rows of each group of rules. Every part knows the batches that it has applied
-and keeps what it answered, so that a batch that is sent again, after a kill or by a task that Spark repeats, is
-finished and not done twice. The manifest of the output says which batches are done altogether.
+A partitioned watch is for tables beyond one process: each part has a state of its own and is updated by a Spark task.
+The changes of a batch pass through the driver, the state never does. A batch is one job of two stages: whole rows by
+key, where changes are validated, then the rows of each group of rules. Every part remembers the batches that it has
+applied and its replies, so a batch that is sent again, after a kill or by a task that Spark repeats, is completed and
+not applied twice. The manifest of the output lists the batches that all parts have applied.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,53 +33,54 @@ from naysay.live.feed.changes import (
     conform,
     first_batch_error,
     no_changes,
+    reject_whole,
 )
-from naysay.live.feed.output import Described, Manifest, drop_older_current, make_folders, write_bytes, write_rejected
-from naysay.live.journal.crash import crash_point
-from naysay.live.journal.seal import read_sealed, sealed
-from naysay.live.journal.serial import digest_of, rules_from_json, rules_to_json, schema_from_bytes, schema_to_bytes
+from naysay.live.feed.output import FileList, Manifest, write_bytes, write_rejected
+from naysay.live.journal.journal import journal_exists
+from naysay.live.journal.seal import crash_point, read_sealed, sealed
+from naysay.live.journal.serial import (
+    DIGEST_BYTES,
+    digest_of,
+    rules_from_json,
+    rules_to_json,
+    schema_from_bytes,
+    schema_to_bytes,
+)
 from naysay.live.layout import Layout, layout_of, named
 from naysay.live.spark.folder import FolderSource
-from naysay.live.spark.stream import FrameSource, Source, Stream, StreamOptions
+from naysay.live.spark.stream import FrameSource, Stream, StreamOptions
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.session import errors_of_tasks, plain_errors
 from naysay.table.fit import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
-from naysay.watch.part import Answer, PartPlan, Task, rejected_change
+from naysay.watch.part import PartPlan, Reply, Task
 from naysay.watch.partition import groups_of, part_numbers, rows_group
-from naysay.watch.spark.worker import (
-    SCHEMA,
-    ApplyPieces,
-    AskStatus,
-    CheckChanges,
-    Places,
-    WriteViolations,
-    changes_bytes,
-)
+from naysay.watch.spark.worker import SCHEMA, Record, apply_pieces, changes_bytes, check_changes, read_status
+from naysay.watch.spark.worker import write_current as write_current_files
 
-VERSION = 2
+VERSION = 3
 _SETTINGS = "settings.json"
 _LAYOUT = "layout.arrow"
+Show = Callable[[AppliedBatch], None] | None
 
 
 class PartitionedWatch:
-    """The driver's side of a watch in parts, as a sink."""
+    """The driver's side of a partitioned watch, as a change sink."""
 
     def __init__(self, session: SparkSession, rules: Mapping[str, Rule], plan: PartPlan) -> None:
         self.rules = rules
         self._session = session
         self._plan = plan
-        self._places = Places(plan)
+        self._n_places = len(plan.parts)
         self._folder = plan.state / "parts"
-        make_folders(plan.output)
         self._manifest = Manifest(plan.output)
         self._layout = self._read_layout()
-        self._known = {entry.batch_id for entry in self._manifest.entries if entry.kind == "rows"}
-        self._answers: dict[int, Answer] = {}
-        # The batch that some part knows and the manifest does not: a kill came in between, so it is sent again first.
-        self._begun: str | None = None
-        self._ask_status()
+        self._applied = {entry.batch_id for entry in self._manifest.entries if entry.kind == "rows"}
+        self._replies: dict[int, Reply] = {}
+        # A batch that some part has and the manifest has not: after a kill in between, it is sent again first.
+        self._unfinished: str | None = None
+        self._check_parts()
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -85,156 +88,141 @@ class PartitionedWatch:
 
     @property
     def n_rows(self) -> int:
-        return sum(answer["n_rows"] for answer in self._answers.values() if answer["group"] == self._plan.rows.name)
+        return sum(reply["n_rows"] for reply in self._replies.values() if reply["group"] == self._plan.rows.name)
 
     @property
     def counts(self) -> Mapping[str, int]:
         total = Counter(dict.fromkeys(self.rules, 0))
-        for answer in self._answers.values():
-            total.update(answer["counts"])
+        for reply in self._replies.values():
+            total.update(reply["counts"])
         return dict(total)
 
     def has_applied(self, batch_id: str) -> bool:
-        return batch_id in self._known
+        return batch_id in self._applied
 
     def admit(self, changes: ChangeRows) -> ChangeRows:
-        """Bring changes to the table's columns; TableError where they do not fit, FirstBatchError where the first ones do not."""
+        """Give changes the table's columns; TableError if they do not fit, FirstBatchError if the first do not."""
         try:
-            return self._fitted(changes)
+            if self._layout is None and not (changes.ops == ChangeOp.INSERT).any():
+                return _reject_all(changes, self._plan.key)
+            layout = conform(changes, self._layout, self._plan.key)
+            if layout is not None and layout is not self._layout:
+                for rule in self.rules.values():
+                    check_rule(layout.schema, rule)
+                self._write_layout(layout)
+            return changes
         except (UsageError, RuleError) as error:
             if self._layout is None:
                 raise first_batch_error(changes.sources[0], error) from error
             raise
 
-    def _fitted(self, changes: ChangeRows) -> ChangeRows:
-        if self._layout is None and not (changes.ops == ChangeOp.INSERT).any():
-            return _unknown(changes, self._plan.key)
-        layout = conform(changes, self._layout, self._plan.key)
-        if layout is not None and layout is not self._layout:
-            for rule in self.rules.values():
-                check_rule(layout.schema, rule)
-            self._write_layout(layout)
-        return changes
-
     def apply(self, batch_id: str, changes: ChangeRows) -> AppliedBatch:
         start = time.perf_counter()
-        if changes.n_changes and self._begun not in (None, batch_id):
+        if changes.n_changes and self._unfinished not in (None, batch_id):
             raise self._outdated()
-        changes = self._admitted(changes)
-        task = Task(batch_id, len(self._known) + 1)
-        answers = self._run_batch(changes, task) if changes.n_changes else []
-        rejected = [*changes.rejected, *(rejected_change(item) for answer in answers for item in answer.get("rejected", ()))]
-        files: Described = {}
-        for answer in answers:
-            files |= answer["files"]
-        if rejected:
-            files |= write_rejected(rejected, self._plan.output / "rejected" / f"{task.seq:010}.jsonl", self._plan.output)
-        marks = {str(self._place(answer)): answer["mark"] for answer in answers}
+        try:
+            changes = self.admit(changes)
+        except (ResourceError, StateError, FirstBatchError):
+            raise
+        except NaysayError as error:
+            changes = reject_whole(changes.sources[0], error, changes.rejected)
+        task = Task(batch_id, len(self._applied) + 1)
+        replies = self._run_batch(changes, task) if changes.n_changes else []
+        by_place = {self._place(reply): reply for reply in replies}
+        found = (RejectedChange(*item) for reply in replies for item in reply.get("rejected", ()))
+        rejected = [*changes.rejected, *found]
+        files = _merge_files(reply["files"] for reply in replies)
+        files |= write_rejected(rejected, task.seq, self._plan.output)
         crash_point("parts.answered")
-        self._manifest.enter(task.seq, "rows", batch_id, files, {"marks": marks})
+        positions = {str(place): reply["position"] for place, reply in by_place.items()}
+        self._manifest.enter(task.seq, "rows", batch_id, files, positions=positions)
         crash_point("parts.manifest")
-        self._known.add(batch_id)
-        self._begun = None if self._begun == batch_id else self._begun
-        self._answers |= {self._place(answer): answer for answer in answers}
-        return self._step(batch_id, changes.n_changes, answers, rejected, time.perf_counter() - start)
+        self._applied.add(batch_id)
+        self._unfinished = None if self._unfinished == batch_id else self._unfinished
+        self._replies |= by_place
+        return AppliedBatch(
+            batch_id,
+            changes.n_changes,
+            self.n_rows,
+            sum(reply["n_added"] for reply in replies),
+            sum(reply["n_removed"] for reply in replies),
+            self.counts,
+            rejected,
+            [sentence for reply in replies for sentence in reply["sentences"]][: self._plan.n_sentences],
+            time.perf_counter() - start,
+        )
 
     def write_current(self) -> None:
-        """Write the files of all parts, then the manifest's line about them, then drop older files."""
-        seq = len(self._known)
-        last = self._manifest.last("current")
-        if last is not None and last.seq == seq:
-            return
-        records = [(place, "current", b"") for place in self._answers]
-        files: Described = {}
-        for part in self._run(records, WriteViolations(self._places, seq)):
-            files |= part
-        self._manifest.enter(seq, "current", None, files)
-        drop_older_current(self._plan.output, files)
+        seq = len(self._applied)
+        records = [(place, "current", b"") for place in self._replies]
+        write = partial(write_current_files, self._plan, seq)
+        self._manifest.enter_current(seq, lambda: _merge_files(self._run(records, write)))
 
     def close(self) -> None:
         """Nothing is open between batches."""
 
-    def _admitted(self, changes: ChangeRows) -> ChangeRows:
-        try:
-            return self.admit(changes)
-        except (ResourceError, StateError, FirstBatchError):
-            raise
-        except NaysayError as error:
-            source = changes.sources[0]
-            return no_changes(source, [*changes.rejected, RejectedChange(None, str(error), source=source)])
-
-    def _run_batch(self, changes: ChangeRows, task: Task) -> list[Answer]:
+    def _run_batch(self, changes: ChangeRows, task: Task) -> list[Reply]:
         parts = part_numbers(changes.table, self._plan.key, self._plan.rows.n_parts)
         records = [
             (part, "changes", changes_bytes(changes, np.flatnonzero(parts == part)))
             for part in np.unique(parts).tolist()
         ]
-        check = CheckChanges(self._places, task, changes.sources)
-        return self._run(records, check, ApplyPieces(self._places, task))
+        check = partial(check_changes, self._plan, task, changes.sources)
+        return self._run(records, check, partial(apply_pieces, self._plan, task))
 
-    def _run(self, records: Sequence[tuple[int, str, bytes]], *stages: Any) -> list[Any]:
-        """Send records to their places, stage after stage; gives the answers."""
+    def _run(self, records: Sequence[Record], *stages: Any) -> list[Any]:
+        """Send records to their places, stage after stage, and return the replies."""
         if not records:
             return []
         columns = [pa.array(values, field.type) for values, field in zip(zip(*records), SCHEMA)]  # noqa: B905
         with plain_errors("the stream"), errors_of_tasks():
             frame = from_arrow(self._session, pa.table(columns, schema=SCHEMA))
             for stage in stages:
-                frame = map_in_arrow(frame.repartitionById(self._places.total, F.col("place")), stage, SCHEMA)
+                frame = map_in_arrow(frame.repartitionById(self._n_places, F.col("place")), stage, SCHEMA)
             found = frame.select("content").toArrow()
         return [json.loads(content) for content in found["content"].to_pylist()]
 
-    def _ask_status(self) -> None:
-        """Open every part that there is: each must be as far as the manifest says."""
-        marks: dict[int, Any] = {}
+    def _check_parts(self) -> None:
+        """Open every existing part: each must have reached the position in the manifest."""
+        positions: dict[int, Any] = {}
         n_batches: Counter[int] = Counter()
         for entry in self._manifest.entries:
-            found_marks = {int(place): mark for place, mark in entry.notes.get("marks", {}).items()}
-            marks |= found_marks
-            n_batches.update(found_marks.keys())
-        found = [place for place in range(self._places.total) if place in marks or self._exists(place)]
-        records = [(place, "status", json.dumps(marks[place]).encode() if place in marks else b"") for place in found]
-        for answer in self._run(records, AskStatus(self._places)):
-            place = self._place(answer)
-            self._answers[place] = answer
-            n_ahead = answer["n_batches"] - n_batches[place]
-            if n_ahead > 1 or (n_ahead == 1 and self._begun not in (None, answer["last_batch"])):
+            entered = {int(place): position for place, position in entry.notes.get("positions", {}).items()}
+            positions |= entered
+            n_batches.update(entered.keys())
+        records = [
+            (place, "status", json.dumps(positions[place]).encode() if place in positions else b"")
+            for place, part in enumerate(self._plan.parts)
+            if place in positions or part.folder.exists()
+        ]
+        for reply in self._run(records, partial(read_status, self._plan)):
+            place = self._place(reply)
+            self._replies[place] = reply
+            n_ahead = reply["n_batches"] - n_batches[place]
+            if n_ahead > 1 or (n_ahead == 1 and self._unfinished not in (None, reply["last_batch"])):
                 raise self._outdated()
-            self._begun = answer["last_batch"] if n_ahead else self._begun
+            self._unfinished = reply["last_batch"] if n_ahead else self._unfinished
 
     def _outdated(self) -> StateError:
         return StateError(
-            f"{self._manifest.path}: the parts know batches that it does not: it is an older copy, or damaged; "
-            "put back a copy of the whole folder"
+            f"{self._manifest.path}: the parts have batches that it does not list: it is an older copy, or damaged; "
+            "restore a copy of the whole folder"
         )
 
-    def _exists(self, place: int) -> bool:
-        group, part = self._places.part(place)
-        return self._plan.folder(group.name, part).exists()
-
-    def _place(self, answer: Answer) -> int:
-        return self._places.place(answer["group"], answer["part"])
-
-    def _step(
-        self, batch_id: str, n_changes: int, answers: Sequence[Answer], rejected: Sequence[RejectedChange], seconds: float
-    ) -> AppliedBatch:
-        added, removed = (sum(answer[name] for answer in answers) for name in ("n_added", "n_removed"))
-        sentences = [sentence for answer in answers for sentence in answer["sentences"]][: self._plan.n_sentences]
-        return AppliedBatch(batch_id, n_changes, self.n_rows, added, removed, self.counts, rejected, sentences, seconds)
+    def _place(self, reply: Reply) -> int:
+        return self._plan.place(reply["group"], reply["part"])
 
     def _read_layout(self) -> Layout | None:
         path = self._folder / _LAYOUT
         if not path.exists():
-            if self._known_rows():
-                raise StateError(f"{path}: this file is missing; put back a copy of the folder")
+            if any(entry.notes.get("positions") for entry in self._manifest.entries):
+                raise StateError(f"{path}: this file is missing; restore a copy of the folder")
             return None
         data = path.read_bytes()
-        if digest_of(data[16:]) != data[:16]:
-            raise StateError(f"{path}: this file is damaged; put back a copy of the folder")
-        return Layout(schema_from_bytes(data[16:]), self._plan.key)
-
-    def _known_rows(self) -> bool:
-        return any(entry.kind == "rows" and entry.notes.get("marks") for entry in self._manifest.entries)
+        check, schema = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+        if digest_of(schema) != check:
+            raise StateError(f"{path}: this file is damaged; restore a copy of the folder")
+        return Layout(schema_from_bytes(schema), self._plan.key)
 
     def _write_layout(self, layout: Layout) -> None:
         data = schema_to_bytes(layout.schema)
@@ -242,23 +230,26 @@ class PartitionedWatch:
         self._layout = layout
 
 
-def _unknown(changes: ChangeRows, key: tuple[str, ...]) -> ChangeRows:
-    """Changes of rows that cannot be there, before the first insert."""
+def _merge_files(lists: Any) -> FileList:
+    return {name: entry for files in lists for name, entry in files.items()}
+
+
+def _reject_all(changes: ChangeRows, key: tuple[str, ...]) -> ChangeRows:
+    """Before the first insert there is no row to update or delete."""
     if changes.n_changes:
         layout_of(changes.table, key)
-    for place in range(changes.n_changes):
-        changes.reject(place, NO_ROW)
+    changes.reject(np.arange(changes.n_changes), lambda place: NO_ROW)
     return no_changes(changes.sources[0], changes.rejected)
 
 
-def open_parts(
+def open_partitioned(
     session: SparkSession,
     rules: Mapping[str, Rule] | None,
     key: tuple[str, ...],
     stream: StreamOptions,
     options: FeedOptions,
 ) -> PartitionedWatch:
-    """The watch in parts of a state folder, made where there is none. Its rules and options stay as they were made."""
+    """The partitioned watch of a state folder, created if there is none. Its rules and options never change."""
     folder = stream.state / "parts"
     path = folder / _SETTINGS
     given: dict[str, Any] = {
@@ -270,11 +261,12 @@ def open_parts(
         "rules": None if rules is None else json.loads(rules_to_json(rules)),
         "partitions": stream.partitions,
     }
-    settings = _read_settings(path, given) if path.exists() else _new_settings(stream.state, given)
-    if not path.exists():
+    if path.exists():
+        settings = _read_settings(path, given)
+    else:
+        settings = _new_settings(stream.state, given)
         folder.mkdir(parents=True, exist_ok=True)
-        line, _ = sealed(settings)
-        write_bytes(line + b"\n", path, folder)
+        write_bytes(sealed(settings)[0] + b"\n", path, folder)
     kept = named(rules_from_json(json.dumps(settings["rules"]).encode()))
     n_parts, kept_key = settings["partitions"], tuple(settings["key"])
     plan = PartPlan(
@@ -291,11 +283,11 @@ def open_parts(
 
 
 def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
-    if (state / "state.duckdb").exists():
-        raise UsageError(f"{state}: this state is in one process; name another folder for one in parts")
+    if journal_exists(state / "state.duckdb"):
+        raise UsageError(f"{state}: this state is not in parts; choose another folder")
     lost = state / "parts" / _SETTINGS
     if lost.parent.exists() and any(not path.name.startswith(".") for path in lost.parent.iterdir()):
-        raise StateError(f"{lost}: this file is missing; put back a copy of the folder")
+        raise StateError(f"{lost}: this file is missing; restore a copy of the folder")
     if given["rules"] is None:
         raise UsageError(f"{state}: there is no state here yet; give the rules to watch")
     if not given["key"]:
@@ -308,13 +300,10 @@ def _read_settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if value not in (None, [], kept.get(name)):
             raise UsageError(
-                f"{path.parent.parent}: this state was made with other {name}; a watch in parts keeps them: leave them "
-                "out, or name another folder"
+                f"{path.parent.parent}: this state was created with other {name}, and a watch in parts keeps them; "
+                "leave them out, or choose another folder"
             )
     return kept
-
-
-Show = Callable[[AppliedBatch], None] | None
 
 
 def open_sink(
@@ -324,15 +313,17 @@ def open_sink(
     stream: StreamOptions,
     options: FeedOptions,
 ) -> tuple[Feed | PartitionedWatch, list[str]]:
-    """What the changes are fed to: a watch in this process, or one in parts; also says which rules changed."""
+    """What the changes are fed to, in this process or in parts; also says which rules have changed."""
     if stream.partitions < 0:
-        raise UsageError(f"partitions is 0 (all in this process) or more, not {stream.partitions}")
+        raise UsageError(f"partitions is 0 (everything in this process) or more, not {stream.partitions}")
     if not stream.partitions:
         return open_feed(stream.state, rules, key, options)
-    return open_parts(session, rules, tuple(key), stream, options), []
+    return open_partitioned(session, rules, tuple(key), stream, options), []
 
 
-def follow_folder(session: SparkSession, source: str, sink: Feed | PartitionedWatch, options: StreamOptions, show: Show) -> Stream:
+def follow_folder(
+    session: SparkSession, source: str, sink: Feed | PartitionedWatch, options: StreamOptions, show: Show
+) -> Stream:
     """Feed a folder's change files to a sink."""
     admit = sink.admit if isinstance(sink, PartitionedWatch) else None
     return Stream(FolderSource(session, source, options.state, admit), sink, options, show)
@@ -343,16 +334,13 @@ def watch_frame(
     rules: Sequence[Rule] | None,
     key: Sequence[str],
     *,
-    state: Path,
-    once: bool,
     order: Sequence[str],
-    partitions: int,
+    stream: StreamOptions,
     options: FeedOptions,
     show: Show,
 ) -> Stream:
     """Watch a streaming DataFrame; see `api.watch_stream`."""
-    source: Source = FrameSource(frame, order)
-    stream = StreamOptions(state, once, 0.0, partitions)
+    source = FrameSource(frame, order)
     sink, _ = open_sink(frame.sparkSession, None if rules is None else named(rules), key, stream, options)
     try:
         return Stream(source, sink, stream, show)

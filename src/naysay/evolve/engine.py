@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
-from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.engine import conclude
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space, build_space
 from naysay.discovery.work import Clock
@@ -143,15 +141,7 @@ class LocalEngine:
         clock, request = Clock(), self.settings.request
         with clock.phase("encode"):
             outcomes = outcomes_of(Table(self.relation.rows()[1]), self.space, request.nulls)
-        problem = Problem.of(
-            self.space,
-            request.nulls,
-            outcomes,
-            most=allowed_pairs(request.error, outcomes.n_pairs),
-            max_predicates=request.max_predicates,
-            n_threads=request.n_threads,
-            clock=clock,
-        )
+        problem = self.settings.problem(self.space, outcomes, clock, outcomes.n_pairs)
         return conclude(problem, self.method.answer(), self.method.name, request)
 
     def whole_parts(self) -> Payload:
