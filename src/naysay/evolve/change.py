@@ -166,9 +166,13 @@ class Removals(Sequence[RemovedRule]):
 class RuleChange(Result):
     """What a batch did to the rules of a table.
 
-    `added`: the rules that hold now and did not before. `removed`: those that are gone, each with two rows that break
-    it or with the stronger rule. `n_rows` and `n_rules`: how many there are now. `repeated`: the batch ID was applied
-    before, so nothing was done.
+    Attributes:
+        added: The rules that hold now and did not before.
+        removed: The rules that are gone, each with two rows that break it or with the stronger rule.
+        n_rows: The number of rows now.
+        n_rules: The number of rules now.
+        batch_id: The ID of the batch, if it had one.
+        repeated: Whether the batch ID was already applied, so that nothing was done.
     """
 
     added: Rules

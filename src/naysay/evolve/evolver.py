@@ -49,19 +49,24 @@ class EvolveEngine(Protocol):
 
 
 class Evolver:
-    """The rules that a table obeys, kept current under inserts, updates and deletes.
+    """Keep the rules that a table obeys up to date while its rows change.
 
     They are always the rules that `discover` would find in the current rows, in the predicate space of the first frame.
 
-    frame: the first rows, in memory or a Spark DataFrame.
-    key: the column or columns that identify a row. Without a key, rows are numbered from 0 in the order of insertion.
-    state: a path. Every batch is durable before `apply` returns, and `Evolver.open` continues from there.
-        On Spark a state is required: a folder that the driver and all executors can reach.
-    error: the fraction of all ordered pairs of rows that may break a rule.
-    columns, cross, space, max_predicates, nulls: as for `discover`; what rules may compare, and how.
-    method: "all-pairs", "selective", "incdc", or "auto" to choose by the number of rows and the error.
-    threads: the number of threads; 0 for all cores.
-    device: where pairs are compared: "cpu", "cuda", or "auto" for a GPU if there is one and it is faster.
+    Args:
+        frame: The first rows, in memory or a Spark DataFrame.
+        key: The column or columns that identify a row. Without a key, rows are numbered from 0 in order of insertion.
+        state: A path. Every batch is durable before `apply` returns, and `Evolver.open` continues from there. On Spark
+            a state is required: a folder that the driver and all executors can reach.
+        error: The fraction of all ordered pairs of rows that may break a rule.
+        columns: The columns that rules may mention; None for all.
+        cross: Whether rules may compare different columns with each other.
+        max_predicates: The largest number of predicates per rule.
+        nulls: What a comparison with null means, as in `check`.
+        method: `"all-pairs"`, `"selective"`, `"incdc"`, or `"auto"` to choose by the number of rows and the error.
+        device: Where pairs are compared: `"cpu"`, `"cuda"`, or `"auto"` for a GPU if there is one and it is faster.
+        space: The predicates that rules may use, as for `discover`.
+        threads: The number of threads; 0 for all cores.
 
     >>> import naysay, pyarrow as pa
     >>> evolver = naysay.Evolver(pa.table({"id": [1, 2], "zip": [8, 9], "city": ["Ulm", "Bonn"]}), key="id")
@@ -128,9 +133,18 @@ class Evolver:
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> Evolver:
-        """Continue from a state. A state on Spark needs a running Spark session.
+        """Continue from an existing state. A state on Spark needs a running Spark session.
 
-        Raises StateError if there is no state, or if it is damaged.
+        Args:
+            state: The path that was given as `state` before.
+            threads: The number of threads; 0 for all cores.
+            device: Where pairs are compared, as for a new Evolver.
+
+        Returns:
+            The Evolver, as it was after its last batch.
+
+        Raises:
+            StateError: There is no state, or it is damaged.
         """
         run = DiscoverRequest(threads=threads, device=device_named(device).value)
         self = cls.__new__(cls)
@@ -208,12 +222,20 @@ class Evolver:
     ) -> RuleChange:
         """Change rows in one step, and return the rules that this added and removed.
 
-        inserts, updates: frames with all columns.
-        deletes: a frame with the key columns, or a list of values of a single one (of row numbers without a key).
-            Deletes are applied first.
-        batch_id: a batch whose ID was already applied is skipped.
+        Args:
+            inserts: A frame of new rows with all columns.
+            updates: A frame of rows that replace those with the same key, with all columns.
+            deletes: A frame with the key columns, or a list of values of a single one (of row numbers without a key).
+                Deletes come first.
+            batch_id: A batch whose ID was already applied is skipped.
 
-        Raises UsageError or TableError if keys or columns do not fit; nothing has changed then.
+        Returns:
+            A `RuleChange`.
+
+        Raises:
+            UsageError: A key is unknown, repeated or null. Nothing has changed then.
+            TableError: A column is missing, new or of another type. Nothing has changed then.
+            StateError: The Evolver is closed.
         """
         self.log.check_open()
         if self.log.has_applied(batch_id):

@@ -23,10 +23,13 @@ from naysay.watch.batch import PairDelta, SlotPairs
 class Change(Result):
     """What a batch did to the violations of each rule.
 
-    `added` and `removed` are tables of rule, left and right: the rule's name (its text if it has none) and the keys of
-    the two rows; `right` is null for a one-row rule. A violation that is removed and added again in one batch is in
-    neither. `counts` has the number of current violations. `repeated`: the batch id was already applied, so nothing was
-    done.
+    A violation that is removed and added again in one batch is in neither `added` nor `removed`.
+
+    Attributes:
+        counts: The number of current violations, by rule.
+        n_rows: The number of rows.
+        repeated: Whether the batch ID was already applied, so that nothing was done.
+        batch_id: The ID of the batch, if it had one.
     """
 
     counts: Mapping[str, int]
@@ -39,18 +42,22 @@ class Change(Result):
 
     @property
     def added(self) -> pa.Table:
+        """The new violations: the name of the rule (or its text) and the keys of the left and the right row."""
         return self._table({name: delta.added for name, delta in self.deltas.items()})
 
     @property
     def removed(self) -> pa.Table:
+        """The violations that are gone, with the columns of `added`."""
         return self._table({name: delta.removed for name, delta in self.deltas.items()})
 
     @property
     def n_added(self) -> int:
+        """The number of new violations."""
         return sum(len(delta.added) for delta in self.deltas.values())
 
     @property
     def n_removed(self) -> int:
+        """The number of violations that are gone."""
         return sum(len(delta.removed) for delta in self.deltas.values())
 
     def _table(self, pairs: Mapping[str, SlotPairs]) -> pa.Table:

@@ -29,15 +29,16 @@ INDEXES = ("auto", "lt-tree")
 
 
 class Watch:
-    """A table that changes, and the violations of rules that come and go with it.
+    """Keep the violations of rules up to date while a table changes.
 
-    - `rules`: a rule, or several.
-    - `key`: the column or columns that identify a row.
-    - `state`: path of a file. Every batch is durable before `apply` returns, and a Watch on an existing state continues
-      where the last one stopped; `rules` and `key` may then be left out. Without it, everything is in memory.
-    - `nulls`: "sql" (the default) or "equal".
-    - `counting`: only count violations, without keeping pairs; for rules that very many pairs break.
-    - `index`: "auto", or "lt-tree" for the index of the Weever paper.
+    Args:
+        rules: One rule or several, as text or as `Rule` values.
+        key: The column or columns that identify a row.
+        state: Path of a file. Every batch is durable before `apply` returns, and a Watch on an existing state continues
+            where the last one stopped; `rules` and `key` may then be left out. Without it, everything is in memory.
+        nulls: What a comparison with null means, as in `check`; `"sql"` by default.
+        counting: Only count violations, without keeping pairs; for rules with very many violations.
+        index: `"auto"`, or `"lt-tree"` for the index of the Weever paper.
 
     >>> import naysay, pyarrow as pa
     >>> watch = naysay.Watch("zip -> city", key="id")
@@ -76,7 +77,19 @@ class Watch:
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, counting: bool = False, index: str = "auto") -> Watch:
-        """Continue from an existing state; StateError if there is none, or if it is damaged."""
+        """Continue from an existing state.
+
+        Args:
+            state: The path that was given as `state` before.
+            counting: As for a new Watch.
+            index: As for a new Watch.
+
+        Returns:
+            The Watch, as it was after its last batch.
+
+        Raises:
+            StateError: There is no state, or it is damaged.
+        """
         from naysay.live.journal.journal import journal_exists
 
         if not journal_exists(Path(state)):
@@ -125,15 +138,22 @@ class Watch:
     def apply(
         self, inserts: Any = None, updates: Any = None, deletes: Any = None, batch_id: str | None = None
     ) -> Change:
-        """Change rows in one step, and report which violations that added and removed.
+        """Change rows in one step, and return which violations that added and removed.
 
-        - `inserts`, `updates`: frames with all columns.
-        - `deletes`: a frame with the key columns, or a list of values of a single key column. Deletes come first: a key
-          may be deleted and inserted again in one batch.
-        - `batch_id`: a batch whose id was already applied is skipped.
+        Args:
+            inserts: A frame of new rows with all columns.
+            updates: A frame of rows that replace those with the same key, with all columns.
+            deletes: A frame with the key columns, or a list of values of a single key column. Deletes come first, so a
+                key may be deleted and inserted again in one batch.
+            batch_id: A batch whose ID was already applied is skipped.
 
-        UsageError or TableError if a key is unknown, repeated or null, or a column is missing, new or of another type;
-        nothing has changed then.
+        Returns:
+            A `Change`.
+
+        Raises:
+            UsageError: A key is unknown, repeated or null. Nothing has changed then.
+            TableError: A column is missing, new or of another type. Nothing has changed then.
+            StateError: The Watch is closed.
         """
         self._log.check_open()
         if self._log.has_applied(batch_id):
