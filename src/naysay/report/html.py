@@ -358,27 +358,17 @@ def to_html(report: Report) -> str:
     return least or _render(report, _ROOM[-1])
 
 
-def standalone(template: str, **values: Any) -> str:
-    """Fill in a template that has our style and no script."""
-    style = _asset("page.css")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
-    return render_template(template, policy=policy, style=Markup(style), version=installed_version(), **values)
-
-
 def _render(report: Report, room: Room) -> str:
-    style, script = _asset("page.css"), _asset("page.js")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return render_template(
-        "page.html.jinja",
-        page=page_of(report, room),
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-        version=installed_version(),
-    )
+    return standalone("page.html.jinja", _asset("page.js"), page=page_of(report, room))
+
+
+def standalone(template: str, script: str = "", **values: Any) -> str:
+    """Fill in a template for a page whose content policy allows only our style and the given script."""
+    style = _asset("page.css")
+    scripts = f"script-src '{_hash(script)}'; " if script else ""
+    policy = f"default-src 'none'; {scripts}style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+    ours = {"style": Markup(style), "script": Markup(script), "version": installed_version()}
+    return render_template(template, policy=policy, **ours, **values)
 
 
 def render_template(name: str, **values: Any) -> str:

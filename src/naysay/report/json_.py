@@ -194,17 +194,11 @@ def _place(place: Any, results: tuple[RuleResult, ...]) -> int:
     return int(place)
 
 
+_COUNTS = ("violations", "rows_in_conflict", "rows_to_remove", "rows_to_remove_at_least")
 _RESULT_TYPES = {
-    "name": pa.string(),
-    "rule": pa.string(),
-    "description": pa.string(),
-    "severity": pa.string(),
-    "holds": pa.bool_(),
-    "passes": pa.bool_(),
-    "violations": pa.int64(),
-    "rows_in_conflict": pa.int64(),
-    "rows_to_remove": pa.int64(),
-    "rows_to_remove_at_least": pa.int64(),
+    **dict.fromkeys(("name", "rule", "description", "severity"), pa.string()),
+    **dict.fromkeys(("holds", "passes"), pa.bool_()),
+    **dict.fromkeys(_COUNTS, pa.int64()),
     "strategy": pa.string(),
     "seconds": pa.float64(),
 }
