@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from evolve_machine import run_program
-from naysay.discover import device
 
+from naysay.discovery import device
 from naysay.discovery.device import Device
 from naysay.errors import UsageError
 from naysay.evolve import cuda
