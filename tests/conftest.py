@@ -20,6 +20,12 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
 
+# A test's JVM lives for seconds or minutes: the optimising compiler would take two fifths of its time, and a parallel
+# collector threads that the other process needs. Every JVM that Spark starts takes these, those of examples too.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JAVA)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JAVA)
+
 # Rough CPU seconds of the files that take longest; only their order matters. With two processes the heaviest go first,
 # so that neither process is left with one of them at the end.
 _SECONDS = {
