@@ -53,7 +53,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CodeLayout:
     """How outcomes lie in a code, as the kernels of `kernels.evidence` want to know it."""
 
     fields: tuple[Field, ...]
@@ -74,7 +74,7 @@ class Outcomes:
     two), `weights` the number of equal rows that stand behind each place, `rows` the number of the first of them.
     """
 
-    layout: Layout
+    layout: CodeLayout
     left: Int32Array
     right: Int32Array
     weights: Int64Array
@@ -212,7 +212,7 @@ def _chance_equal(left: Int64Array, right: Int64Array) -> float:
     return float(left_counts @ right_counts)
 
 
-def _lay_out(lines: list[_Line], space: Space) -> tuple[Layout, list[int]]:
+def _lay_out(lines: list[_Line], space: Space) -> tuple[CodeLayout, list[int]]:
     """Give every field its bits, those that vary most lowest, and fields with order first within each word."""
     entropy = [max(_entropy(line.p_equal), _entropy((1 - line.p_equal) / 2)) for line in lines]
     words: list[list[int]] = [[]]
@@ -235,7 +235,7 @@ def _lay_out(lines: list[_Line], space: Space) -> tuple[Layout, list[int]]:
     fields = _fields(lines, order, spans, bits, space)
     masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
     n_bits = sum(line.n_bits for line in lines)
-    return Layout(fields, masks.reshape(2, len(fields)), np.array(spans, np.int64), n_bits), order
+    return CodeLayout(fields, masks.reshape(2, len(fields)), np.array(spans, np.int64), n_bits), order
 
 
 def _assign_bits(lines: list[_Line], word: list[int]) -> dict[int, dict[str, int]]:
@@ -296,7 +296,7 @@ def _entropy(p: float) -> float:
     return min(p, 1.0 - p)
 
 
-def _side(lines: list[_Line], layout: Layout, rows: Int64Array, *, left: bool) -> Int32Array:
+def _side(lines: list[_Line], layout: CodeLayout, rows: Int64Array, *, left: bool) -> Int32Array:
     side = np.zeros((len(lines) + layout.n_words, rows.size), np.int32)
     everything = lines and rows.size == lines[0].left.size
     for number, (line, field) in enumerate(zip(lines, layout.fields, strict=True)):
@@ -337,7 +337,7 @@ def _is_ordered(space: Space, name: str) -> bool:
     )
 
 
-def mirrored(codes: Int32Array, layout: Layout) -> Int32Array:
+def mirrored(codes: Int32Array, layout: CodeLayout) -> Int32Array:
     """The codes of the same pairs with their rows exchanged; codes is int32[n, n_words]."""
     swapped = np.zeros_like(codes)
     for field in layout.fields:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from naysay.arrays import UInt64Array
-from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
@@ -19,7 +18,7 @@ from naysay.rule.model import Nulls, Rule
 from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
-    from naysay.discovery.ranker import Ranker
+    from naysay.discovery.ranking import Ranker
 
 
 N_BEST = 20
@@ -111,6 +110,28 @@ def _unknown(name: str, vertices: Vertices) -> str:
     names = list(dict.fromkeys(group.comparison.left.name for group in vertices.groups))
     meant = nearest_name(name, names)
     return f"no rule can be about {name!r}, which is not compared" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """How the data tested one rule.
+
+    `near` counts, for each of its comparisons, the ordered pairs that satisfy all its other predicates and not this
+    one: the pairs that came within one predicate of breaking it. `violations` break it. `surprise` is the negative
+    logarithm of the chance that it holds by accident, less that of the number of such rules; `by_accident` says that
+    this chance is not small, `exact` that counts were not extrapolated from a sample of rows.
+    """
+
+    near: tuple[int, ...]
+    violations: int
+    surprise: float
+    by_accident: bool
+    exact: bool = True
+
+    @property
+    def support(self) -> int:
+        """The pairs that tested the rule, for the predicate that was tested least."""
+        return min(self.near, default=0)
 
 
 @dataclass(frozen=True, slots=True)

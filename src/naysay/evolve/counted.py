@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.cover import Brake, near_covers
 from naysay.discovery.device import Device, choose_device
 from naysay.discovery.evidence import Evidence, all_pairs, triangle
 from naysay.discovery.fields import Fields, converted
-from naysay.discovery.outcomes import Layout, Outcomes
-from naysay.discovery.problem import MOST_RULES, Problem, finished
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.problem import MOST_RULES, Problem, finish_rules
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, edges_of, sorted_unique, vertices_of
-from naysay.discovery.work import Clock
 from naysay.evolve.covers import Search, all_covers, check_brake, edge_of_each, places, updated
 from naysay.evolve.delta import Seen, check, evidence_of, see, sorted_runs, together, turned
 from naysay.evolve.relation import Batch, Relation
@@ -59,14 +61,14 @@ class Counted:
 
 def count_all(relation: Relation, limits: Limits) -> Counted:
     """Compare all pairs of the rows that stand. Quadratic."""
-    clock = Clock()
+    budget = Budget(threads=limits.n_threads)
     outcomes = relation.outcomes()
     device = choose_device(limits.device, outcomes, limits.n_threads)
     if device is Device.CUDA:
         # A GPU is given whole arrays, without the room for rows to come.
         outcomes = outcomes.take(np.arange(outcomes.n_rows))
-    evidence = all_pairs(outcomes, n_threads=limits.n_threads, clock=clock, device=device)
-    check(clock)
+    evidence = all_pairs(outcomes, budget, device=device)
+    check(budget)
     assert evidence is not None
     return covered(evidence, relation.fields, relation.fields.now(relation.with_null), limits)
 
@@ -202,10 +204,9 @@ def change_arrays(before: Counted, after: Counted) -> Arrays:
 
 def shown_rules(counted: Counted, fields: Fields, max_predicates: int | None, error: float) -> Rules:
     """The covers that are rules, short ones first."""
-    problem = Problem(
-        fields.space, fields.nulls, _no_rows(fields), counted.vertices, counted.most, max_predicates, None, 1, Clock()
-    )
-    covers, _ = finished(problem, counted.covers, counted.edges, counted.counts)
+    request = DiscoverRequest(max_predicates=max_predicates, nulls=fields.nulls)
+    problem = Problem(fields.space, _no_rows(fields), counted.vertices, request, counted.most)
+    covers, _ = finish_rules(problem, counted.covers, counted.edges, counted.counts)
     return Rules(covers, counted.vertices, error, counted.edges)
 
 
@@ -217,18 +218,11 @@ def _no_rows(fields: Fields) -> Outcomes:
 def _covers(edges: UInt64Array, counts: Int64Array, vertices: Vertices, limits: Limits) -> UInt64Array:
     if not limits.most:
         return all_covers(edges, _search(vertices, limits))
-    brake, clock = Brake(2 * MOST_RULES), Clock()
+    brake, budget = Brake(2 * MOST_RULES), Budget(threads=limits.n_threads)
     covers = near_covers(
-        edges,
-        counts,
-        vertices,
-        limits.most,
-        max_groups=limits.max_predicates,
-        n_threads=limits.n_threads,
-        brake=brake,
-        clock=clock,
+        edges, counts, vertices, limits.most, max_groups=limits.max_predicates, brake=brake, budget=budget
     )
-    check(clock)
+    check(budget)
     check_brake(brake)
     return sorted_unique(covers)
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.cover import Brake, minimal_covers
-from naysay.discovery.outcomes import FieldKind, Layout
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.problem import MOST_RULES
-from naysay.discovery.vertices import Group, Vertices, _failed, sorted_unique
-from naysay.discovery.work import Clock
+from naysay.discovery.vertices import VertexGroup, Vertices, _failed, sorted_unique
 from naysay.errors import ResourceError
 from naysay.evolve.delta import check, run
 from naysay.rule.model import Op, Predicate, Rule
@@ -41,7 +42,7 @@ def cover_of(rule: Rule, vertices: Vertices) -> int:
     return cover
 
 
-def _vertices_of(predicate: Predicate, group: Group) -> int:
+def _vertices_of(predicate: Predicate, group: VertexGroup) -> int:
     for chosen in range(1, 1 << group.size):
         cover = chosen << group.first
         try:
@@ -75,11 +76,9 @@ class Search:
 
 def all_covers(edges: UInt64Array, search: Search) -> UInt64Array:
     """All minimal covers, twins too, sorted. ResourceError where there are more than anybody could keep."""
-    brake, clock = Brake(2 * MOST_RULES), Clock()
-    covers = minimal_covers(
-        edges, search.vertices, max_groups=search.max_predicates, n_threads=search.n_threads, brake=brake, clock=clock
-    )
-    check(clock)
+    brake, budget = Brake(2 * MOST_RULES), Budget(threads=search.n_threads)
+    covers = minimal_covers(edges, search.vertices, max_groups=search.max_predicates, brake=brake, budget=budget)
+    check(budget)
     # Covers of the first levels of the search are not counted on the way.
     if len(covers) > 2 * MOST_RULES:
         brake.stop()

@@ -11,11 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
+from naysay.budget import Budget, run_all
 from naysay.discovery.device import _CPU_COMPARISONS, _CUDA_BEGIN_SECONDS, _CUDA_COMPARISONS, _WORTH_SECONDS, Device
 from naysay.discovery.device import _missing as missing
 from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
-from naysay.discovery.outcomes import Layout, mirrored
-from naysay.discovery.work import Clock, run_all
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import mirrored
 from naysay.evolve.relation import Batch, Sides
 
 Made = TypeVar("Made")
@@ -25,14 +26,14 @@ def run(tasks: Sequence[Callable[[], Made]], n_threads: int) -> list[Made]:
     """The results of all tasks. Ctrl-C is raised again here: half an answer is none."""
     if n_threads <= 1 or len(tasks) <= 1:
         return [task() for task in tasks]
-    clock = Clock()
-    made = run_all(tasks, n_threads, clock)
-    check(clock)
+    budget = Budget(threads=n_threads)
+    made = run_all(tasks, budget)
+    check(budget)
     return made
 
 
-def check(clock: Clock) -> None:
-    if clock.stopped():
+def check(budget: Budget) -> None:
+    if budget.stopped():
         raise KeyboardInterrupt
 
 

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
-from naysay.discovery.cover import allowed_pairs
+from naysay.budget import Budget
 from naysay.discovery.evidence import Evidence
-from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored, outcomes_of
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import Field, FieldKind, mirrored, outcomes_of
 from naysay.discovery.problem import Problem
-from naysay.discovery.ranker import ranker_of
+from naysay.discovery.ranking import ranker_of
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import N_BEST, Discovery
 from naysay.discovery.vertices import Vertices, edges_of, sorted_unique
 from naysay.discovery.vertices import _less as is_less
-from naysay.discovery.work import Clock
 from naysay.evolve.covers import edge_of_each, places
 from naysay.evolve.delta import NOBODY
 from naysay.evolve.method import Method, Settings
@@ -195,19 +196,12 @@ def _agrees(words: Int32Array, field: Field) -> BoolArray:
 
 def ranked(relation: Relation, method: Method, settings: Settings, n_threads: int) -> Discovery:
     """What `discover` would say of the rows that stand. O(n) for the rows, beside the ranking."""
-    clock = Clock()
-    with clock.phase("encode"):
+    budget = Budget(threads=n_threads)
+    with budget.phase("encode"):
         outcomes = outcomes_of(Table(relation.table()), relation.space, settings.nulls)
-    problem = Problem.of(
-        relation.space,
-        settings.nulls,
-        outcomes,
-        most=allowed_pairs(settings.error, outcomes.n_pairs),
-        max_predicates=settings.max_predicates,
-        n_threads=n_threads,
-        clock=clock,
-    )
-    with clock.phase("ranking"):
+    request = DiscoverRequest(settings.error, max_predicates=settings.max_predicates, nulls=settings.nulls)
+    problem = Problem.of(relation.space, outcomes, request, budget)
+    with budget.phase("ranking"):
         findings = ranker_of(method.answer(), problem).best(method.rules, N_BEST)
     return Discovery(
         findings,
@@ -219,6 +213,6 @@ def ranked(relation: Relation, method: Method, settings: Settings, n_threads: in
         relation.space,
         settings.nulls,
         method.name,
-        clock.seconds,
+        budget.seconds,
         relation.space.notes,
     )

@@ -12,7 +12,8 @@ from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.device import Device
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import Field, FieldKind
 from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
 from naysay.discovery.space import Comparison, Space

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
-from naysay.discovery.outcomes import Layout, mirrored
+from naysay.discovery.evidence import Block, Evidence, codes_of_pairs, group_blocks, triangle
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import mirrored
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import MOST_RULES, Problem
 from naysay.discovery.selective import SAMPLE_ROWS, SelectiveSearch
@@ -53,9 +54,9 @@ class Prover(SelectiveSearch):
     def __init__(self, problem: Problem, rows: Sides, known: Known, proven: UInt64Array) -> None:
         super().__init__(problem)
         self.verifier = RankedVerifier(problem.outcomes, problem.vertices)
-        self.costs = Costs(self.verifier, problem.n_threads)
+        self.costs = Costs(self.verifier, problem.budget.threads)
         self._rows = rows
-        self._search = Search(problem.vertices, problem.max_predicates, problem.n_threads)
+        self._search = Search(problem.vertices, problem.request.max_predicates, problem.budget.threads)
         self._evidence, self._open = known.settled, known.open
         self._layout, self._shape = known.layout, known.shape
         self.edges, self.covers = known.edges, known.covers
@@ -88,9 +89,8 @@ class Prover(SelectiveSearch):
 
     def prove(self, *, may_leave: bool = False) -> Known:
         """Go on until every cover is proven."""
-        most_groups = self.problem.max_predicates or len(self.problem.vertices.groups)
-        complete = self.run(most_groups, MOST_RULES, may_leave=may_leave)
-        check(self.problem.clock)
+        complete = self.run(self.problem.most_groups, MOST_RULES, may_leave=may_leave)
+        check(self.problem.budget)
         assert complete, "nothing but an interrupt ends the search"
         return Known(
             self._layout,
@@ -107,7 +107,7 @@ class Prover(SelectiveSearch):
         order, starts = self.costs.grouped(mask)
         sizes = np.diff(starts)
         inside = order[np.repeat(sizes > 1, sizes)]
-        seen = self._see(inside, [tuple(block) for block in _group_blocks(sizes[sizes > 1]).tolist()])
+        seen = self._see(inside, [tuple(block) for block in group_blocks(sizes[sizes > 1]).tolist()])
         known = agreeing(seen.codes, self._shape, tuple(self.settled))
         fresh = seen.take(np.flatnonzero(~known))
         self._evidence = summed(self._evidence, [fresh.evidence])
@@ -147,7 +147,7 @@ class Prover(SelectiveSearch):
         left = np.ascontiguousarray(self._rows.left[:, at])
         right = left if self._rows.right is self._rows.left else np.ascontiguousarray(self._rows.right[:, at])
         rows = Sides(left, right, self._rows.serials[at])
-        half = see(rows, rows, blocks, self._layout, self.problem.n_threads)
+        half = see(rows, rows, blocks, self._layout, self.problem.budget.threads)
         return together([half, turned(half, self._layout)], self._layout)
 
 

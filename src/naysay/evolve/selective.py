@@ -15,14 +15,16 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence, codes_of_pairs
 from naysay.discovery.fields import converted
-from naysay.discovery.outcomes import Layout, Outcomes
-from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.problem import Answer, Problem, finish_rules
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int, vertices_of
-from naysay.discovery.work import Clock
 from naysay.evolve.counted import Arrays, summed
 from naysay.evolve.covers import Search, edge_of_each, grown, inside, members, missing, places, shrunk
 from naysay.evolve.delta import NOBODY, Seen, device_for, evidence_of
@@ -166,7 +168,7 @@ class Selective:
         outcomes = self._relation.outcomes()
         n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
         chosen = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
-        sample = all_pairs(outcomes.take(chosen), n_threads=self._n_threads)
+        sample = all_pairs(outcomes.take(chosen), Budget(threads=self._n_threads))
         assert sample is not None
         edges, counts = edges_of(sample, self.known.shape, self.known.vertices)
         return Answer(self._rules.covers, False, edges, counts, n_sampled=n_rows)
@@ -262,31 +264,19 @@ class Selective:
         left = rows.left[:, :n_rows]
         right = left if rows.right is rows.left else rows.right[:, :n_rows]
         outcomes = Outcomes(shape, left, right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64))
-        return Problem.of(
-            self._relation.space,
-            self._settings.nulls,
-            outcomes,
-            max_predicates=self._settings.max_predicates,
-            n_threads=self._n_threads,
-        )
+        return Problem.of(self._relation.space, outcomes, self._request, Budget(threads=self._n_threads))
+
+    @property
+    def _request(self) -> DiscoverRequest:
+        return DiscoverRequest(max_predicates=self._settings.max_predicates, nulls=self._settings.nulls)
 
     def _search(self, known: Known) -> Search:
         return Search(known.vertices, self._settings.max_predicates, self._n_threads)
 
     def _shown(self, known: Known) -> Rules:
-        problem = Problem(
-            self._relation.space,
-            self._settings.nulls,
-            self._relation.outcomes(),
-            known.vertices,
-            0,
-            self._settings.max_predicates,
-            None,
-            self._n_threads,
-            Clock(),
-        )
+        problem = Problem(self._relation.space, self._relation.outcomes(), known.vertices, self._request)
         edges = known.edges
-        covers, _ = finished(problem, known.covers, edges, np.ones(len(edges), np.int64))
+        covers, _ = finish_rules(problem, known.covers, edges, np.ones(len(edges), np.int64))
         return Rules(covers, known.vertices, 0.0)
 
 

@@ -1,24 +1,32 @@
-"""What runs inside the tasks of a discovery: the rows of two blocks become codes, and the codes evidence.
+"""What runs inside the tasks of a discovery: the rows of two blocks become codes, and the codes evidence. Or, for the
+method that needs all rows at once, Hydra's, the whole table becomes an answer.
 
 Functions here take and give Arrow batches and know nothing of Spark.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
+from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merge, triangle
 from naysay.discovery.fields import NULL, Codes, Fields
-from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.outcomes import Outcomes, outcomes_of
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
+from naysay.published import published
+from naysay.rule.model import Nulls
 from naysay.table import Table
 
 HOME, TASK, WEIGHT, COUNT = "home", "task", "weight", "pairs"
+ANSWER_SCHEMA = pa.schema([("part", pa.string()), ("content", pa.binary())])
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -57,7 +65,8 @@ def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.Rec
 
 def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evidence:
     if low < high:
-        left, right = (_part(outcomes, np.flatnonzero(home == block)) for block in (low, high))
+        sides = [np.flatnonzero(home == block) for block in (low, high)]
+        left, right = (replace(outcomes.take(at), weights=outcomes.weights[at]) for at in sides)
         across = between(left, right)
         assert across is not None
         return across
@@ -67,7 +76,7 @@ def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evid
     weights = outcomes.weights[places]
     # Unordered pairs of equal rows: whoever adds the mirror has both directions.
     own = Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1) // 2)
-    return merged([within, own], outcomes.layout)
+    return merge([within, own])
 
 
 def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
@@ -105,12 +114,44 @@ def _families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
     ]
 
 
-def _part(outcomes: Outcomes, places: Int64Array) -> Outcomes:
-    left = np.ascontiguousarray(outcomes.left[:, places])
-    right = left if outcomes.right is outcomes.left else np.ascontiguousarray(outcomes.right[:, places])
-    return Outcomes(outcomes.layout, left, right, outcomes.weights[places], outcomes.rows[places])
-
-
 def _batch(found: Evidence) -> pa.RecordBatch:
     columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
     return pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})
+
+
+def outcomes_with_weights(table: pa.Table, space: Space, nulls: Nulls) -> Outcomes:
+    """All distinct rows of a table, each with its weight."""
+    weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+    values = Table(table.drop_columns([WEIGHT]).rename_columns(list(space.names)))
+    return replace(outcomes_of(values, space, nulls, collapse=False), weights=weights)
+
+
+def solve_in_task(space: Space, request: DiscoverRequest) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The work of a task that has all rows: Hydra's answer in parts, covers and evidence as bytes, the rest as JSON."""
+    return partial(_solved, space, request)
+
+
+def _solved(space: Space, request: DiscoverRequest, batches: Batches) -> Iterator[pa.RecordBatch]:
+    given = list(batches)
+    if not sum(batch.num_rows for batch in given):
+        return
+    outcomes = outcomes_with_weights(pa.Table.from_batches(given), space, request.nulls)
+    problem = Problem.of(space, outcomes, request, request.budget())
+    answer: Answer = published("hydra").find(problem)
+    rest = {"partial": answer.partial, "sampled": answer.n_sampled, "reason": problem.budget.reason}
+    parts = {
+        "covers": answer.covers.tobytes(),
+        "edges": answer.edges.tobytes(),
+        "counts": answer.counts.tobytes(),
+        "rest": json.dumps(rest).encode(),
+    }
+    yield pa.RecordBatch.from_pydict({"part": list(parts), "content": list(parts.values())}, schema=ANSWER_SCHEMA)
+
+
+def read_answer(found: pa.Table, n_words: int) -> tuple[Answer, str]:
+    """The answer of the task, and what stopped it."""
+    parts = dict(zip(found.column("part").to_pylist(), found.column("content").to_pylist(), strict=True))
+    rest = json.loads(parts["rest"])
+    covers, edges = (np.frombuffer(parts[name], np.uint64).reshape(-1, n_words).copy() for name in ("covers", "edges"))
+    counts = np.frombuffer(parts["counts"], np.int64).copy()
+    return Answer(covers, rest["partial"], edges, counts, n_sampled=rest["sampled"]), rest["reason"]

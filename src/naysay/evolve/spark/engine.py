@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.detect.spark.engine import check
 from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Evidence
@@ -25,7 +26,6 @@ from naysay.discovery.space import Scope, Space, scope_of
 from naysay.discovery.spark.engine import BLOCKS, distinct_rows, evidence_of_pairs, fields_from, profile_of
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
-from naysay.discovery.work import Clock
 from naysay.errors import StateError, UsageError
 from naysay.evolve.change import NO_REMOVALS, Change, change_between, no_rules
 from naysay.evolve.counted import (
@@ -191,11 +191,11 @@ class SparkEvolver:
         n_nulls = {name: int(found[f"n{place}"] or 0) for place, name in enumerate(space.names)}
         distinct = distinct_rows(named, space).persist()
         try:
-            profile = profile_of(distinct, space, Clock())
+            profile = profile_of(distinct, space, Budget())
             fields = fields_from(distinct, space, self._settings.nulls, profile)
             evidence: Evidence | None = _no_evidence(fields)
             if profile.n_rows > 1:
-                evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
+                evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Budget())
         finally:
             distinct.unpersist()
         assert evidence is not None, "a clock without an end stopped"

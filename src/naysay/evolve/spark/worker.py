@@ -15,7 +15,8 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.discovery.evidence import rectangle
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Layout, Outcomes
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.spark.worker import outcomes_in, word
 from naysay.evolve.delta import Seen, see, together
 from naysay.evolve.relation import Sides

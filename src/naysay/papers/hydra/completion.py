@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.evidence import Evidence, codes_of_pairs, count_blocks, merged
-from naysay.discovery.outcomes import mirrored
+from naysay.discovery.evidence import Evidence, codes_of_pairs, count_blocks, merge, mirror_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.verify import Verifier
-from naysay.discovery.vertices import Group, to_int
+from naysay.discovery.vertices import VertexGroup, to_int
 from naysay.rule.model import Op
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
@@ -29,10 +28,10 @@ class Refiner:
 
 
 @dataclass(slots=True)
-class Node:
-    """A step of the evaluation: refiners shared by all rules below; `ends` where a rule ends here."""
+class RefinementNode:
+    """A step of the evaluation: refiners shared by all rules below; `ends` if a rule ends here."""
 
-    children: dict[Refiner, Node] = field(default_factory=dict)
+    children: dict[Refiner, RefinementNode] = field(default_factory=dict)
     ends: bool = False
 
 
@@ -48,22 +47,22 @@ class Completion:
         self.evidence = Evidence(np.empty((0, layout.n_words), np.int32), np.empty(0, np.int64))
 
     def run(self, covers: UInt64Array) -> Evidence:
-        """The evidence, mirrors included; incomplete where the clock stopped."""
+        """The evidence, mirrors included; incomplete if the budget stopped."""
         tree = self.tree(covers)
         n_rows = self.problem.outcomes.n_rows
         rows, starts = np.arange(n_rows), np.array([0, n_rows])
         self.walk(tree, (rows, starts, rows, starts))
         return self.evidence
 
-    def tree(self, covers: UInt64Array) -> Node:
+    def tree(self, covers: UInt64Array) -> RefinementNode:
         """Rules that begin with the same refiners share them: frequent and selective ones come first (6.4)."""
         rules = [self.predicates(to_int(cover)) for cover in covers]
         weights = self._weights(rules)
-        root = Node()
+        root = RefinementNode()
         for predicates in rules:
             node = root
             for refiner in sorted(self._paired(predicates, weights), key=lambda r: (-weights[r.bits], r.bits)):
-                node = node.children.setdefault(refiner, Node())
+                node = node.children.setdefault(refiner, RefinementNode())
             node.ends = True
         return root
 
@@ -97,21 +96,21 @@ class Completion:
             orders = [bits for bits in orders if bits not in best]
         return refiners + [Refiner((bits,)) for bits in orders]
 
-    def _group(self, bits: int) -> Group:
+    def _group(self, bits: int) -> VertexGroup:
         return next(group for mask, group in self.groups.items() if bits & mask)
 
     def _is_order(self, bits: int) -> bool:
         ops = self._group(bits).ops(bits)
         return len(ops) == 1 and ops[0].is_order
 
-    def walk(self, node: Node, partition: Partition) -> None:
+    def walk(self, node: RefinementNode, partition: Partition) -> None:
         """Depth first: what a refinement gives goes on before the refinement does (pipelining, 6.2)."""
         if node.ends:
             self.see(partition)
             return
         for refiner, below in node.children.items():
             for refined in self.refine(refiner, partition):
-                if self.problem.clock.stopped():
+                if self.problem.budget.stopped():
                     return
                 self.walk(below, refined)
 
@@ -121,7 +120,7 @@ class Completion:
         state = np.zeros(2, np.int64)
         sides = [self._values(bits) for bits in refiner.bits]
         kinds = [self._kind(bits) for bits in refiner.bits]
-        while state[0] < partition[1].size - 1 and not self.problem.clock.stopped():
+        while state[0] < partition[1].size - 1 and not self.problem.budget.stopped():
             if len(sides) == 1:
                 refined = refine(*partition, *sides[0], kinds[0], state, _LIMIT_ROWS)
             else:
@@ -141,37 +140,36 @@ class Completion:
         return LESS if ops[0].is_strict else AT_MOST
 
     def _values(self, bits: int) -> tuple[Int64Array, Int64Array]:
-        """Both sides of a predicate, turned so that > is <; negative where a row satisfies nothing."""
-        parts = self.verifier.parts(bits)
-        number = parts.fields[0]
+        """Both sides of a predicate, turned so that > is <; negative if a row satisfies nothing."""
+        conditions = self.verifier.conditions_of(bits)
+        number = conditions.fields[0]
         sides = []
         for left in (True, False):
             values = self.verifier.values(number, left=left)
-            valid = self.verifier.valid(parts.values_only, left=left)
+            valid = self.verifier.valid(conditions.values_only, left=left)
             sides.append(values if valid is None else np.where(valid, values, -1))
-        if parts.orders and parts.orders[0][1] in (Op.GT, Op.GE):
+        if conditions.orders and conditions.orders[0][1] in (Op.GT, Op.GE):
             highest = max(int(side.max(initial=0)) for side in sides)
             sides = [np.where(side < 0, side, highest - side) for side in sides]
         return sides[0], sides[1]
 
     def see(self, partition: Partition) -> None:
         """Add the evidence of all pairs of a partition, both ways round; a row never meets itself."""
-        outcomes, layout = self.problem.outcomes, self.problem.outcomes.layout
+        outcomes = self.problem.outcomes
         left_rows, left_starts, right_rows, right_starts = partition
         all_count = np.zeros(left_starts.size - 1, np.int64)
         blocks = np.stack([left_starts[:-1], left_starts[1:], right_starts[:-1], right_starts[1:], all_count], axis=1)
-        found = count_blocks(outcomes.take(left_rows), outcomes.take(right_rows), blocks, n_threads=1)
+        found = count_blocks(outcomes.take(left_rows), outcomes.take(right_rows), blocks)
         assert found is not None
         selves = _selves(partition, outcomes.n_rows)
         itself = Evidence(codes_of_pairs(outcomes, selves, selves), np.full(selves.size, -1, np.int64))
-        found = merged([found, itself], layout)
+        found = merge([found, itself])
         found = Evidence(found.codes[found.counts > 0], found.counts[found.counts > 0])
-        other = Evidence(mirrored(found.codes, layout), found.counts)
-        self.evidence = merged([self.evidence, found, other], layout)
+        self.evidence = merge([self.evidence, found, mirror_of(found, outcomes.layout)])
 
 
 def _selves(partition: Partition, n_rows: int) -> Int64Array:
-    """The rows that stand on both sides of a cluster pair."""
+    """The rows on both sides of a cluster pair."""
     left_rows, left_starts, right_rows, right_starts = partition
     pairs = np.arange(left_starts.size - 1)
     left = np.repeat(pairs, np.diff(left_starts)) * n_rows + left_rows

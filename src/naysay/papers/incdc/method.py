@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.evidence import codes_of_pairs, triangle
-from naysay.discovery.outcomes import FieldKind, Layout, Outcomes
-from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.outcomes import CodeLayout as Layout
+from naysay.discovery.outcomes import FieldKind, Outcomes
+from naysay.discovery.problem import Answer, Problem, finish_rules
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, sorted_unique, vertices_of
-from naysay.discovery.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.counted import Arrays, Limits, count_all
 from naysay.evolve.covers import Search, all_covers, edge_of_each, members
@@ -316,20 +317,11 @@ class IncDC:
         return together([half, turned(half, layout)], layout)
 
     def _shown(self, covers: UInt64Array, vertices: Vertices) -> Rules:
-        problem = Problem(
-            self._relation.space,
-            self._settings.nulls,
-            self._relation.outcomes(),
-            vertices,
-            0,
-            self._settings.max_predicates,
-            None,
-            self._n_threads,
-            Clock(),
-        )
+        request = DiscoverRequest(max_predicates=self._settings.max_predicates, nulls=self._settings.nulls)
+        problem = Problem(self._relation.space, self._relation.outcomes(), vertices, request)
         # There is no evidence to ask whether `==` would do for `<=` and `>=`: the rules themselves say so.
         nothing_hits = np.zeros((1, vertices.n_words), np.uint64)
-        shown, _ = finished(problem, unrelaxed_among(covers, vertices), nothing_hits, np.ones(1, np.int64))
+        shown, _ = finish_rules(problem, unrelaxed_among(covers, vertices), nothing_hits, np.ones(1, np.int64))
         return Rules(shown, vertices, 0.0)
 
 
