@@ -117,10 +117,10 @@ def _notes(problem: Problem, answer: Answer) -> list[str]:
     most, error = problem.request.max_predicates, problem.request.error
     rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
     if problem.most:
-        return [f"{rule} was found within the error that is allowed"]
+        return [f"{rule} was found within the error allowed"]
     if error:
-        return [f"{rule} holds for all rows, and an error of {error:g} is less than one pair of so few"]
-    return [f"{rule} holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"]
+        return [f"{rule} holds for all rows, and an error of {error:g} allows less than one pair"]
+    return [f"{rule} holds for all rows; a few wrong rows are enough to break every rule: allow an error, such as 0.01"]
 
 
 def solve(problem: Problem) -> tuple[str, Answer]:
@@ -161,7 +161,7 @@ def compare_all(problem: Problem, device: Device = Device.CPU, *, may_leave: boo
 
 
 def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:
-    """What `find` gives; if it may run into the time limit, and does, together with some rules that were found before.
+    """What `find` returns; if it may run into the time limit, and does, with some rules that were found before.
 
     `seconds`: what it takes by its estimate.
     """

@@ -14,8 +14,8 @@ from naysay.budget import Budget, run_all
 from naysay.discovery.device import Device
 from naysay.discovery.outcomes import CodeLayout, Outcomes, mirrored
 
-# Up to so many bits a code may be the place of its counter: 512 MiB, of which little is ever touched. It must pay for
-# being read through at the end, so there have to be more pairs than counters.
+# A code of up to this many bits is the place of its counter: 512 MiB, of which little is ever touched. They are all
+# read at the end, so there must be more pairs than counters.
 DIRECT_BITS = 26
 _BLOCK_ROWS = 64
 _BLOCK_PAIRS = 1 << 23
@@ -199,7 +199,7 @@ def _of_hashed(keys: Int32Array, counts: Int64Array) -> Evidence:
 
 
 def equal_rows(outcomes: Outcomes) -> Evidence:
-    """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row that stands for w."""
+    """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row of weight w."""
     places = np.flatnonzero(outcomes.weights > 1)
     weights = outcomes.weights[places]
     return merge([Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1))])

@@ -5,9 +5,9 @@ to (Martin et al., PVLDB 2025, find more than 95 %). The test, from the multipli
 
 For a predicate p of a rule, let m of all N ordered pairs satisfy its other predicates, and let a fraction f satisfy
 p. If p's columns had nothing to do with the others (shuffle them among the rows), m * f pairs would be expected to
-break the rule, where v do. Pairs that share a row are not independent, so only disjoint pairs are counted: m / 2
+break the rule; v do. Pairs that share a row are not independent, so only disjoint pairs are counted: m / 2
 unordered pairs in which a row meets at most d others hold at least k = m / 2 / (2 d - 1) that are disjoint. The
-chance that none of them satisfies p is (1 - f)^k; where v pairs break the rule, the Chernoff bound of the binomial
+chance that none of them satisfies p is (1 - f)^k; if v pairs break the rule, the Chernoff bound of the binomial
 tail. Shuffling p against the others is shuffling the others against p, so the same bound holds with the roles
 exchanged (f * N pairs, each breaking the rule with probability m / N), and the better of the two is taken.
 
@@ -32,7 +32,7 @@ from naysay.discovery.vertices import Vertices, to_int
 from naysay.rule import RuleKind, kind
 
 SIGNIFICANCE = 0.05
-# A rule of one predicate has no others to be independent of: could so many pairs all miss what every second would hit?
+# A rule of one predicate has no others to be independent of: it is tested as if every second pair satisfied it.
 _ALONE = 0.5
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
 _WORK = 400_000_000
@@ -153,7 +153,7 @@ class Results:
 def _log_chance(
     n_others: Float64Array, violations: Int64Array, fraction: Float64Array, degree: Float64Array
 ) -> Float64Array:
-    """The logarithm of the chance that at most so few of the disjoint pairs satisfy the predicate."""
+    """The logarithm of the chance that at most that few of the disjoint pairs satisfy the predicate."""
     n_disjoint = n_others / 2 / (2 * degree - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = np.where(n_others > 0, violations / np.maximum(n_others, 1), 0.0)

@@ -43,7 +43,7 @@ _FEWEST_SAMPLE_ROWS = 200
 _SHORT = 3
 # The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
 _FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
-# Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
+# The most agreeing pairs, in all or per row, of the single columns that are enumerated at the start.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
 ENUMERATE: Pair = (-2, -2)
@@ -54,9 +54,9 @@ class TooManyChecks(Exception):
 
 
 def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch | None = None) -> Answer:
-    """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
+    """All minimal exact rules. Raises TooManyChecks, if `may_leave`, when all pairs look cheaper.
 
-    Where more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
+    If more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
     the rows.
     """
     limit, most_groups = problem.limit, problem.most_groups
@@ -107,7 +107,7 @@ class SelectiveSearch:
         self.covers = self.edges
         # The edges that the covers were found for.
         self._covered = self.edges
-        # Proven covers of earlier runs: minimal rules of the table, whatever is learnt later.
+        # Proven covers of earlier runs: minimal rules of the table for good.
         self._proven = self.edges
         self.n_sampled = 0
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
@@ -162,7 +162,7 @@ class SelectiveSearch:
         return edges
 
     def enumerate(self, mask: int) -> None:
-        """See all pairs that agree on a set of columns; whatever asks for that agreement is settled then."""
+        """See all pairs that agree on a set of columns; every rule that asks for that agreement is settled then."""
         problem = self.problem
         with problem.budget.phase("agreeing pairs"):
             order, starts = self.costs.grouped(mask)
@@ -200,7 +200,7 @@ class SelectiveSearch:
         self._proven = sorted_unique(np.concatenate([self._proven, proven]))
 
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
-        """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
+        """Prove all covers of at most `max_groups` comparisons. False if there are too many, or time ran out."""
         problem, budget = self.problem, self.problem.budget
         before = None
         while not budget.stopped():
@@ -236,7 +236,7 @@ class SelectiveSearch:
         return len(self.edges), len(self.verified), tuple(sorted(self.settled))
 
     def update(self, max_groups: int, limit: int) -> bool:
-        """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""
+        """Bring the covers up to date with the edges; False if there are more than wanted, or time ran out."""
         problem = self.problem
         brake = Brake(2 * limit + 2)
         self._covered = self.edges
@@ -277,7 +277,7 @@ class SelectiveSearch:
             problem.budget.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
     def verify_one(self, cover: int) -> Pair | None:
-        """A pair that breaks the rule, ENUMERATE where that is cheaper than going on; else it is noted as verified."""
+        """A pair that breaks the rule, or ENUMERATE if that is cheaper than going on; else it is noted as verified."""
         mask = int(equality_masks(self.problem.vertices.words([cover]), self.problem.vertices)[0])
         budget = BUDGET
         while True:
@@ -293,7 +293,7 @@ class SelectiveSearch:
             return pair
 
     def _learn(self, pairs: list[Pair]) -> UInt64Array:
-        """The edges of some pairs and of their mirrors become known; gives them."""
+        """Learn the edges of some pairs and of their mirrors, and give them."""
         outcomes = self.problem.outcomes
         places = np.array(pairs, np.int64)
         codes = codes_of_pairs(outcomes, places[:, 0], places[:, 1])

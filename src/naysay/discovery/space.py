@@ -1,7 +1,7 @@
 """The predicate space: which values of two rows a discovered rule may compare, and how.
 
-As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != alone,
-everything with an order by all six operators; two different columns compare only where they hold the same kind of
+As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != only,
+everything with an order by all six operators; two different columns compare only if they hold the same kind of
 thing and enough of the same values.
 """
 
@@ -89,12 +89,12 @@ class Shared(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the space holds beside each column compared with itself.
+    """What the space holds besides each column compared with itself.
 
-    `cross` compares different columns where they share at least (OCCURRENCES: more than) `share` of their values;
+    `cross` compares different columns if they share at least (OCCURRENCES: more than) `share` of their values;
     `both_ways` takes t.A with s.B and t.B with s.A, else only the earlier column on the left. `average_factor` keeps
     order comparisons between different columns to numbers whose averages lie within that factor.
-    `within_row` adds comparisons of two columns of one row: of t alone unless `both_ways`, and only for = and !=
+    `within_row` adds comparisons of two columns of one row: only of t unless `both_ways`, and only for = and !=
     unless `order_within_row`. `order_text` orders text and booleans too.
     """
 
@@ -120,7 +120,7 @@ def scope_of(space: str | Scope, cross: bool) -> Scope:
     """A scope by name; `cross=False` takes the comparisons of different columns out of any."""
     if isinstance(space, str):
         if space not in SCOPES:
-            raise UsageError(f"no predicate space is called {space!r}; there are {', '.join(SCOPES)}")
+            raise UsageError(f"unknown predicate space {space!r}; choose one of {', '.join(SCOPES)}")
         space = SCOPES[space]
     return space if cross else replace(space, cross=False, within_row=False)
 

@@ -1,10 +1,10 @@
 """Rules as sets of vertices that hit every evidence.
 
-A vertex is a weakest predicate of one comparison: `>=`, `!=`, `<=` where there is an order, `==` and `!=` where there
-is none. All other operators are conjunctions of these (`<` is `<=` and `!=`). A pair of rows keeps a rule exactly
+A vertex is a weakest predicate of one comparison: `>=`, `!=`, `<=` if there is an order, else `==` and
+`!=`. All other operators are conjunctions of these (`<` is `<=` and `!=`). A pair of rows keeps a rule exactly
 when it fails one of its vertices, so a rule holds when its vertices hit, in each evidence, the set of vertices that
 the evidence fails: the *edge*. Minimal hitting sets are the minimal rules, and that `<=` implies less than `<` comes
-for nothing. Where nulls equal each other `==` is no conjunction of the others and is a vertex of its own.
+for free. If nulls equal each other, `==` is not a conjunction of the others and is a vertex of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
         _GE | _LE: (Op.LE, Op.GE),
     },
 }
-# How many predicates a set of vertices stands for.
+# How many predicates a set of vertices means.
 _LENGTHS = {
     kind: np.array([len(sets.get(chosen, ())) for chosen in range(16)], np.int64) for kind, sets in _MEANING.items()
 }
@@ -78,11 +78,11 @@ class VertexGroup:
         return Op.EQ in ops or len(ops) == 2
 
     def vertices_of(self, op: Op) -> int | None:
-        """The vertices that together mean an operator; None where this comparison does not know it."""
+        """The vertices that together mean an operator; None if this comparison does not have it."""
         return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)
 
     def ops(self, cover: int) -> tuple[Op, ...]:
-        """What a cover says about this comparison; nothing where it has none of its vertices."""
+        """What a cover says about this comparison; nothing if it has none of its vertices."""
         chosen = (cover & self.mask) >> self.first
         return _MEANING[self.kind][chosen] if chosen else ()
 
@@ -107,7 +107,7 @@ class Vertices:
         )
 
     def cover(self, rule: Rule) -> int:
-        """The vertices that a rule asks for; UsageError where it compares what the space does not."""
+        """The vertices that a rule asks for; UsageError if it compares what the space does not."""
         cover = 0
         for predicate in rule.predicates:
             turned = [predicate.flipped()] if isinstance(predicate.right, Column) else []

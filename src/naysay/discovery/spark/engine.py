@@ -127,7 +127,7 @@ class Profile:
 
 
 def distinct_rows(frame: Frame, space: Space) -> DataFrame:
-    """The distinct rows under the names of their positions, and how many rows of the table each stands for."""
+    """The distinct rows under the names of their positions, and how many rows of the table equal each."""
     names = [position(frame.place(name)) for name in space.names]
     counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]

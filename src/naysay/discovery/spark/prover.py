@@ -74,7 +74,7 @@ _held: dict[str, SelectiveSearch] = {}
 
 
 def answer(question: Question) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The work of a task. Its rows are those of the table, or one alone that names the part."""
+    """The work of a task. Its rows are those of the table, or a single one that names the part."""
     return partial(_answered, question)
 
 

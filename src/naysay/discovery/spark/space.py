@@ -17,7 +17,7 @@ from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark.frame import Frame, position
 from naysay.table.column import Kind
 
-# For columns of one kind a type in which equal values are equal, whatever their own types.
+# For columns of one kind a type in which equal values of different types are equal.
 _COMMON = {Kind.INT: T.LongType(), Kind.FLOAT: T.DoubleType(), Kind.TEXT: T.StringType()}
 
 

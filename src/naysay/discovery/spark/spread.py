@@ -2,7 +2,7 @@
 
 `naysay.discovery.selective` asks four things of the rows. Here each is a job: every prover takes a share of the pairs,
 of the sets or of the candidate rules, and the driver puts together what they tell. All see the same rows in the same
-order, so the shares of one question are exactly what one task would have found alone.
+order, so the shares of one question are exactly what one task would have found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Replies = dict[int, dict[ReplyPart, bytes]]
 
 
 class Provers:
-    """The tasks that hold the rows. `collect` runs a job, and gives None where the clock stopped it."""
+    """The tasks that hold the rows. `collect` runs a job, and returns None if the budget stopped it."""
 
     def __init__(self, rows: DataFrame, problem: Problem, n_parts: int, collect: Collect) -> None:
         self.n_parts = n_parts
@@ -51,7 +51,7 @@ class Provers:
     def ask(
         self, kind: QuestionKind, *, masks: Sequence[int] = (), covers: UInt64Array | None = None
     ) -> Replies | None:
-        """What each part tells; None where the clock stopped before all had done their share."""
+        """The reply of each part; None if the budget stopped before all had done their share."""
         problem = self._problem
         left = problem.budget.left
         question = Question(
@@ -127,7 +127,7 @@ class _FarCosts(Costs):
 
     def n_pairs(self, mask: int) -> int:
         self.look_up([mask])
-        # Unknown only where the clock has stopped: nothing will be enumerated then.
+        # Unknown only if the budget has stopped: nothing will be enumerated then.
         return self._n_pairs.get(mask, self._n_rows * self._n_rows)
 
 
@@ -196,7 +196,7 @@ class Spread(SelectiveSearch):
 def prove(
     problem: Problem, rows: DataFrame, n_rows: int, n_parts: int, collect: Collect, *, may_leave: bool
 ) -> Answer | None:
-    """All minimal exact rules of some distinct rows; None, where `may_leave`, if all pairs look cheaper."""
+    """All minimal exact rules of some distinct rows; None, if `may_leave`, when all pairs look cheaper."""
     search = Spread(problem, Provers(rows, problem, n_parts, collect), n_rows)
     try:
         return find(problem, may_leave=may_leave, search=search)

@@ -80,7 +80,7 @@ def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evid
 
 
 def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
-    """The rows of a table in a given layout. Codes keep the order of these rows' values alone."""
+    """The rows of a table in a given layout. Codes keep the order among these rows only."""
     left = np.zeros((fields.n_lines, table.n_rows), np.int32)
     right = np.zeros_like(left) if fields.two_sided else left
     fields.fill(codes_of(table, fields.space), left, right, 0)

@@ -29,24 +29,20 @@ class PartnerChoice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """A column and which partners to choose by it. `order` lists its rows by value, `starts` where each value begins,
-    `place` each row's place in that order and `value` the number of its value."""
+    """A column and which partners to choose by it. `order` is its rows by value, `starts` where each value begins."""
 
     choice: PartnerChoice
     order: Int64Array
     starts: Int64Array
-    place: Int64Array
-    value: Int64Array
 
     def partners(self, rng: np.random.Generator) -> tuple[Int64Array, Int64Array]:
         """A random partner for each row that has one."""
-        rows = self.order
-        low, high = self.starts[self.value], self.starts[self.value + 1]
+        low, high = (np.repeat(ends, np.diff(self.starts)) for ends in (self.starts[:-1], self.starts[1:]))
         n_rows, uniform = self.order.size, rng.random(self.order.size)
         if self.choice is PartnerChoice.WITHIN:
             size = high - low - 1
             chosen = low + (uniform * size).astype(np.int64)
-            chosen += chosen >= self.place
+            chosen += chosen >= np.arange(n_rows)
         elif self.choice is PartnerChoice.OTHER:
             size = n_rows - (high - low)
             chosen = (uniform * size).astype(np.int64)
@@ -58,7 +54,7 @@ class Focus:
             size = n_rows - high
             chosen = high + (uniform * size).astype(np.int64)
         has_one = size > 0
-        return rows[has_one], self.order[chosen[has_one]]
+        return self.order[has_one], self.order[chosen[has_one]]
 
 
 class Sampler:
@@ -128,8 +124,6 @@ def foci_of(outcomes: Outcomes) -> list[Focus]:
             rows = np.flatnonzero((outcomes.left[len(outcomes.layout.fields) + field.word] & field.missing) == 0)
         order = rows[sorted_places(values[rows], np.zeros(rows.size, np.int64))]
         starts = group_starts(values[order])
-        value = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-        place = np.arange(order.size)
         choices = list(PartnerChoice)[: 2 if field.kind is FieldKind.EQUALITY else 4]
-        foci += [Focus(choice, order, starts, place, value) for choice in choices]
+        foci += [Focus(choice, order, starts) for choice in choices]
     return foci
