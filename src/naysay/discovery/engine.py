@@ -11,7 +11,7 @@ import numpy as np
 
 from naysay.discovery import selective
 from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
-from naysay.discovery.evidence import all_pairs
+from naysay.discovery.evidence import Evidence, all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer, in_order, search_rules
 from naysay.discovery.ranking import Ranker, ranker_of
@@ -53,8 +53,8 @@ def discover(table: Table, request: DiscoverRequest, measure: Measure | None = N
         with budget.phase("space"):
             space = build_space(table, request.columns, request.scope)
         request = request.fitted_to(space)
-        if request.memory is not None:
-            request.require_memory(space, table.n_rows, request.memory - process_bytes() - still_to_load())
+        if budget.memory is not None:
+            request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
         with budget.phase("encode"):
             outcomes = outcomes_of(table, space, request.nulls)
         problem = Problem.of(space, outcomes, request, budget)
@@ -154,7 +154,12 @@ def compare_all(problem: Problem, device: Device = Device.CPU, *, may_leave: boo
         if may_leave and not budget.stopped():
             raise TooSlow
         return empty_answer(problem, partial=True)
-    with budget.phase("covers"):
+    return answer_from(problem, evidence, device)
+
+
+def answer_from(problem: Problem, evidence: Evidence, device: Device = Device.CPU) -> Answer:
+    """The rules of the evidence of all pairs."""
+    with problem.budget.phase("covers"):
         edges, counts = edges_of(evidence, problem.outcomes.layout, problem.vertices)
         covers, partial = search_rules(problem, edges, counts)
     return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)}, device=device)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.budget import Budget, run_all
-from naysay.discovery.engine import conclude
+from naysay.discovery.engine import answer_from, conclude
 from naysay.discovery.evidence import Evidence, merge, mirror_of
 from naysay.discovery.fields import Fields, chances_of, fields_of
 from naysay.discovery.outcomes import Outcomes
-from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
+from naysay.discovery.problem import Answer, Problem, empty_answer
 from naysay.discovery.ranking import Ranker, make_ranker
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
@@ -38,12 +39,11 @@ from naysay.discovery.spark.worker import (
     TASK,
     WEIGHT,
     codes_of,
-    evidence_of_blocks,
+    count_in_task,
     read_answer,
     solve_in_task,
     word,
 )
-from naysay.discovery.vertices import edges_of
 from naysay.errors import UsageError
 from naysay.rule.model import Nulls
 from naysay.spark.expressions import hash_of
@@ -144,12 +144,8 @@ def profile_of(rows: DataFrame, space: Space, budget: Budget) -> Profile:
 
 
 def fields_from(rows: DataFrame, space: Space, nulls: Nulls, profile: Profile) -> Fields:
-    sample = _named(rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]), space)
+    sample = rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]).rename_columns(list(space.names))
     return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
-
-
-def _named(table: pa.Table, space: Space) -> pa.Table:
-    return table.rename_columns(list(space.names))
 
 
 def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
@@ -180,9 +176,8 @@ def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
     seconds = max(0.001, budget.left) if budget.is_limited else None
     request = replace(problem.request, max_seconds=seconds, threads=1, progress=None)
     with budget.phase("hydra"):
-        found = _collect(
-            map_in_arrow(rows.repartition(1), solve_in_task(problem.space, request), ANSWER_SCHEMA), budget
-        )
+        work = partial(solve_in_task, problem.space, request)
+        found = _collect(map_in_arrow(rows.repartition(1), work, ANSWER_SCHEMA), budget)
     if found is None:
         return empty_answer(problem, partial=True)
     answer, reason = read_answer(found, problem.vertices.n_words)
@@ -192,15 +187,9 @@ def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
 
 
 def _from_all_pairs(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> Answer:
-    budget, layout = problem.budget, fields.layout
-    with budget.phase("evidence"):
-        evidence = evidence_of_pairs(rows, fields, profile, blocks, budget)
-        if evidence is None:
-            return empty_answer(problem, partial=True)
-    with budget.phase("covers"):
-        edges, counts = edges_of(evidence, layout, problem.vertices)
-        covers, partial = search_rules(problem, edges, counts)
-    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
+    with problem.budget.phase("evidence"):
+        evidence = evidence_of_pairs(rows, fields, profile, blocks, problem.budget)
+    return empty_answer(problem, partial=True) if evidence is None else answer_from(problem, evidence)
 
 
 def evidence_of_pairs(
@@ -211,7 +200,7 @@ def evidence_of_pairs(
     words = [word(number) for number in range(n_words)]
     schema = pa.schema([*((name, pa.int32()) for name in words), (COUNT, pa.int64())])
     n_blocks = blocks.count(profile.n_distinct)
-    counted = map_in_arrow(_dealt(rows, n_blocks), evidence_of_blocks(fields, n_blocks), schema)
+    counted = map_in_arrow(_dealt(rows, n_blocks), partial(count_in_task, fields, n_blocks), schema)
     found = _collect(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), budget)
     if found is None:
         return None

@@ -7,10 +7,9 @@ Arrow batches and know nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -73,12 +72,8 @@ class Question:
 _held: dict[str, SelectiveSearch] = {}
 
 
-def answer(question: Question) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def answer(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The work of a task. Its rows are those of the table, or a single one that names the part."""
-    return partial(_answered, question)
-
-
-def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
     part = None
     given = []
     for batch in batches:
@@ -125,12 +120,7 @@ def _share(search: SelectiveSearch, question: Question, part: int) -> dict[Reply
     search.problem = replace(search.problem, budget=Budget(question.seconds))
     # What one question brings to light is the asker's to keep.
     search.edges, search.verified = search.edges[:0], set()
-    work = {
-        QuestionKind.SAMPLE: _sample,
-        QuestionKind.SIZES: _sizes,
-        QuestionKind.AGREEING: _agreeing,
-        QuestionKind.VERIFY: _verify,
-    }[question.kind]
+    work = {"sample": _sample, "sizes": _sizes, "agreeing": _agreeing, "verify": _verify}[question.kind.value]
     return work(search, question, part)
 
 

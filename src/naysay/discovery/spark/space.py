@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discovery.space import Scope, Shared, Space, averages_allow, columns_of, space_over
+from naysay.discovery.space import Scope, Shared, Space, columns_of, space_over
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark.frame import Frame, position
@@ -38,9 +38,7 @@ def space_of(frame: Frame, columns: Sequence[str] | None, scope: Scope) -> Space
         return smaller > 0 and shared[first, second] >= scope.share * larger
 
     averages = _averages(frame, kinds) if scope.cross and scope.average_factor is not None else {}
-    return space_over(
-        kinds, scope, share_enough, lambda first, second: averages_allow(averages, first, second, scope), notes
-    )
+    return space_over(kinds, scope, share_enough, averages, notes)
 
 
 def _averages(frame: Frame, kinds: Mapping[str, Kind]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ class Provers:
         return replies
 
     def _answer(self, question: Question, parts: DataFrame, replies: Replies) -> bool:
-        found = self._collect(map_in_arrow(parts, answer(question), SCHEMA), self._problem.budget)
+        found = self._collect(map_in_arrow(parts, partial(answer, question), SCHEMA), self._problem.budget)
         if found is None:
             return False
         fresh: Replies = {}

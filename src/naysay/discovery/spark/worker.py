@@ -7,9 +7,8 @@ Functions here take and give Arrow batches and know nothing of Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -40,12 +39,8 @@ def task_of(low: int, high: int, n_blocks: int) -> int:
     return low * n_blocks - low * (low - 1) // 2 + high - low
 
 
-def evidence_of_blocks(fields: Fields, n_blocks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def count_in_task(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The work of a task: batches of the rows of one pair of blocks in, distinct codes with counts out."""
-    return partial(_counted, fields, n_blocks)
-
-
-def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     given = list(batches)
     if not sum(batch.num_rows for batch in given):
         return
@@ -60,7 +55,8 @@ def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.Rec
         return
     found = _evidence(outcomes, home, low, high)
     if len(found):
-        yield _batch(found)
+        columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
+        yield pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})
 
 
 def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evidence:
@@ -102,21 +98,9 @@ def _families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
     family = {name: {name} for name in space.names}
     for pair in space.comparisons:
         together = family[pair.left.name] | family[pair.right.name]
-        for name in together:
-            family[name] = together
-    distinct = {frozenset(names): None for names in family.values()}
-    return [
-        (
-            tuple(name for name in space.names if name in names),
-            any(pair.ordered for pair in space.comparisons if pair.left.name in names),
-        )
-        for names in distinct
-    ]
-
-
-def _batch(found: Evidence) -> pa.RecordBatch:
-    columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
-    return pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})
+        family.update(dict.fromkeys(together, together))
+    found = dict.fromkeys(tuple(name for name in space.names if name in names) for names in family.values())
+    return [(names, any(pair.ordered for pair in space.comparisons if pair.left.name in names)) for names in found]
 
 
 def outcomes_with_weights(table: pa.Table, space: Space, nulls: Nulls) -> Outcomes:
@@ -126,12 +110,8 @@ def outcomes_with_weights(table: pa.Table, space: Space, nulls: Nulls) -> Outcom
     return replace(outcomes_of(values, space, nulls, collapse=False), weights=weights)
 
 
-def solve_in_task(space: Space, request: DiscoverRequest) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def solve_in_task(space: Space, request: DiscoverRequest, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The work of a task that has all rows: Hydra's answer in parts, covers and evidence as bytes, the rest as JSON."""
-    return partial(_solved, space, request)
-
-
-def _solved(space: Space, request: DiscoverRequest, batches: Batches) -> Iterator[pa.RecordBatch]:
     given = list(batches)
     if not sum(batch.num_rows for batch in given):
         return
