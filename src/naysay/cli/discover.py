@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from naysay import api
-from naysay.budget import interruptibly
+from naysay.budget import Progress, interruptibly
 from naysay.cli import options
 from naysay.cli.failure import Exit, Session, say
 from naysay.cli.screen import Waiting, console
 from naysay.discovery.result import Discovery
-from naysay.discovery.work import Progress
 from naysay.errors import UsageError
 from naysay.io.files import read_table
 

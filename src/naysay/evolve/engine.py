@@ -14,9 +14,9 @@ import pyarrow as pa
 from naysay.arrays import BoolArray
 from naysay.discovery.engine import conclude
 from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space, build_space
-from naysay.discovery.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.change import PreparedBatch
 from naysay.evolve.durable import (
@@ -138,11 +138,12 @@ class LocalEngine:
 
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows. O(n) for the rows, plus the ranking."""
-        clock, request = Clock(), self.settings.request
-        with clock.phase("encode"):
+        request = self.settings.request
+        budget = request.budget()
+        with budget.phase("encode"):
             outcomes = outcomes_of(Table(self.relation.rows()[1]), self.space, request.nulls)
-        problem = self.settings.problem(self.space, outcomes, clock, outcomes.n_pairs)
-        return conclude(problem, self.method.answer(), self.method.name, request)
+        problem = Problem.of(self.space, outcomes, request, budget)
+        return conclude(problem, self.method.answer(), self.method.name)
 
     def whole_parts(self) -> Payload:
         """Everything, as the first event and snapshots hold it."""

@@ -19,11 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.detect.spark.engine import check
 from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
-from naysay.discovery.problem import Answer
+from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space
 from naysay.discovery.spark.engine import (
@@ -37,7 +38,6 @@ from naysay.discovery.spark.engine import (
 )
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
-from naysay.discovery.work import Clock
 from naysay.errors import StateError
 from naysay.evolve.change import PreparedBatch
 from naysay.evolve.counted import Counted, make_step, require_pairs
@@ -161,17 +161,17 @@ class SparkEngine:
     @errors_of_tasks()
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows; one pass over the rows for the ranking."""
-        now, request, clock = self._relation, self.settings.request, Clock()
+        now, request = self._relation, self.settings.request
         answer = Answer(self.rules.covers, False, now.counted.edges, now.counted.counts)
         distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
         try:
-            profile = profile_of(distinct, self.space, clock)
+            profile = profile_of(distinct, self.space, Budget())
             no_rows = _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows)
-            problem = self.settings.problem(self.space, no_rows, clock, now.counted.evidence.n_pairs)
+            problem = Problem.of(self.space, no_rows, request, request.budget())
             ranker = _ranker(answer, problem, distinct, profile)
         finally:
             distinct.unpersist()
-        return replace(conclude(problem, answer, self.settings.method, request, ranker), engine="spark")
+        return replace(conclude(problem, answer, self.settings.method, ranker), engine="spark")
 
     @errors_of_tasks()
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
@@ -269,11 +269,11 @@ class SparkEngine:
 def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields, Evidence]:
     distinct = distinct_rows(frame, space).persist()
     try:
-        profile = profile_of(distinct, space, Clock())
+        profile = profile_of(distinct, space, Budget())
         fields = fields_from(distinct, space, settings.request.nulls, profile)
         evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
         if profile.n_rows > 1:
-            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
+            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Budget())
     finally:
         distinct.unpersist()
     assert evidence is not None, "a clock without an end stopped"
