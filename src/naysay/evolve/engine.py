@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from naysay.live.journal.journal import Event, Payload
 
 
-class LocalEngine:
+class LocalEvolveEngine:
     """See `evolver.EvolveEngine`."""
 
     what = LOCAL
@@ -60,7 +60,7 @@ class LocalEngine:
         self._kept_fields, self._kept_schema = relation.fields, relation.layout.schema
 
     @classmethod
-    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEngine:
+    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEvolveEngine:
         """Find the rules of a table, in a given space or in the one that was asked for."""
         request = settings.request
         space = space or build_space(from_frame(table), request.columns, request.scope)
@@ -70,7 +70,7 @@ class LocalEngine:
         return cls(relation, method, replace(settings, method=method.name))
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEngine:
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         first, nulls = events[0].parts, settings.request.nulls
         schema = schema_from_bytes(first["schema"])

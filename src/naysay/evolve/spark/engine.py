@@ -84,7 +84,7 @@ class SparkRelation:
         return {"table": to_json(table), "dead": to_bytes(self.rows.dead)}
 
 
-class SparkEngine:
+class SparkEvolveEngine:
     """See `evolver.EvolveEngine`."""
 
     what = ON_SPARK
@@ -95,7 +95,7 @@ class SparkEngine:
 
     @classmethod
     @errors_of_tasks()
-    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEngine:
+    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEvolveEngine:
         """Compare all pairs of the first rows, in the tasks of a discovery."""
         frame = Frame.of(data)
         layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
@@ -115,7 +115,7 @@ class SparkEngine:
         return cls(SparkRelation(rows, fields, counted, n_nulls, int(found["rows"]), next_serial), settings)
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEngine:
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         session = SparkSession.getActiveSession()
         if session is None:
