@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from naysay.budget import DEFAULT_SECONDS
 from naysay.detect.result import Report, Verdict, Violations
 from naysay.errors import ResourceError, UsageError
 from naysay.report.markdown import install
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from naysay.budget import Progress
-    from naysay.detect.engine import Options
+    from naysay.detect.request import CheckOptions
     from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
@@ -42,7 +42,7 @@ def check(
     quick: bool = False,
     sample: int = 5,
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
     progress: Callable[[Rule], None] | None = None,
 ) -> Report:
@@ -56,20 +56,9 @@ def check(
     >>> [result.violations for result in report]
     [2, 0]
     """
-    if _is_spark(frame):
-        from naysay.detect.spark import engine as spark
-
-        parsed = _rules(rules, frame.columns)
-        return spark.check(
-            frame, parsed, key=_key(key), nulls=_nulls(nulls), quick=quick, n_sample=sample, progress=progress
-        )
-    from naysay.detect import engine as local
-    from naysay.table import from_frame
-
-    table = from_frame(frame)
-    parsed = _rules(rules, table.names)
-    options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return local.check(table, parsed, options, quick=quick, n_sample=sample, progress=progress)
+    engine = engine_for(frame)
+    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), quick=quick, sample=sample)
+    return engine.check(_rules(rules, engine.columns), options, progress=progress)
 
 
 def verify(
@@ -80,7 +69,7 @@ def verify(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> Verdict:
     """Does the rule hold? The verdict is true or false, and holds a witness pair where it is false.
@@ -90,16 +79,9 @@ def verify(
     >>> bool(verdict), verdict.witness.reason
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
-    if _is_spark(frame):
-        from naysay.detect.spark import engine as spark
-
-        return spark.verify(frame, _rule(rule, frame.columns), key=_key(key), nulls=_nulls(nulls))
-    from naysay.detect import engine as local
-    from naysay.table import from_frame
-
-    table = from_frame(frame)
+    engine = engine_for(frame)
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return local.verify(table, _rule(rule, table.names), options)
+    return engine.verify(_rule(rule, engine.columns), options)
 
 
 @overload
@@ -110,7 +92,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> int: ...
 @overload
@@ -121,7 +103,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> list[int]: ...
 def count(
@@ -131,7 +113,7 @@ def count(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> int | list[int]:
     """Count the ordered pairs of rows that break a rule, exactly; a list of numbers for a list of rules.
@@ -140,17 +122,8 @@ def count(
     >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
     6
     """
-    if _is_spark(frame):
-        from naysay.detect.spark import engine as spark
-
-        counts = spark.count(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
-    else:
-        from naysay.detect import engine as local
-        from naysay.table import from_frame
-
-        table = from_frame(frame)
-        options = _options((), nulls, strategy, memory, threads, max_seconds)
-        counts = local.count(table, _rules(rules, table.names), options)
+    engine = engine_for(frame)
+    counts = engine.count(_rules(rules, engine.columns), _options((), nulls, strategy, memory, threads, max_seconds))
     return counts[0] if isinstance(rules, str | Rule) else counts
 
 
@@ -163,7 +136,7 @@ def violations(
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> Violations | Any:
     """List the pairs that break a rule, with both rows' identity and compared values; `limit=None` for all.
@@ -177,16 +150,9 @@ def violations(
     """
     if limit is not None and limit < 0:
         raise UsageError(f"a limit is 0 or more, not {limit}")
-    if _is_spark(frame):
-        from naysay.detect.spark import engine as spark
-
-        return spark.violations(frame, _rule(rule, frame.columns), limit=limit, key=_key(key), nulls=_nulls(nulls))
-    from naysay.detect import engine as local
-    from naysay.table import from_frame
-
-    table = from_frame(frame)
+    engine = engine_for(frame)
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return local.violations(table, _rule(rule, table.names), limit, options)
+    return engine.violations(_rule(rule, engine.columns), options, limit=limit)
 
 
 def clusters(
@@ -196,7 +162,7 @@ def clusters(
     limit: int | None = 1000,
     nulls: str | Nulls = Nulls.SQL,
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
 ) -> pa.Table:
     """List violations in short, for floods: each row of the answer is a set of left and a set of right row numbers.
 
@@ -208,12 +174,9 @@ def clusters(
     """
     if limit is not None and limit < 0:
         raise UsageError(f"a limit is 0 or more, not {limit}")
-    from naysay.detect import engine as local
-    from naysay.table import from_frame
-
-    table = from_frame(frame)
+    engine = engine_for(frame)
     options = _options((), nulls, "auto", memory, 0, max_seconds)
-    return local.clusters_table(local.violation_clusters(table, _rule(rule, table.names), limit, options))
+    return engine.clusters(_rule(rule, engine.columns), options, limit=limit)
 
 
 def split(
@@ -222,7 +185,7 @@ def split(
     *,
     nulls: str | Nulls = Nulls.SQL,
     memory: int | str | None = None,
-    max_seconds: float | None = DEFAULT_SECONDS,
+    max_seconds: float | None = None,
     threads: int = 0,
 ) -> tuple[Any, Any]:
     """Part a frame into the rows in no conflict and the rows in conflict, each a frame of the same kind.
@@ -232,21 +195,8 @@ def split(
     >>> good["a"].to_pylist(), bad["a"].to_pylist()
     ([2], [1, 1])
     """
-    if _is_spark(frame):
-        from naysay.detect.spark import engine as spark
-
-        return spark.split(frame, _rules(rules, frame.columns), nulls=_nulls(nulls))
-    from naysay.detect import engine as local
-    from naysay.table import from_frame
-
-    table = from_frame(frame)
-    options = _options((), nulls, "auto", memory, threads, max_seconds)
-    good, bad = local.split_rows(table, _rules(rules, table.names), options)
-    if hasattr(frame, "iloc"):
-        return frame.iloc[good], frame.iloc[bad]
-    if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
-        return frame[good], frame[bad]
-    return table.take(good), table.take(bad)
+    engine = engine_for(frame)
+    return engine.split(_rules(rules, engine.columns), _options((), nulls, "auto", memory, threads, max_seconds))
 
 
 def discover(
@@ -309,12 +259,15 @@ def discover(
 
 def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
     """What a check says about a discovered rule: rows in conflict and rows to remove, if there is time for it."""
-    from naysay.detect import engine
+    from naysay.detect.engine import LocalEngine
+    from naysay.detect.request import CheckOptions
+
+    engine = LocalEngine(table)
 
     def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = engine.Options(nulls, n_threads=threads, max_seconds=seconds)
+        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0)
         try:
-            result = engine.check(table, [rule], options, n_sample=0)[0]
+            result = engine.check([rule], options)[0]
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
@@ -392,12 +345,12 @@ def _options(
     memory: int | str | None,
     threads: int,
     max_seconds: float | None,
-) -> Options:
-    from naysay.detect.engine import Options
+) -> CheckOptions:
+    from naysay.detect.request import CheckOptions
 
     if threads < 0:
         raise UsageError(f"threads is 0 (all cores) or more, not {threads}")
-    return Options(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
+    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
 
 
 def memory_bytes(memory: int | str | None) -> int | None:
@@ -414,6 +367,32 @@ def memory_bytes(memory: int | str | None) -> int | None:
         return int(float(text[:-1] if power else text) * (1 << power))
     except (ValueError, OverflowError):
         raise UsageError(f"an amount of memory is a number with K, M or G, such as 512M; not {memory!r}") from None
+
+
+class Engine(Protocol):
+    """The verbs on one frame, as both engines offer them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def check(
+        self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
+    ) -> Report: ...
+    def verify(self, rule: Rule, options: CheckOptions) -> Verdict: ...
+    def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
+    def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
+    def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
+
+
+def engine_for(frame: Any) -> Engine:
+    """The engine that works on this kind of frame."""
+    if _is_spark(frame):
+        from naysay.detect.spark.engine import SparkEngine
+
+        return SparkEngine(frame)
+    from naysay.detect.engine import LocalEngine
+
+    return LocalEngine(frame)
 
 
 def _is_spark(frame: Any) -> bool:

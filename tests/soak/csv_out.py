@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import naysay
-from naysay.detect.engine import Options
+from naysay.detect.request import CheckOptions
 from naysay.report.results import Wanted, write_results
 from naysay.rule import parse
 from naysay.table import from_frame
@@ -31,7 +31,7 @@ def trial(seed: int) -> Outcome:
     table = from_frame(pa.table({"key": pa.array(values, type_), name: pa.array(values, type_), "n": [1, 1, -1, -1]}))
     rule = parse(f"n -> {_quoted(name)}")
     rule = type(rule)(rule.predicates, name=name)
-    options = Options(key=rng.choice(((), ("key",), ("key", name))))
+    options = CheckOptions(key=rng.choice(((), ("key",), ("key", name))))
     with tempfile.TemporaryDirectory() as folder:
         for neutral in (True, False):
             out = Path(folder) / f"{neutral}"

@@ -17,6 +17,8 @@ from typing import Any
 from cases import Case
 from naysay.detect import differing
 from naysay.detect import engine as local
+from naysay.detect.engine import LocalEngine
+from naysay.detect.request import CheckOptions
 from naysay.detect.strategy import NAMES
 from naysay.plan.bind import Memo, NoMemo
 from naysay.rule.model import Rule
@@ -35,20 +37,20 @@ _SPARK_EVERY = 400
 Answers = dict[str, Any]
 
 
-def answers(case: Case, options: local.Options, table: Table | None = None) -> Answers:
+def answers(case: Case, options: CheckOptions, table: Table | None = None) -> Answers:
     """What one path says of a case, in values that JSON keeps; from a table encoded before, where one is given."""
     table = from_frame(case.table) if table is None else table
     options = replace(options, nulls=case.nulls)
-    pairs = local.violations(table, case.rule, None, options).table
+    pairs = LocalEngine(table).violations(case.rule, options).table
     return {
-        "count": local.count(table, [case.rule], options)[0],
-        "holds": local.verify(table, case.rule, options).holds,
+        "count": LocalEngine(table).count([case.rule], options)[0],
+        "holds": LocalEngine(table).verify(case.rule, options).holds,
         "pairs": sorted(
             [left, -1 if right is None else right]
             for left, right in zip(pairs["left"].to_pylist(), pairs["right"].to_pylist(), strict=True)
         ),
-        "rows": local.conflict_rows(table, [case.rule], options)[0].tolist(),
-        "cut": local.violations(table, case.rule, 2, options).table.num_rows,
+        "rows": LocalEngine(table).conflict_rows([case.rule], options)[0].tolist(),
+        "cut": LocalEngine(table).violations(case.rule, options, limit=2).table.num_rows,
     }
 
 
@@ -74,18 +76,18 @@ def disagreement(case: Case) -> str | None:
     """The first path whose answers are not those of the plainest one. All but that share a table and its codes."""
     table = from_frame(case.table)
     with settings():
-        plainest = answers(case, local.Options(n_threads=1))
+        plainest = answers(case, CheckOptions(threads=1))
         for strategy in NAMES:
-            found = answers(case, local.Options(strategy=strategy, n_threads=1), table)
+            found = answers(case, CheckOptions(strategy=strategy, threads=1), table)
             if found != plainest:
                 return f"{strategy} says {found}, auto {plainest}"
     with settings(prefixes=(1, 3, 7), memo=Memo):
-        found = answers(case, local.Options(n_threads=2), table)
+        found = answers(case, CheckOptions(threads=2), table)
     if found != plainest:
         return f"with prefixes, memo and two threads {found}, else {plainest}"
     for limit, collapse in ((0.0, 0.0), (1.0, 1.0)):
         with settings(limit=limit, collapse=collapse):
-            found = answers(case, local.Options(n_threads=1), table)
+            found = answers(case, CheckOptions(threads=1), table)
         if found != plainest:
             return f"with groups divided above {limit}, classes at most {collapse}: {found}, else {plainest}"
     return None
@@ -106,7 +108,7 @@ def trial(seed: int) -> Outcome:
         return _on_spark(seed // _SPARK_EVERY)
     if seed % _UNCOMPILED_EVERY:
         return FINE
-    compiled, uncompiled = answers(case, local.Options()), _uncompiled(_FIRST + seed)
+    compiled, uncompiled = answers(case, CheckOptions()), _uncompiled(_FIRST + seed)
     if uncompiled != compiled:
         return Outcome(failure=f"uncompiled {uncompiled}, compiled {compiled}\n{case.script()}")
     return Outcome(notes=("also uncompiled",))
@@ -115,15 +117,15 @@ def trial(seed: int) -> Outcome:
 def _many_rules(case: Case, rules: list[Rule]) -> str:
     """Rules checked together, on one and two threads, sharing work or not, against each alone."""
     with settings():
-        alone = [answers(replace(case, rule=rule), local.Options(n_threads=1))["count"] for rule in rules]
+        alone = [answers(replace(case, rule=rule), CheckOptions(threads=1))["count"] for rule in rules]
     for n_threads, memo in ((1, Memo), (2, Memo), (2, NoMemo)):
         with settings(prefixes=(1, 3, 7), memo=memo):
-            options = local.Options(nulls=case.nulls, n_threads=n_threads)
-            report = local.check(from_frame(case.table), rules, options)
+            options = CheckOptions(nulls=case.nulls, threads=n_threads)
+            report = LocalEngine(from_frame(case.table)).check(rules, options)
             together = [result.violations for result in report]
             if together != alone:
                 return f"together {together}, each alone {alone}; {n_threads} threads, {memo.__name__}"
-            quick = local.check(from_frame(case.table), rules, options, quick=True)
+            quick = LocalEngine(from_frame(case.table)).check(rules, replace(options, quick=True))
             if [result.holds for result in quick] != [count == 0 for count in alone]:
                 return f"quickly {[result.holds for result in quick]}, counts {alone}"
     return ""
@@ -177,7 +179,7 @@ def _uncompiled(seed: int) -> Answers:
 
 def _serve() -> None:
     for line in sys.stdin:
-        found = answers(random_case(random.Random(int(line))), local.Options())
+        found = answers(random_case(random.Random(int(line))), CheckOptions())
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 

@@ -17,7 +17,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from naysay.detect import engine as local
+from naysay.detect.engine import LocalEngine
+from naysay.detect.request import CheckOptions
 from naysay.detect.strategy import NAMES
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.table import Table, from_frame
@@ -94,12 +95,12 @@ def difference(large: Large, wanted: Answer, rng: Generator) -> str:
 
 def _answers_fault(large: Large, wanted: Answer, strategy: str, n_threads: int) -> str:
     table, rule = from_frame(large.table), large.rule
-    options = local.Options(nulls=large.nulls, strategy=strategy, n_threads=n_threads)
-    found = local.count(table, [rule], options)[0]
+    options = CheckOptions(nulls=large.nulls, strategy=strategy, threads=n_threads)
+    found = LocalEngine(table).count([rule], options)[0]
     if found != wanted.count:
         return f"count {found:,}, DuckDB {wanted.count:,}"
-    (result,) = local.check(table, [rule], options)
-    rows = local.conflict_rows(table, [rule], options)[0]
+    (result,) = LocalEngine(table).check([rule], options)
+    rows = LocalEngine(table).conflict_rows([rule], options)[0]
     if not np.array_equal(rows, wanted.rows) or result.rows_in_conflict != wanted.rows.size:
         return f"{rows.size:,} rows in conflict (check {result.rows_in_conflict:,}), DuckDB {wanted.rows.size:,}"
     if result.violations != wanted.count:
@@ -131,13 +132,13 @@ def _placed_fault(large: Large, wanted: Answer, rng: Generator) -> str:
     """The rows in conflict before all others, after all others, and left out: verify looks at prefixes first."""
     others = np.setdiff1d(np.arange(large.table.num_rows), wanted.rows)
     few = wanted.rows[rng.permutation(wanted.rows.size)]
-    options = local.Options(nulls=large.nulls)
+    options = CheckOptions(nulls=large.nulls)
     for place, rows in (("early", (few, others)), ("late", (others, few)), ("nowhere", (others,))):
         moved = replace(large, table=large.table.take(pa.array(np.concatenate(rows))))
         table = from_frame(moved.table)
         answer = Answer(0 if place == "nowhere" else wanted.count, wanted.rows)
         fault = _verify_fault(moved, table, answer, options)
-        found = local.count(table, [large.rule], options)[0]
+        found = LocalEngine(table).count([large.rule], options)[0]
         if found != answer.count:
             fault = fault or f"count {found:,}, not {answer.count:,}"
         if fault:
@@ -145,8 +146,8 @@ def _placed_fault(large: Large, wanted: Answer, rng: Generator) -> str:
     return ""
 
 
-def _verify_fault(large: Large, table: Table, wanted: Answer, options: local.Options) -> str:
-    verdict = local.verify(table, large.rule, options)
+def _verify_fault(large: Large, table: Table, wanted: Answer, options: CheckOptions) -> str:
+    verdict = LocalEngine(table).verify(large.rule, options)
     if verdict.holds != (wanted.count == 0):
         return f"verify says {verdict.holds}, DuckDB counts {wanted.count:,}"
     if verdict.witness is None:
@@ -156,8 +157,8 @@ def _verify_fault(large: Large, table: Table, wanted: Answer, options: local.Opt
     return _pairs_fault(large, np.array(rows[:1]), np.array(rows[1:]))
 
 
-def _listing_fault(large: Large, table: Table, wanted: Answer, options: local.Options) -> str:
-    found = local.violations(table, large.rule, _LISTED, options)
+def _listing_fault(large: Large, table: Table, wanted: Answer, options: CheckOptions) -> str:
+    found = LocalEngine(table).violations(large.rule, options, limit=_LISTED)
     if found.total != wanted.count or found.table.num_rows != min(_LISTED, wanted.count):
         return f"{found.table.num_rows} listed of {found.total:,}, DuckDB counts {wanted.count:,}"
     left = np.asarray(found.table["left"])

@@ -122,23 +122,24 @@ def duckdb_fault(name: str, other: str) -> str:
 def spark_fault(spark: Any, name: str, other: str, *, plans: bool) -> str:
     from tables import to_spark
 
-    from naysay.detect.spark import engine
+    from naysay.detect.request import CheckOptions
+    from naysay.detect.spark.engine import SparkEngine
 
     rules = rules_of(name, other, name)
     table = table_of(name, other, name)
     data = to_spark(spark, table)
-    counts = tuple(engine.count(data, rules))
+    counts = tuple(SparkEngine(data).count(rules, CheckOptions()))
     if counts != _plain_counts(name, other):
         return f"{counts}, with plain names {_plain_counts(name, other)}"
     if not plans:
         return ""
-    report = engine.check(data, rules, key=[name], n_sample=2)
+    report = SparkEngine(data).check(rules, CheckOptions(key=(name,), sample=2))
     if tuple(result.violations for result in report) != counts:
         return f"check says {[result.violations for result in report]}, count {counts}"
     plain = to_spark(spark, table.rename_columns(["a", "b", "n"]))
     for rule, text in zip(rules, _TEXTS, strict=True):
-        hostile = _plan(engine.violations(data, rule, limit=None), (name, other))
-        wanted = _plan(engine.violations(plain, _renamed(parse(text), {}, name), limit=None), (name,))
+        hostile = _plan(SparkEngine(data).violations(rule, CheckOptions()), (name, other))
+        wanted = _plan(SparkEngine(plain).violations(_renamed(parse(text), {}, name), CheckOptions()), (name,))
         if hostile != wanted:
             return f"the plan of {render(rule)} is {hostile}, with plain names {wanted}"
     return ""

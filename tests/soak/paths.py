@@ -20,7 +20,7 @@ import pyarrow as pa
 from path_names import PATH_NAMES
 
 import naysay
-from naysay.detect.engine import Options
+from naysay.detect.request import CheckOptions
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.io.files import read_table
 from naysay.report.results import Wanted, write_results
@@ -213,7 +213,7 @@ CASES = _cases()
 
 def _check(out: Path, rule: Rule) -> None:
     table = from_frame(_ROWS)
-    write_results(table, naysay.check(table, [rule]), Options(), Wanted(out, "csv"))
+    write_results(table, naysay.check(table, [rule]), CheckOptions(), Wanted(out, "csv"))
 
 
 def _pickle(folder: Path, protocol: int) -> bytes:

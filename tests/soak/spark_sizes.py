@@ -7,6 +7,7 @@ no rule. Answers are compared with those in-process, and with DuckDB's where a j
 
 from __future__ import annotations
 
+import math
 import random
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,8 @@ import pyarrow.parquet as pq
 import naive
 import naysay
 from cases import rows_of
-from naysay.detect import engine as local
+from naysay.detect.engine import LocalEngine
+from naysay.detect.request import CheckOptions
 from naysay.detect.result import Removal, RuleResult
 from naysay.rule.model import Column, Nulls, Op, Rule
 from naysay.table import from_frame
@@ -196,17 +198,17 @@ def trial(seed: int) -> Outcome:
 
 
 def _faults(case: Drawn, path: Path, rng: random.Random) -> tuple[list[str], int]:
-    from naysay.detect.spark import engine
+    from naysay.detect.spark.engine import SparkEngine
     from soak.spark_session import session
 
     data = session().read.parquet(str(path))
-    options = local.Options(nulls=case.nulls, key=("id",), max_seconds=None)
+    options = CheckOptions(nulls=case.nulls, key=("id",), max_seconds=math.inf)
     held = from_frame(case.table)
-    wanted = list(local.check(held, case.rules, options))
+    wanted = list(LocalEngine(held).check(case.rules, options))
     key = ("id",) if rng.random() < 0.5 else ()
-    found = list(engine.check(data, case.rules, key=key, nulls=case.nulls))
-    quick = list(engine.check(data, case.rules, key=key, nulls=case.nulls, quick=True))
-    counts = engine.count(data, case.rules, nulls=case.nulls)
+    found = list(SparkEngine(data).check(case.rules, CheckOptions(case.nulls, key=tuple(key))))
+    quick = list(SparkEngine(data).check(case.rules, CheckOptions(case.nulls, key=tuple(key), quick=True)))
+    counts = SparkEngine(data).count(case.rules, CheckOptions(case.nulls))
     faults, n_asked = [], 0
     for result, other, fast, count in zip(found, wanted, quick, counts, strict=True):
         faults += _differences(result, other, fast, count)
@@ -217,7 +219,7 @@ def _faults(case: Drawn, path: Path, rng: random.Random) -> tuple[list[str], int
             if n_joined != count:
                 faults.append(f"{result.rule}: count {count}, DuckDB {n_joined}")
     one = rng.choice(wanted)
-    if engine.verify(data, one.rule, nulls=case.nulls).holds != one.holds:
+    if SparkEngine(data).verify(one.rule, CheckOptions(case.nulls)).holds != one.holds:
         faults.append(f"{one.rule}: verify says otherwise than {one.holds}")
     few = [result for result in wanted if 0 < (result.violations or 0) <= _MAX_LISTED]
     for result in rng.sample(few, min(1, len(few))):
@@ -253,27 +255,29 @@ def _false_samples(case: Drawn, results: Sequence[RuleResult]) -> Iterable[str]:
                 yield f"{result.rule}: {pair} is no violation"
 
 
-def _asked(case: Drawn, rule: Rule, table: Any, options: local.Options) -> int | None:
+def _asked(case: Drawn, rule: Rule, table: Any, options: CheckOptions) -> int | None:
     """DuckDB's count; None where the join would be too large for it, or its meaning is another."""
     if not rule.is_one_row:
         across = [part for part in rule.predicates if isinstance(part.right, Column) and part.op is Op.EQ]
-        if not across or local.count(table, [Rule(tuple(across))], options)[0] > _MAX_JOINED:
+        if not across or LocalEngine(table).count([Rule(tuple(across))], options)[0] > _MAX_JOINED:
             return None
     return sql_count(duckdb_connection(), case.table, rule, case.nulls)
 
 
-def _lists_differ(case: Drawn, data: Any, rule: Rule, table: Any, options: local.Options) -> Iterable[str]:
-    from naysay.detect.spark import engine
+def _lists_differ(case: Drawn, data: Any, rule: Rule, table: Any, options: CheckOptions) -> Iterable[str]:
+    from naysay.detect.spark.engine import SparkEngine
 
     sides = ["left"] if rule.is_one_row else ["left", "right"]
-    wanted = _tuples(local.violations(table, rule, None, options).table.select(sides))
-    found = _tuples(engine.violations(data, rule, key=["id"], nulls=case.nulls).select(*sides).toArrow())
+    wanted = _tuples(LocalEngine(table).violations(rule, options).table.select(sides))
+    found = _tuples(SparkEngine(data).violations(rule, CheckOptions(case.nulls, key=("id",))).select(*sides).toArrow())
     if found != wanted:
         yield f"{rule}: {len(found)} pairs listed, in-process {len(wanted)}"
-    n_without_key = engine.violations(data, rule, nulls=case.nulls).count()
+    n_without_key = SparkEngine(data).violations(rule, CheckOptions(case.nulls)).count()
     if n_without_key != len(wanted):
         yield f"{rule}: {n_without_key} pairs listed without a key, in-process {len(wanted)}"
-    in_conflict = engine.conflict_rows(data, [rule], nulls=case.nulls).select("id").toArrow().column("id").to_pylist()
+    in_conflict = (
+        SparkEngine(data).split([rule], CheckOptions(case.nulls))[1].select("id").toArrow().column("id").to_pylist()
+    )
     if sorted(in_conflict) != sorted({row for pair in wanted for row in pair}):
         yield f"{rule}: {len(in_conflict)} rows split off, not those of the pairs"
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import naysay
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 
 RULES = [
@@ -74,10 +75,10 @@ if __name__ == "__main__":
     )
     expected = naysay.count(table, RULES)
     data = session.createDataFrame(table)
-    found: list[list[int]] = [engine.count(data, RULES, sizes=SIZES)]
+    found: list[list[int]] = [SparkEngine(data, SIZES).count(RULES, CheckOptions())]
     before = executors()
     assert len(before) == 2, before
-    work = threading.Thread(target=lambda: found.append(engine.count(data, RULES, sizes=SIZES)))
+    work = threading.Thread(target=lambda: found.append(SparkEngine(data, SIZES).count(RULES, CheckOptions())))
     work.start()
     while not session.sparkContext.statusTracker().getActiveStageIds():
         time.sleep(0.01)

@@ -14,9 +14,10 @@ from tables import to_spark
 
 import naive
 from cases import Case, rows_of
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
+from naysay.detect.spark.grid import has_strips
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import has_strips
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
 from samples import PLAIN_FAMILIES
@@ -46,14 +47,16 @@ def with_strips(rules: Sequence[Rule]) -> list[Rule]:
 
 def judge_counts(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
     rows = rows_of(table)
-    for rule, found in zip(rules, engine.count(to_spark(spark, table), rules, nulls=nulls, sizes=sizes), strict=True):
+    for rule, found in zip(
+        rules, SparkEngine(to_spark(spark, table), sizes).count(rules, CheckOptions(nulls)), strict=True
+    ):
         assert found == naive.count(rows, rule, nulls), Case(table, rule, nulls)
 
 
 def judge_check(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
     rows = rows_of(table)
     ids = table.column(KEY).to_pylist()
-    report = engine.check(to_spark(spark, table), rules, key=[KEY], nulls=nulls, n_sample=3, sizes=sizes)
+    report = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls, key=(KEY,), sample=3))
     assert report.n_rows == table.num_rows
     for rule, result in zip(rules, report, strict=True):
         case = Case(table, rule, nulls)
@@ -78,12 +81,14 @@ def judge_verify(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Null
     for rule in rules:
         expected = {tuple(ids[row] for row in violation) for violation in naive.violations(rows, rule, nulls)}
         case = Case(table, rule, nulls)
-        verdict = engine.verify(to_spark(spark, table), rule, key=[KEY], nulls=nulls, sizes=sizes)
+        verdict = SparkEngine(to_spark(spark, table), sizes).verify(rule, CheckOptions(nulls, key=(KEY,)))
         assert verdict.holds == (not expected), case
         if verdict.witness is not None:
             sides = (verdict.witness.left, verdict.witness.right)
             assert tuple(side[KEY] for side in sides if side is not None) in expected, case
-        assert engine.verify(to_spark(spark, table), rule, nulls=nulls, sizes=sizes).holds == (not expected), case
+        assert SparkEngine(to_spark(spark, table), sizes).verify(rule, CheckOptions(nulls)).holds == (not expected), (
+            case
+        )
 
 
 def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
@@ -94,9 +99,9 @@ def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls
     parts: list[DataFrame] = []
     for number, rule in enumerate(rules):
         for kind, limit in (("all", None), ("some", 5)):
-            found = engine.violations(data, rule, key=[KEY], nulls=nulls, limit=limit, sizes=sizes)
+            found = SparkEngine(data, sizes).violations(rule, CheckOptions(nulls, key=(KEY,)), limit=limit)
             parts.append(_tagged(found.select("left", F.col("right").cast("bigint")), number, kind))
-        good, bad = engine.split(data, [rule], nulls=nulls, sizes=sizes)
+        good, bad = SparkEngine(data, sizes).split([rule], CheckOptions(nulls))
         none = F.lit(None).cast("bigint")
         parts.append(_tagged(good.select(KEY, none), number, "good"))
         parts.append(_tagged(bad.select(KEY, none), number, "bad"))

@@ -105,7 +105,7 @@ def write_bad_files(folder: Path) -> None:
         (("-", "--rule", "zip -> city"), "there is no file, folder or table '-'"),
         (("my people", "--rule", "zip -> city"), "there is no file, folder or table 'my people'"),
         (("nothing", "--rule", "zip -> city"), "the folder holds no data files"),
-        (("damaged.parquet", "--rule", "key(a)"), "a file is no Parquet file, or is damaged"),
+        (("damaged.parquet", "--rule", "key(a)"), "a file is not a Parquet file, or is damaged"),
         (("damaged.orc", "--rule", "key(a)"), "damaged"),
         (("short.csv", "--rule", "key(a)"), "short.csv:3: 1 fields where the header has 2"),
         (("open.csv", "--rule", "key(a)"), "open.csv:2: a quote is opened and never closed"),
@@ -235,7 +235,7 @@ def test_rows_of_files_have_numbers(spark: Any, work: Path, name: str) -> None:
 
 
 def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from naysay.detect.spark import cost as spark_cost
+    from naysay.detect.spark import check as spark_cost
     from naysay.detect.spark.key_groups import Sizes
 
     command = ("explain", "people.csv", "--rules", "people.yaml", "--engine", "spark", "--format", "json")
@@ -252,14 +252,14 @@ def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.Monk
 
 
 def test_progress_follows_the_tasks(spark: Any) -> None:
-    from naysay.spark.session import followed, place_of
+    from naysay.spark.session import follow_progress, place_of
 
     def slowly(batches: Any) -> Any:
         time.sleep(0.2)
         yield from batches
 
     told: list[tuple[int, int]] = []
-    with followed(spark, lambda done, total: told.append((done, total))):
+    with follow_progress(spark, lambda done, total: told.append((done, total))):
         spark.range(0, 8, 1, 8).mapInArrow(slowly, "id bigint").collect()
     assert told
     assert all(0 <= done <= total == 8 for done, total in told)

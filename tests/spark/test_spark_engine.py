@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from tables import to_spark
 
 import naysay
-from naysay.detect.spark import engine
-from naysay.detect.spark.aggregate import Cells, from_limbs, product_limbs
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.aggregate import from_limbs, product_limbs
+from naysay.detect.spark.engine import SparkEngine, require_64_bits
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import cut
+from naysay.detect.spark.strips import Cells, cut
 from naysay.detect.spark.worker import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse
@@ -48,19 +49,19 @@ def test_names_never_meet_a_parser(spark: Any, sizes: Sizes) -> None:
     for key, value in zip(ODD_NAMES, ODD_NAMES[1:] + ODD_NAMES[:1], strict=True):
         rule = pair_rule(key, "n") if value == "n" else Rule(pair_rule(key, value).predicates[::2])
         expected = naysay.count(table, rule)
-        assert engine.count(data, [rule], sizes=sizes) == [expected] != [0]
-    found = engine.violations(data, Rule(pair_rule("a.b", "n").predicates[:2]), sizes=sizes)
+        assert SparkEngine(data, sizes).count([rule], CheckOptions()) == [expected] != [0]
+    found = SparkEngine(data, sizes).violations(Rule(pair_rule("a.b", "n").predicates[:2]), CheckOptions())
     assert found.columns == ["rule", "left", "right", "left_a.b", "left_n", "right_a.b", "right_n"]
-    good, bad = engine.split(data, [parse("key(n)")], sizes=sizes)
+    good, bad = SparkEngine(data, sizes).split([parse("key(n)")], CheckOptions())
     assert tuple(bad.columns) == tuple(good.columns) == (*ODD_NAMES, "n")
     assert sorted(row[-1] for row in bad.collect()) == [4, 4]
 
 
 def test_repeated_names(spark: Any) -> None:
     data = spark.createDataFrame([(1, 2, 3), (1, 5, 6)], "a int, b int, x int").toDF("a", "b", "b")
-    assert engine.count(data, [parse("key(a)")]) == [2]
+    assert SparkEngine(data).count([parse("key(a)")], CheckOptions()) == [2]
     with pytest.raises(TableError, match="2 columns named 'b'"):
-        engine.count(data, [parse("a -> b")])
+        SparkEngine(data).count([parse("a -> b")], CheckOptions())
 
 
 def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
@@ -71,11 +72,11 @@ def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
     lists = []
     orders = (data.repartition(1), data.repartition(5), data.orderBy(F.rand(3)))
     for again, sizes in zip(orders, (Sizes(), Sizes(rows_a_task=7), Sizes(rows_a_task=7, giant=9)), strict=True):
-        found = engine.violations(again, rule, limit=400, sizes=sizes)
+        found = SparkEngine(again, sizes).violations(rule, CheckOptions(), limit=400)
         lists.append([(row["left"], row["right"]) for row in found.collect()])
     assert all(pairs == lists[0] for pairs in lists)
     assert any("#2" in left for left, _ in lists[0])
-    report = engine.check(data, [rule], n_sample=4)
+    report = SparkEngine(data).check([rule], CheckOptions(sample=4))
     assert {len(pair.left["row"].split("#")[0]) for pair in report[0].sample} == {32}
     assert "hash" in report.identity
 
@@ -83,13 +84,13 @@ def test_rows_are_known_by_their_values_in_every_run(spark: Any) -> None:
 def test_rows_are_known_by_their_place_in_a_file(spark: Any, tmp_path: Path) -> None:
     to_spark(spark, pa.table({"a": [1, 2, 1], "b": ["x", "y", "z"]})).coalesce(1).write.parquet(str(tmp_path / "t"))
     data = with_file_rows(spark.read.parquet(str(tmp_path / "t")))
-    report = engine.check(data, [parse("a -> b")])
+    report = SparkEngine(data).check([parse("a -> b")], CheckOptions())
     assert report.columns == ("a", "b")
     assert [(pair.left["row"], pair.right["row"]) for pair in report[0].sample if pair.right] == [(0, 2)]
     assert report[0].sample[0].left["file"].endswith(".parquet")
-    found = engine.violations(data, parse("a -> b"), limit=1).collect()[0]
+    found = SparkEngine(data).violations(parse("a -> b"), CheckOptions(), limit=1).collect()[0]
     assert (found["left"]["row"], found["right"]["row"], found["left_b"]) == (0, 2, "x")
-    good, _ = engine.split(data, [parse("a -> b")])
+    good, _ = SparkEngine(data).split([parse("a -> b")], CheckOptions())
     assert good.columns == ["a", "b"]
 
 
@@ -103,24 +104,50 @@ def test_refusals(spark: Any) -> None:
         ("not(t.a < s.x)", RuleError, "column 'a' .* cannot be compared with column 'x'"),
     ):
         with pytest.raises(error, match=words):
-            engine.count(data, [parse(text)])
+            SparkEngine(data).count([parse(text)], CheckOptions())
     with pytest.raises(UsageError, match="'id' is not in the table"):
-        engine.check(data, [parse("key(a)")], key=["id"])
+        SparkEngine(data).check([parse("key(a)")], CheckOptions(key=("id",)))
     with pytest.raises(UsageError, match="by which rows cannot be sorted"):
-        engine.check(data, [parse("key(a)")], key=["m"])
+        SparkEngine(data).check([parse("key(a)")], CheckOptions(key=("m",)))
     with pytest.raises(TableError, match="collation UNICODE_CI"):
-        engine.count(data.select(F.collate(F.col("x"), "UNICODE_CI").alias("x")), [parse("key(x)")])
+        SparkEngine(data.select(F.collate(F.col("x"), "UNICODE_CI").alias("x"))).count(
+            [parse("key(x)")], CheckOptions()
+        )
     with pytest.raises(UsageError, match="stream"):
-        engine.count(spark.readStream.format("rate").load(), [parse("key(value)")])
+        SparkEngine(spark.readStream.format("rate").load()).count([parse("key(value)")], CheckOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (CheckOptions(strategy="facet"), "strategy applies to frames in memory; on Spark each shape of rule"),
+        (CheckOptions(threads=2), "threads applies to frames in memory; on Spark set the executors' cores"),
+        (CheckOptions(memory=1 << 30), "memory applies to frames in memory; on Spark set spark.executor.memory"),
+        (CheckOptions(max_seconds=60.0), "max_seconds applies to frames in memory"),
+    ],
+)
+def test_options_that_spark_cannot_obey_are_refused_by_name(spark: Any, options: CheckOptions, words: str) -> None:
+    engine, rule = SparkEngine(spark.range(3)), parse("key(id)")
+    for ask in (
+        lambda: engine.check([rule], options),
+        lambda: engine.verify(rule, options),
+        lambda: engine.count([rule], options),
+        lambda: engine.violations(rule, options),
+        lambda: engine.split([rule], options),
+    ):
+        with pytest.raises(UsageError, match=words):
+            ask()
+    with pytest.raises(UsageError, match="clusters applies to frames in memory"):
+        engine.clusters(rule, CheckOptions())
 
 
 def test_columns_of_nulls_alone(spark: Any) -> None:
     data = spark.sql("select id, null as v, cast(id % 2 as string) as k from range(6)")
     rules = [parse("key(v)"), parse("k -> v"), parse("not(t.v < s.id and t.k == s.k)")]
     for sizes in (Sizes(), PARTS):
-        assert engine.count(data, rules, sizes=sizes) == [0, 0, 0]
-        assert engine.count(data, rules[:1], nulls=naysay.rule.Nulls.EQUAL, sizes=sizes) == [30]
-        assert engine.check(data, rules[:1], nulls=naysay.rule.Nulls.EQUAL, sizes=sizes)[0].rows_in_conflict == 6
+        assert SparkEngine(data, sizes).count(rules, CheckOptions()) == [0, 0, 0]
+        assert SparkEngine(data, sizes).count(rules[:1], CheckOptions(naysay.rule.Nulls.EQUAL)) == [30]
+        assert SparkEngine(data, sizes).check(rules[:1], CheckOptions(naysay.rule.Nulls.EQUAL))[0].rows_in_conflict == 6
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
@@ -129,36 +156,38 @@ def test_tables_of_next_to_nothing(spark: Any, n_rows: int) -> None:
     rules = [parse(text) for text in ("key(a)", "a -> b", "not(t.a < s.a and t.b > s.b)", "not(t.a == 0)")]
     for sizes in (Sizes(), Sizes(rows_a_task=-1), Sizes(rows_a_task=0, giant=0)):
         sizes = sizes if sizes.rows_a_task > 0 else Sizes(rows_a_task=1, giant=sizes.giant)
-        assert engine.count(data, rules, sizes=sizes) == [0, 0, 0, n_rows]
-    report = engine.check(data, rules)
+        assert SparkEngine(data, sizes).count(rules, CheckOptions()) == [0, 0, 0, n_rows]
+    report = SparkEngine(data).check(rules, CheckOptions())
     assert [result.rows_in_conflict for result in report] == [0, 0, 0, n_rows]
-    assert engine.violations(data, rules[2]).count() == 0
-    good, bad = engine.split(data, rules)
+    assert SparkEngine(data).violations(rules[2], CheckOptions()).count() == 0
+    good, bad = SparkEngine(data).split(rules, CheckOptions())
     assert (good.count(), bad.count()) == (0, n_rows)
 
 
 def test_quick_checks_and_verdicts(spark: Any) -> None:
     data = spark.range(50).selectExpr("id", "id % 7 as a", "id % 5 as b", "id as c")
     for sizes in (Sizes(), Sizes(rows_a_task=10)):
-        report = engine.check(data, [parse("a -> b"), parse("key(c)")], key=["id"], quick=True, sizes=sizes)
+        report = SparkEngine(data, sizes).check(
+            [parse("a -> b"), parse("key(c)")], CheckOptions(key=("id",), quick=True)
+        )
         broken, held = report
         assert (broken.holds, broken.violations, broken.rows_in_conflict, len(broken.sample)) == (False, None, None, 1)
         assert (held.holds, held.violations, held.sample) == (True, 0, ())
-        verdict = engine.verify(data, parse("a -> b"), key=["id"], sizes=sizes)
+        verdict = SparkEngine(data, sizes).verify(parse("a -> b"), CheckOptions(key=("id",)))
         assert not verdict
         assert verdict.witness is not None
         assert verdict.witness.left["id"] % 7 == verdict.witness.right["id"] % 7
-        assert engine.verify(data, parse("key(c)"), sizes=sizes)
+        assert SparkEngine(data, sizes).verify(parse("key(c)"), CheckOptions())
 
 
 def test_a_quick_check_heeds_tolerances(spark: Any) -> None:
     data = spark.range(50).selectExpr("id", "id % 7 as a", "id % 5 as b")
     rule = parse("a -> b")
-    n_violations = engine.check(data, [rule], key=["id"])[0].violations
+    n_violations = SparkEngine(data).check([rule], CheckOptions(key=("id",)))[0].violations
     assert n_violations is not None
     rules = [replace(rule, max_violations=n_violations), replace(rule, max_violations=n_violations - 1), rule]
     for sizes in (Sizes(), Sizes(rows_a_task=10)):
-        report = engine.check(data, rules, key=["id"], quick=True, sizes=sizes)
+        report = SparkEngine(data, sizes).check(rules, CheckOptions(key=("id",), quick=True))
         assert [result.passes for result in report] == [True, False, False]
 
 
@@ -169,7 +198,7 @@ def test_sums_beyond_64_bits(spark: Any) -> None:
     sums = rows.agg(*(F.sum(limb) for limb in product_limbs(F.col("a"), F.col("b")))).collect()[0]
     assert from_limbs(list(sums)) == sum(left * right for left, right in pairs) > 2**63
     with pytest.raises(CountOverflow, match="rule 'big' has 9,223,372,036,854,775,808 violations"):
-        engine._within_64_bits(2**63, Rule(parse("key(a)").predicates, name="big"))
+        require_64_bits(2**63, Rule(parse("key(a)").predicates, name="big"))
 
 
 def test_errors_of_tasks_keep_their_words(spark: Any) -> None:

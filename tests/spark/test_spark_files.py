@@ -13,7 +13,8 @@ from tables import to_spark
 import naive
 import naysay
 from cases import Case, rows_of
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.io.files import read_table
 from naysay.rule.model import Nulls, Rule
 from naysay.spark import read as spark_read
@@ -42,16 +43,16 @@ def judge(data: Any, table: pa.Table, rules: list[Rule], nulls: Nulls) -> None:
     """All verbs on what Spark read, against the oracle on what was written."""
     rows, ids = rows_of(table), table.column(ID).to_pylist()
     expected = [naive.violations(rows, rule, nulls) for rule in rules]
-    assert engine.count(data, rules, nulls=nulls) == [len(each) for each in expected]
-    report = engine.check(data, rules, key=[ID], nulls=nulls)
+    assert SparkEngine(data).count(rules, CheckOptions(nulls)) == [len(each) for each in expected]
+    report = SparkEngine(data).check(rules, CheckOptions(nulls, key=(ID,)))
     for rule, result, violations in zip(rules, report, expected, strict=True):
         in_conflict = {row for violation in violations for row in violation}
         found = (result.holds, result.violations, result.rows_in_conflict)
         assert found == (not violations, len(violations), len(in_conflict)), Case(table, rule, nulls)
-    listed = engine.violations(data, rules[0], key=[ID], nulls=nulls, limit=None).select("left", "right").collect()
+    listed = SparkEngine(data).violations(rules[0], CheckOptions(nulls, key=(ID,))).select("left", "right").collect()
     named = sorted(tuple(ids[row] for row in violation) for violation in expected[0])
     assert sorted(tuple(value for value in pair if value is not None) for pair in listed) == named
-    _, bad = engine.split(data, rules[:2], nulls=nulls)
+    _, bad = SparkEngine(data).split(rules[:2], CheckOptions(nulls))
     in_conflict = {ids[row] for violations in expected[:2] for violation in violations for row in violation}
     assert {row[0] for row in bad.select(f"`{ID}`").collect()} == in_conflict
 

@@ -15,11 +15,13 @@ from tables import to_spark
 import naive
 import naysay
 from cases import Case, rows_of
+from naysay.detect.request import CheckOptions
 from naysay.detect.spark import aggregate as spark_aggregate
-from naysay.detect.spark import engine
+from naysay.detect.spark import check as spark_check
 from naysay.detect.spark import key_groups as spark_blocks
 from naysay.detect.spark import key_groups as spark_kernels
 from naysay.detect.spark import sample as spark_sample
+from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark import identity as spark_identity
@@ -72,7 +74,7 @@ def test_verdicts_do_not_hang_on_a_sample(
     assert not verdict.holds
     assert verdict.witness is not None
     assert not naysay.check(ledger, rule, nulls=nulls, quick=True)[0].holds
-    monkeypatch.setattr(engine, "samples", lambda *_: {})
+    monkeypatch.setattr(spark_check, "samples", lambda *_: {})
     without = naysay.verify(ledger, rule, nulls=nulls)
     assert (without.holds, bool(without), without.witness) == (False, False, None)
     assert "is broken" in repr(without)
@@ -126,10 +128,12 @@ def test_answers_do_not_depend_on_hashes(
     rows = rows_of(table)
     data, ids = to_spark(spark, table), table.column(KEY).to_pylist()
     for rule in [*rules[:2], *_crossed(table)]:
-        listed = engine.violations(data, rule, nulls=nulls, sizes=sizes).count()
+        listed = SparkEngine(data, sizes).violations(rule, CheckOptions(nulls)).count()
         assert listed == naive.count(rows, rule, nulls), Case(table, rule, nulls)
     for rule in _crossed(table):
-        named = engine.violations(data, rule, key=[KEY], nulls=nulls, sizes=sizes).select("left", "right").collect()
+        named = (
+            SparkEngine(data, sizes).violations(rule, CheckOptions(nulls, key=(KEY,))).select("left", "right").collect()
+        )
         expected = sorted(tuple(ids[row] for row in pair) for pair in naive.pairs(rows, rule, nulls))
         assert sorted(map(tuple, named)) == expected, Case(table, rule, nulls)
 
@@ -179,7 +183,7 @@ def test_char_columns_compare_by_their_bytes(spark: Any, tmp_path: Path) -> None
         assert naysay.count(data, rules) == expected
         assert [naysay.count(data, rule) for rule in rules] == expected
         assert [result.violations for result in naysay.check(data, rules)] == expected
-        in_tasks = engine.check(data, [naysay.parse(rule) for rule in rules], sizes=IN_TASKS)
+        in_tasks = SparkEngine(data, IN_TASKS).check([naysay.parse(rule) for rule in rules], CheckOptions())
         assert [result.violations for result in in_tasks] == expected
     finally:
         spark.sql(f"drop table {name}")
@@ -195,9 +199,9 @@ def test_large_text_types_of_arrow(spark: Any) -> None:
         assert naysay.count(data, rule) == naysay.count(table, rule)
         for sizes in (spark_kernels.Sizes(), spark_kernels.Sizes(rows_a_task=2)):
             for key in ((), ("a",)):
-                report = engine.check(data, [naysay.parse(rule)], key=key, sizes=sizes)
+                report = SparkEngine(data, sizes).check([naysay.parse(rule)], CheckOptions(key=tuple(key)))
                 assert report[0].violations == naysay.count(table, rule)
-                listed = engine.violations(data, naysay.parse(rule), key=key, sizes=sizes)
+                listed = SparkEngine(data, sizes).violations(naysay.parse(rule), CheckOptions(key=tuple(key)))
                 assert listed.count() == naysay.count(table, rule)
                 assert listed.toPandas()["left_a"].tolist() == ["x", "x", "x", "x", "y"]
         good, bad = naysay.split(data, rule)
@@ -221,7 +225,7 @@ def test_times_outside_of_pythons_years_in_strips(spark: Any, type_: str) -> Non
     table = data.toArrow()
     for text in ("not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"):
         sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)
-        found = engine.check(data, [naysay.parse(text)], sizes=sizes)[0]
+        found = SparkEngine(data, sizes).check([naysay.parse(text)], CheckOptions())[0]
         expected = naysay.check(table, text)[0]
         assert found.violations == expected.violations > 0
         assert found.rows_in_conflict == expected.rows_in_conflict

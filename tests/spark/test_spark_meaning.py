@@ -10,7 +10,7 @@ from tables import to_spark
 
 import naive
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
-from naysay.spark.expressions import Meaning
+from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
 from samples import CONSTANTS, PLAIN_FAMILIES, SORTS, array_of
 
@@ -58,7 +58,7 @@ def _compare(spark: Any, table: pa.Table, predicates: list[Predicate], nulls: Nu
     from naysay.rule.model import Rule
 
     frame = Frame.of(to_spark(spark, table))
-    meaning = Meaning(frame, nulls)
+    meaning = Comparisons(frame, nulls)
     positional = [frame.by_position(Rule((predicate,))).predicates[0] for predicate in predicates]
     truths = frame.data.select(
         *(meaning.holds(predicate).alias(f"p{place}") for place, predicate in enumerate(positional))

@@ -12,7 +12,8 @@ import mirrors
 import naive
 import naysay
 from cases import rows_of
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 from naysay.plan.join import join_of
 from naysay.plan.shape import plan_of
@@ -23,7 +24,7 @@ from naysay.rule import Nulls, parse
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_exact_where_explain_says_so(spark: Any, sizes: Sizes, nulls: Nulls) -> None:
     table, rules = mirrors.table(3), [parse(text) for text in mirrors.rules().values()]
-    found = engine.check(to_spark(spark, table), rules, nulls=nulls, sizes=sizes)
+    found = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls))
     for rule, result, here in zip(rules, found, naysay.check(table, rules, nulls=nulls.value), strict=True):
         fewest = naive.rows_to_remove(rows_of(table), rule, nulls)
         removal = result.rows_to_remove

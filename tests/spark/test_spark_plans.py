@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from tables import to_spark
 
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 from naysay.rule import parse
 
@@ -70,10 +71,13 @@ def small_table(spark: Any) -> Any:
 def test_no_pair_of_rows_is_formed_by_spark(spark: Any, plans: list[str], sizes: Sizes) -> None:
     data = small_table(spark)
     rules = [parse(text) for text in RULES]
-    engine.count(data, rules, sizes=sizes)
-    engine.check(data, rules, n_sample=2, sizes=sizes)
+    SparkEngine(data, sizes).count(rules, CheckOptions())
+    SparkEngine(data, sizes).check(rules, CheckOptions(sample=2))
     for rule in rules[:: 2 if sizes is SIZES[1] else 5]:
-        lists = [engine.violations(data, rule, limit=3, sizes=sizes), engine.split(data, [rule], sizes=sizes)[1]]
+        lists = [
+            SparkEngine(data, sizes).violations(rule, CheckOptions(), limit=3),
+            SparkEngine(data, sizes).split([rule], CheckOptions())[1],
+        ]
         plans.extend(map(plan_text, lists))
     assert len(plans) > 10
     for text in plans:
@@ -84,7 +88,7 @@ def test_no_pair_of_rows_is_formed_by_spark(spark: Any, plans: list[str], sizes:
 def test_the_session_stays_as_it_is(spark: Any) -> None:
     data = small_table(spark)
     before = dict(spark.conf.getAll)
-    engine.check(data, [parse(text) for text in RULES], sizes=SIZES[2])
+    SparkEngine(data, SIZES[2]).check([parse(text) for text in RULES], CheckOptions())
     assert dict(spark.conf.getAll) == before
     assert not data.is_cached
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
@@ -93,7 +97,7 @@ def test_the_session_stays_as_it_is(spark: Any) -> None:
 
 def test_one_job_for_rules_that_grouping_answers(spark: Any, plans: list[str]) -> None:
     data = small_table(spark)
-    engine.count(data, [parse(text) for text in RULES[:7]], sizes=SIZES[1])
+    SparkEngine(data, SIZES[1]).count([parse(text) for text in RULES[:7]], CheckOptions())
     assert len(plans) == 1
     assert "MapInArrow" not in plans[0]
 
@@ -101,7 +105,7 @@ def test_one_job_for_rules_that_grouping_answers(spark: Any, plans: list[str]) -
 def test_rules_with_one_key_share_a_shuffle(spark: Any, plans: list[str]) -> None:
     data = small_table(spark)
     rules = [parse(f"not(t.a == s.a and t.b {one} s.b and t.c {two} s.c)") for one in "<>" for two in "<>"]
-    engine.count(data, rules, sizes=SIZES[1])
+    SparkEngine(data, SIZES[1]).count(rules, CheckOptions())
     # The sizes of the groups, and the counts in them.
     assert len(plans) == 2
     assert plans[1].count("REPARTITION_BY_NUM") == 1

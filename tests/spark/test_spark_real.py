@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from tables import to_spark
 
 import naysay
-from naysay.detect.spark import engine
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 from naysay.io.files import read_table
 
@@ -85,7 +86,10 @@ def test_reports_of_many_tasks(spark: Any, shared: Path, name: str) -> None:
     path = shared / "data" / f"{name}.csv"
     table = read_table(str(path), encoding="latin-1")
     rules = [naysay.parse(text) for text in rules_for(table.column_names) if fits(table, text)]
-    reports = naysay.check(table, rules), engine.check(to_spark(spark, table), rules, sizes=Sizes(rows_a_task=10_000))
+    reports = (
+        naysay.check(table, rules),
+        SparkEngine(to_spark(spark, table), Sizes(rows_a_task=10_000)).check(rules, CheckOptions()),
+    )
     for one, other in zip(*reports, strict=True):
         numbers = [
             (result.violations, result.rows_in_conflict, result.rows_to_remove, result.holds) for result in (one, other)

@@ -10,7 +10,7 @@ from naysay.budget import interruptibly
 from naysay.cli.options import load
 from naysay.cli.request import Request, say_cut
 from naysay.cli.screen import Waiting
-from naysay.detect.engine import Options
+from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report
 from naysay.errors import UsageError
 from naysay.io.files import read_table
@@ -68,7 +68,7 @@ def _write(request: Request, out: str, table: Table, report: Report) -> None:
 
     if "://" in out:
         raise UsageError(f"--out {out} is not a folder on this machine; --engine spark writes where Spark can write")
-    options = Options(
+    options = CheckOptions(
         Nulls(request.nulls),
         request.key,
         request.strategy,

@@ -60,9 +60,9 @@ def _progress(session: Any, waiting: Waiting) -> Iterator[None]:
     if not waiting.is_watched:
         yield
         return
-    from naysay.spark.session import followed
+    from naysay.spark.session import follow_progress
 
-    with followed(session, waiting.reach):
+    with follow_progress(session, waiting.reach):
         yield
 
 
@@ -85,7 +85,7 @@ def _checked(request: Request, waiting: Waiting, data: Any, where: str) -> Repor
 
 def _write(request: Request, out: str, data: Any, report: Report) -> None:
     from naysay import api
-    from naysay.detect.spark.results import conflict_table, write, write_text
+    from naysay.detect.spark.write import conflict_table, write, write_text
     from naysay.report.json_ import dumps
 
     is_local = "://" not in out

@@ -120,7 +120,7 @@ def _on_spark(request: Request, waiting: Waiting, *, debug: bool) -> tuple[list[
 
 def _costs(session: Any, request: Request, source: str, waiting: Waiting) -> tuple[list[Rule], int, list[str]]:
     from naysay.cli.check_spark import located
-    from naysay.detect.spark.cost import costs
+    from naysay.detect.spark.check import costs
     from naysay.spark.frame import Frame
     from naysay.spark.read import read
     from naysay.spark.session import plain_errors

@@ -3,7 +3,7 @@
 Of the pairs that agree in the key, those that differ in every one of m columns are all of them, minus for each column
 those that agree in it and differ in the columns before it. That is the same question with a longer key and fewer
 columns, asked of ever smaller groups. A group small enough is compared all with all, and what is left of it costs
-nothing further. Columns with few values come first, so that the long tails of questions stand behind columns with many
+nothing further. Columns with few values come first, so that the long tails of questions come after columns with many
 values, whose groups are small.
 """
 
@@ -22,44 +22,44 @@ from naysay.kernels.sort import dense_groups, sorted_places
 from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
 from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 
-# Rows alike are taken together where that leaves at most this share of them.
+# Equal rows are collapsed if that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7
 # Nanoseconds to find the classes and selectivities, for each row and column.
 _PREPARE = 30.0
-# So few pairs cost less than finding out how to divide them.
+# This few pairs cost less than finding out how to divide them.
 _FEW_PAIRS = 1 << 20
 
 Classes = tuple[Int64Array, Int64Array, Int64Array]
 
 
 def partners_differing(bound: BoundJoin) -> Int64Array:
-    """For each left row the right rows that agree in the key, stand in all orders and differ in all differs.
+    """For each left row the right rows that agree in the key, satisfy all orders and differ in all differs.
 
-    A row that so meets itself is counted. Refuses what would take longer than allowed.
+    A row that meets itself is counted. Refuses work that would take longer than allowed.
     """
-    work = prepare(bound)
-    require_seconds(work.seconds)
-    return work.partners()
+    comparison = prepare(bound)
+    require_seconds(comparison.seconds)
+    return comparison.partners()
 
 
-def prepare(bound: BoundJoin) -> Work:
-    """Find out how to go about it: which rows look alike, which columns tell most, and what it will cost."""
+def prepare(bound: BoundJoin) -> GroupComparison:
+    """Decide how to compare: which rows are equal to the rule, in which order of columns, and at what cost."""
     if bound.left.n_rows * bound.right.n_rows <= _FEW_PAIRS:
-        # Whatever they look like, they are best compared at once.
+        # These are best compared at once, without looking at them.
         one_value_each = Agreement(bound.left.n_rows, bound.right.n_rows, 1, (1.0,) * len(bound.n_differs))
-        return Work(_by_selectivity(bound, range(len(bound.n_differs))), one_value_each)
+        return GroupComparison(_by_selectivity(bound, range(len(bound.n_differs))), one_value_each)
     left_classes = classes_of(bound.left)
     right_classes = left_classes if bound.mirror else classes_of(bound.right)
     members, weights = None, None
     if left_classes is not None and right_classes is not None:
         members, first, _ = left_classes
         left = bound.left.take(first)
-        right, weights = _taken_right(bound, left, right_classes[1]), right_classes[2]
+        right, weights = _take_right(bound, left, right_classes[1]), right_classes[2]
         bound = replace(bound, left=left, right=right, memo=NoMemo())
     shape = agreement(bound)
     order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
     shape = replace(shape, values=tuple(shape.values[which] for which in order))
-    return Work(_by_selectivity(bound, order), shape, weights, members)
+    return GroupComparison(_by_selectivity(bound, order), shape, weights, members)
 
 
 def list_compared(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
@@ -83,7 +83,7 @@ def list_compared(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int
 def classes_of(side: Side) -> Classes | None:
     """The rows that look alike to the rule: the class of each row, a row of each class, and the rows in each.
 
-    None where most rows are alone in their class, which is found out early.
+    None if most rows are alone in their class, which shows early.
     """
     class_of, _, n_classes = dense_groups(side.key, side.key[:0])
     for codes in sorted((*side.order, *side.differs), key=_n_values_at_first, reverse=True):
@@ -117,7 +117,7 @@ def _by_selectivity(bound: BoundJoin, order: Sequence[int]) -> BoundJoin:
     )
 
 
-def _taken_right(bound: BoundJoin, left: Side, first: Int64Array) -> Side:
+def _take_right(bound: BoundJoin, left: Side, first: Int64Array) -> Side:
     """Some right rows; arrays that are the left ones stay the left ones."""
     right = bound.right.take(first)
     if not bound.mirror:
@@ -141,11 +141,11 @@ class _Part:
         return _Part(self.places[by_key], self.key[by_key])
 
 
-class Work:
+class GroupComparison:
     """One join with its differs in ascending order of their values, and the partners found so far.
 
-    `weights`: for how many rows each right row stands, one where not given. `members`: which row of the join stands for
-    each left row that was asked about, where they are not the same.
+    `weights`: how many rows each right row represents, one if not given. `members`: which row of the join represents
+    each left row that was asked about, if they are not the same.
     """
 
     def __init__(
@@ -201,14 +201,14 @@ class Work:
         check_stop()
         if not left_rest.size or not right_rest.size:
             return
-        left = _kept(left, left_rest)
-        right = left if one_side else _kept(right, right_rest)
+        left = _keep(left, left_rest)
+        right = left if one_side else _keep(right, right_rest)
         self._add_all(left, right, n_keys, sign)
         for which in range(n_differs):
             self._visit(*self._agreeing(left, right, n_keys, which), which, -sign)
 
     def _add_all(self, left: _Part, right: _Part, n_keys: int, sign: int) -> None:
-        """Add the partners under a key alone, whatever differs."""
+        """Add the partners under a key, regardless of what differs."""
         left_order = tuple(codes[left.places] for codes in self.bound.left.order)
         if self.weighs:
             each = self.weights[right.places]
@@ -238,8 +238,8 @@ class Work:
         return longer, longer if left is right else _Part(right.places, right_key), n_keys
 
 
-def _kept(part: _Part, places: Int64Array) -> _Part:
-    """The rows at some of a part's places, which stand in the part's order."""
+def _keep(part: _Part, places: Int64Array) -> _Part:
+    """The rows at some of a part's places, which are in the part's order."""
     if places.size == part.places.size:
         return part
     key_of = np.empty(int(part.places.max()) + 1, np.int64)

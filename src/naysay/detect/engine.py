@@ -3,347 +3,273 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.identify import check_key, pairs_table, sample_pairs
-from naysay.detect.removal import clusters
-from naysay.detect.result import (
-    Cluster,
+from naysay.detect.removal import list_clusters
+from naysay.detect.request import CheckOptions
+from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
+from naysay.detect.strategy import PairBlock, strategy_named
+from naysay.detect.summary import (
     Conflicts,
-    Removal,
-    Report,
-    RuleResult,
-    SamplePair,
+    RuleSummary,
     Tally,
-    Verdict,
-    Violations,
     busiest_rows,
-    facts,
-    slices,
-    within_tolerance,
+    check_key,
+    check_rule,
+    pairs_table,
+    rule_result,
+    sample_pairs,
 )
-from naysay.detect.strategy import Pairs, strategy_named
-from naysay.detect.violations import CANDIDATES, varied
+from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles
 from naysay.plan.cost import Way, fitting_way, process_bytes
 from naysay.plan.join import Join, join_of
 from naysay.plan.shape import plan_of
 from naysay.rule import render
-from naysay.rule.model import Nulls, Rule
-from naysay.table import Table
+from naysay.rule.model import Rule
+from naysay.table import Table, from_frame
 
+Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 Given = ParamSpec("Given")
 
-# verify looks at so many rows first: a broken rule mostly breaks early.
+# verify looks at this many rows first: a broken rule mostly breaks early.
 _PREFIXES = (1_000, 16_000, 256_000)
-# A listed pair takes two row numbers in the making, in the sorting and in the answer.
-_BYTES_A_PAIR = 64
+# A listed pair takes two row numbers while it is found, sorted and returned.
+_BYTES_PER_PAIR = 64
 # Work on fewer rows is done before anybody could interrupt it.
 _INTERRUPTIBLE_ROWS = 20_000
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to check: what a null means, what names a row, which strategy, and what may be used.
-
-    `has_fitted`: these rules were checked on this table before, within the memory allowed.
-    """
-
-    nulls: Nulls = Nulls.SQL
-    key: tuple[str, ...] = ()
-    strategy: str = "auto"
-    n_threads: int = 0
-    memory: int | None = None
-    max_seconds: float | None = DEFAULT_SECONDS
-    has_fitted: bool = False
-
-    @property
-    def threads(self) -> int:
-        return self.n_threads or os.cpu_count() or 1
+_Method = Callable[Concatenate["LocalEngine", Asked, CheckOptions, Given], Answer]
 
 
-def _governed(work: Callable[Concatenate[Table, Given], Answer]) -> Callable[Concatenate[Table, Given], Answer]:
-    """Let work on a table be interrupted, and refused where its estimate is more than its options allow."""
+def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answer]:
+    """Let a method be interrupted, and refuse it if its estimate is more than its options allow."""
 
     @functools.wraps(work)
-    def run(table: Table, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
-        options = next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, Options))
-        with use_budget(Budget(options.max_seconds)):
-            if table.n_rows < _INTERRUPTIBLE_ROWS:
-                return work(table, *args, **kwargs)
-            return interruptibly(lambda: work(table, *args, **kwargs))
+    def run(
+        engine: LocalEngine, asked: Asked, options: CheckOptions, /, *args: Given.args, **kwargs: Given.kwargs
+    ) -> Answer:
+        seconds = DEFAULT_SECONDS if options.max_seconds is None else options.max_seconds
+        with use_budget(Budget(seconds)):
+            if engine.table.n_rows < _INTERRUPTIBLE_ROWS:
+                return work(engine, asked, options, *args, **kwargs)
+            return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))
 
     return run
 
 
-@_governed
-def verify(table: Table, rule: Rule, options: Options) -> Verdict:
-    """Look for one violation, in growing prefixes of the table and then in all of it."""
-    table.require(rule)
-    check_key(table, options.key)
-    join = join_of(rule)
-    _way(table, [join], options)
-    strategy = strategy_named(options.strategy)
-    for n_rows in (*(n for n in _PREFIXES if 2 * n <= table.n_rows), table.n_rows):
-        part = table if n_rows == table.n_rows else table.prefix(n_rows)
-        if join.one_row:
-            found = singles(part, join, options.nulls)[:1]
-            left, right = found, None
-        else:
-            _prepare(part, [join], options)
-            witness = strategy.verify(bind(part, join, options.nulls))
-            found = np.array([] if witness is None else [witness[0]], np.int64)
-            left, right = found, np.array([] if witness is None else [witness[1]], np.int64)
-        if found.size:
-            return Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
-    return Verdict(rule, True)
+class LocalEngine:
+    """The verbs on a frame in memory: Arrow, pandas, Polars, or anything that hands over Arrow data."""
 
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.table: Table = from_frame(frame)
 
-@_governed
-def count(table: Table, rules: Sequence[Rule], options: Options) -> list[int]:
-    """Count the violations of each rule."""
-    strategy = strategy_named(options.strategy)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.table.names
 
-    def count_one(rule: Rule, join: Join, memo: Memo) -> int:
-        if join.one_row:
-            return int(singles(table, join, options.nulls).size)
-        return strategy.count(bind(table, join, options.nulls, memo))
+    @_governed
+    def check(
+        self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
+    ) -> Report:
+        """Check all rules, sharing the encoded columns, on all threads."""
+        table = self.table
+        check_key(table, options.key)
+        start = time.perf_counter()
+        tally = Tally(table.n_rows)
 
-    return _each(table, rules, options, count_one)
+        def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
+            started = time.perf_counter()
+            if options.quick and not rule.has_tolerance:
+                verdict = self.verify(rule, options)
+                found = Conflicts()
+                summary = RuleSummary(int(not verdict.holds), sample=tuple(filter(None, [verdict.witness])))
+            else:
+                # One violation does not say whether there are more of them than the rule tolerates.
+                n_sample = 1 if options.quick else options.sample
+                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=options.strategy)
+                sample = sample_pairs(table, rule, options.key, found.left, found.right)
+                summary = RuleSummary.of(found, sample, table.n_rows)
+            tally.add(rule, found)
+            if progress is not None:
+                progress(rule)
+            seconds = time.perf_counter() - started
+            return rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
 
-
-@_governed
-def violations(table: Table, rule: Rule, limit: int | None, options: Options) -> Violations:
-    """List violations, at most `limit`."""
-    table.require(rule)
-    check_key(table, options.key)
-    join = join_of(rule)
-    _way(table, [join], options)
-    if join.one_row:
-        rows = singles(table, join, options.nulls)
-        return Violations(rule, pairs_table(table, rule, options.key, rows[:limit], None), int(rows.size))
-    bound = bind(table, join, options.nulls)
-    pairs, total = _listed(table, rule, bound, limit, options)
-    return Violations(rule, pairs_table(table, rule, options.key, pairs.left, pairs.right), total)
-
-
-@_governed
-def violation_clusters(table: Table, rule: Rule, limit: int | None, options: Options) -> list[Cluster]:
-    """Violations as sets of left and right rows, at most `limit` sets."""
-    table.require(rule)
-    join = join_of(rule)
-    _way(table, [join], options)
-    if join.one_row:
-        rows = singles(table, join, options.nulls)
-        return [Cluster(rows, np.empty(0, np.int64))] if rows.size and limit != 0 else []
-    return clusters(bind(table, join, options.nulls), limit)
-
-
-@_governed
-def conflict_rows(table: Table, rules: Sequence[Rule], options: Options) -> list[Int64Array]:
-    """For each rule the rows that take part in a violation, ascending."""
-    from naysay.detect.violations import conflict_rows as rows_of_pairs
-
-    def rows_of(rule: Rule, join: Join, memo: Memo) -> Int64Array:
-        if join.one_row:
-            return singles(table, join, options.nulls)
-        return rows_of_pairs(bind(table, join, options.nulls, memo))
-
-    return _each(table, rules, options, rows_of)
-
-
-@_governed
-def check(
-    table: Table,
-    rules: Sequence[Rule],
-    options: Options,
-    *,
-    quick: bool = False,
-    n_sample: int = 5,
-    source: str = "",
-    progress: Callable[[Rule], None] | None = None,
-) -> Report:
-    """Check all rules, sharing the encoded columns, on all threads."""
-    check_key(table, options.key)
-    start = time.perf_counter()
-    tally = Tally(table.n_rows)
-
-    def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
-        started = time.perf_counter()
-        if quick:
-            result, conflicts = _quick(table, rule, join, memo, options), _NO_CONFLICTS
-        else:
-            result, conflicts = _full(table, rule, join, memo, n_sample, options)
-        tally.add(rule, conflicts)
-        if progress is not None:
-            progress(rule)
-        seconds = time.perf_counter() - started
-        return RuleResult(*result, plan_of(join).name, seconds, slices(conflicts.rows, table.n_rows))
-
-    results = _each(table, rules, options, check_one, prepare=not quick)
-    n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
-    return Report(
-        engine="local",
-        source=source,
-        n_rows=table.n_rows,
-        columns=table.names,
-        results=tuple(results),
-        seconds=time.perf_counter() - start,
-        identity=", ".join(options.key) if options.key else "row number, from 0",
-        nulls=options.nulls,
-        rows_in_conflict=None if quick and not all(result.holds for result in results) else n_conflict,
-        busiest=busiest,
-        schema=facts(table),
-    )
-
-
-_Found = tuple[Rule, bool, bool, "int | None", "int | None", "Removal | None", tuple[SamplePair, ...]]
-
-
-_NO_CONFLICTS = Conflicts(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def _quick(table: Table, rule: Rule, join: Join, memo: Memo, options: Options) -> _Found:
-    if rule.has_tolerance:
-        # One violation does not say whether there are more of them than the rule tolerates.
-        return _full(table, rule, join, memo, 1, options)[0]
-    verdict = verify(table, rule, options)
-    if verdict.holds:
-        return rule, True, True, 0, 0, Removal(0, 0), ()
-    assert verdict.witness is not None
-    return rule, False, False, None, None, None, (verdict.witness,)
-
-
-def _full(
-    table: Table, rule: Rule, join: Join, memo: Memo, n_sample: int, options: Options
-) -> tuple[_Found, Conflicts]:
-    """What there is to know about a rule, and the rows in conflict."""
-    from naysay.detect.partners import is_hard, partners, total_of
-    from naysay.detect.removal import rows_to_remove
-    from naysay.detect.violations import conflict_counts, partners_of_right
-    from naysay.detect.violations import violations as list_violations
-
-    if join.one_row:
-        rows = singles(table, join, options.nulls)
-        sample = sample_pairs(table, rule, options.key, rows[:n_sample], None)
-        n_rows = int(rows.size)
-        passes = within_tolerance(rule, n_rows, table.n_rows)
-        answer = (rule, n_rows == 0, passes, n_rows, n_rows, Removal(n_rows, n_rows), sample)
-        return answer, Conflicts(rows, np.ones_like(rows))
-    bound = bind(table, join, options.nulls, memo)
-    strategy = strategy_named(options.strategy)
-    # Where the count comes from the partners of each row anyway, the listing and the rows in conflict use them too.
-    counts = partners(bound) if options.strategy == "auto" and (join.order or is_hard(bound)) else None
-    n_violations = strategy.count(bound) if counts is None else total_of(counts)
-    passes = within_tolerance(rule, n_violations, table.n_rows)
-    if n_violations == 0:
-        return (rule, True, True, 0, 0, Removal(0, 0), ()), _NO_CONFLICTS
-    counts = partners(bound) if counts is None else counts
-    limit = max(CANDIDATES, 2 * n_sample) if n_sample else 0
-    found = list_violations(bound, limit, counts) if options.strategy == "auto" else strategy.violations(bound, limit)
-    left, right = varied(found.left, found.right, n_sample, symmetric=join.symmetric)
-    sample = sample_pairs(table, rule, options.key, left, right)
-    right_counts = partners_of_right(bound, counts)
-    conflicts = Conflicts(*conflict_counts(bound, counts, right_counts))
-    removal = rows_to_remove(bound, counts, right_counts)
-    return (rule, False, passes, n_violations, int(conflicts.rows.size), removal, sample), conflicts
-
-
-def _listed(table: Table, rule: Rule, bound: BoundJoin, limit: int | None, options: Options) -> tuple[Pairs, int]:
-    strategy = strategy_named(options.strategy)
-    pairs = strategy.violations(bound, 0) if limit == 0 else None
-    if limit is None or pairs is not None:
-        total = strategy.count(bound)
-        _require_room(table, rule, total if limit is None else 0, options)
-        return pairs or strategy.violations(bound, None), total
-    _require_room(table, rule, limit, options)
-    pairs = strategy.violations(bound, limit)
-    return pairs, len(pairs.left) if pairs.complete else strategy.count(bound)
-
-
-def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> None:
-    """Refuse a list of so many pairs, with both rows' compared values and keys, that would not fit."""
-    if options.memory is None:
-        return
-    shown = table.select(tuple(dict.fromkeys((*rule.column_names, *options.key)))).arrow
-    needed = n_pairs * (_BYTES_A_PAIR + 2 * int(shown.nbytes) // max(table.n_rows, 1))
-    held = process_bytes()
-    if held + needed > options.memory:
-        raise ResourceError(
-            f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB beside the {held >> 20:,} MiB in use "
-            f"already, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters, not pairs"
+        results = self._each(rules, options, check_one, prepare=not options.quick)
+        n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
+        is_cut = options.quick and not all(result.holds for result in results)
+        return Report(
+            engine="local",
+            source="",
+            n_rows=table.n_rows,
+            columns=table.names,
+            results=tuple(results),
+            seconds=time.perf_counter() - start,
+            identity=", ".join(options.key) if options.key else "row number, from 0",
+            nulls=options.nulls,
+            rows_in_conflict=None if is_cut else n_conflict,
+            busiest=() if is_cut else busiest,
+            schema=facts(table),
         )
 
+    @_governed
+    def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
+        """Look for one violation, in growing prefixes of the table and then in all of it."""
+        table, join = self.table, self._join(rule, options)
+        strategy = strategy_named(options.strategy)
+        for n_rows in (*(n for n in _PREFIXES if 2 * n <= table.n_rows), table.n_rows):
+            part = table if n_rows == table.n_rows else table.prefix(n_rows)
+            right = None
+            if join.one_row:
+                left = singles(part, join, options.nulls)[:1]
+            else:
+                _prepare(part, [join], options)
+                witness = strategy.verify(bind(part, join, options.nulls))
+                left, right = np.array([] if witness is None else [witness], np.int64).reshape(-1, 2).T
+            if left.size:
+                return Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+        return Verdict(rule, True)
 
-def _way(table: Table, joins: Sequence[Join], options: Options) -> Way:
-    """How to work so that it fits into the memory allowed; refuses before the work what would not fit."""
-    if options.memory is None:
-        return Way(options.threads, shares=True)
-    if options.has_fitted:
-        return Way(1, shares=False)
-    wanted = {encoding for join in joins for encoding in encodings(join)}
-    to_encode = [(names, ordered) for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
-    kinds = [table.kind(name) for names, _ in to_encode for name in names]
-    return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows)
+    @_governed
+    def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
+        """Count the violations of each rule."""
+        strategy = strategy_named(options.strategy)
+
+        def count_one(rule: Rule, join: Join, memo: Memo) -> int:
+            if join.one_row:
+                return int(singles(self.table, join, options.nulls).size)
+            return strategy.count(bind(self.table, join, options.nulls, memo))
+
+        return self._each(rules, options, count_one)
+
+    @_governed
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Violations:
+        """List violations, at most `limit`."""
+        table, join = self.table, self._join(rule, options)
+        if join.one_row:
+            rows = singles(table, join, options.nulls)
+            return Violations(rule, pairs_table(table, rule, options.key, rows[:limit], None), int(rows.size))
+        pairs, total = self._list(rule, bind(table, join, options.nulls), limit, options)
+        return Violations(rule, pairs_table(table, rule, options.key, pairs.left, pairs.right), total)
+
+    @_governed
+    def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table:
+        """Violations as sets of left and right rows, at most `limit` sets: a table of two list columns."""
+        join = self._join(rule, options)
+        if join.one_row:
+            rows = singles(self.table, join, options.nulls)
+            found = [(rows, rows[:0])] if rows.size and limit != 0 else []
+        else:
+            found = list_clusters(bind(self.table, join, options.nulls), limit)
+        columns = [pa.array([cluster[side] for cluster in found], pa.list_(pa.int64())) for side in (0, 1)]
+        return pa.table(columns, names=["left", "right"])
+
+    @_governed
+    def conflict_rows(self, rules: Sequence[Rule], options: CheckOptions) -> list[Int64Array]:
+        """For each rule the rows that take part in a violation, ascending."""
+
+        def rows_of(rule: Rule, join: Join, memo: Memo) -> Int64Array:
+            if join.one_row:
+                return singles(self.table, join, options.nulls)
+            return conflict_rows(bind(self.table, join, options.nulls, memo))
+
+        return self._each(rules, options, rows_of)
+
+    def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]:
+        """The rows in no conflict and the rows in conflict with any rule, each a frame of the same kind."""
+        is_bad = np.zeros(self.table.n_rows, np.bool_)
+        for rows in self.conflict_rows(rules, options):
+            is_bad[rows] = True
+        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
+        frame = self.frame
+        if hasattr(frame, "iloc"):
+            return frame.iloc[good], frame.iloc[bad]
+        if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
+            return frame[good], frame[bad]
+        return self.table.take(good), self.table.take(bad)
+
+    def _join(self, rule: Rule, options: CheckOptions) -> Join:
+        """The join of a rule that fits the table, its key, and the memory allowed."""
+        self.table.require(rule)
+        check_key(self.table, options.key)
+        join = join_of(rule)
+        self._way([join], options)
+        return join
+
+    def _list(self, rule: Rule, bound: BoundJoin, limit: int | None, options: CheckOptions) -> tuple[PairBlock, int]:
+        strategy = strategy_named(options.strategy)
+        pairs = strategy.violations(bound, 0) if limit == 0 else None
+        if limit is None or pairs is not None:
+            total = strategy.count(bound)
+            self._require_room(rule, total if limit is None else 0, options)
+            return pairs or strategy.violations(bound, None), total
+        self._require_room(rule, limit, options)
+        pairs = strategy.violations(bound, limit)
+        return pairs, len(pairs.left) if pairs.complete else strategy.count(bound)
+
+    def _require_room(self, rule: Rule, n_pairs: int, options: CheckOptions) -> None:
+        """Refuse a list of pairs, with both rows' compared values and keys, that would not fit into memory."""
+        if options.memory is None:
+            return
+        shown = self.table.select(tuple(dict.fromkeys((*rule.column_names, *options.key)))).arrow
+        needed = n_pairs * (_BYTES_PER_PAIR + 2 * int(shown.nbytes) // max(self.table.n_rows, 1))
+        held = process_bytes()
+        if held + needed > options.memory:
+            raise ResourceError(
+                f"listing {n_pairs:,} pairs needs about {needed >> 20:,} MiB on top of the {held >> 20:,} MiB already "
+                f"in use, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead"
+            )
+
+    def _way(self, joins: Sequence[Join], options: CheckOptions) -> Way:
+        """How to work within the memory allowed; refuses work that would not fit before it begins."""
+        if options.memory is None:
+            return Way(options.n_threads, shares=True)
+        if options.has_fitted:
+            return Way(1, shares=False)
+        table = self.table
+        wanted = {encoding for join in joins for encoding in encodings(join)}
+        to_encode = [names for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
+        kinds = [table.kind(name) for names in to_encode for name in names]
+        return fitting_way(options.memory, options.n_threads, joins, kinds, table.n_rows)
+
+    def _each(
+        self,
+        rules: Sequence[Rule],
+        options: CheckOptions,
+        work: Callable[[Rule, Join, Memo], Answer],
+        *,
+        prepare: bool = True,
+    ) -> list[Answer]:
+        """Do the work for each rule, on threads, once all of them are known to fit the table."""
+        for rule in rules:
+            self.table.require(rule)
+        joins = [join_of(rule) for rule in rules]
+        way = self._way(joins, options)
+        if prepare:
+            _prepare(self.table, joins, options)
+        memo = Memo() if way.shares and len(rules) > 1 else NoMemo()
+
+        def work_on(place: int) -> Answer:
+            try:
+                return work(rules[place], joins[place], memo)
+            except ResourceError as error:
+                raise type(error)(f"{render(rules[place])}: {error}") from error
+
+        if len(rules) <= 1 or way.n_threads == 1:
+            return [work_on(place) for place in range(len(rules))]
+        return on_threads(range(len(rules)), work_on, way.n_threads)
 
 
-def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:
-    wanted = [encoding for join in joins for encoding in encodings(join)]
-    table.prepare(wanted, options.threads)
-
-
-def _each(
-    table: Table,
-    rules: Sequence[Rule],
-    options: Options,
-    work: Callable[[Rule, Join, Memo], Answer],
-    *,
-    prepare: bool = True,
-) -> list[Answer]:
-    """Do the work for each rule, on threads, after each has been found to fit the table."""
-    for rule in rules:
-        table.require(rule)
-    joins = [join_of(rule) for rule in rules]
-    way = _way(table, joins, options)
-    if prepare:
-        _prepare(table, joins, options)
-    memo = Memo() if way.shares and len(rules) > 1 else NoMemo()
-
-    def work_on(place: int) -> Answer:
-        try:
-            return work(rules[place], joins[place], memo)
-        except ResourceError as error:
-            raise type(error)(f"{render(rules[place])}: {error}") from error
-
-    if len(rules) <= 1 or way.n_threads == 1:
-        return [work_on(place) for place in range(len(rules))]
-    return on_threads(range(len(rules)), work_on, way.n_threads)
-
-
-def split_rows(table: Table, rules: Sequence[Rule], options: Options) -> tuple[Int64Array, Int64Array]:
-    """Rows in no conflict, and rows in conflict with any rule."""
-    bad = np.zeros(table.n_rows, np.bool_)
-    for rows in conflict_rows(table, rules, options):
-        bad[rows] = True
-    return np.flatnonzero(~bad), np.flatnonzero(bad)
-
-
-def clusters_table(found: Sequence[Cluster]) -> pa.Table:
-    """Clusters as a table of two list columns."""
-    return pa.table(
-        {
-            "left": pa.array([cluster.left for cluster in found], pa.list_(pa.int64())),
-            "right": pa.array([cluster.right for cluster in found], pa.list_(pa.int64())),
-        }
-    )
+def _prepare(table: Table, joins: Sequence[Join], options: CheckOptions) -> None:
+    table.prepare([encoding for join in joins for encoding in encodings(join)], options.n_threads)

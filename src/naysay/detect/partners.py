@@ -20,21 +20,22 @@ from naysay.kernels.joins.partners import (
     ranks_within,
 )
 from naysay.kernels.sort import count_equal_parts, count_equal_small, dense_groups, partition_keys, sorted_places
-from naysay.plan.bind import BoundJoin, Memo, combine
+from naysay.plan.bind import BoundJoin, Memo, Side, combine
 from naysay.plan.cost import Agreement
 
-# Leading hash bits by which keys are parted: 512 parts keep the tables of a million keys in the first cache.
+# Leading hash bits by which keys are partitioned: 512 parts keep the tables of a million keys in the first cache.
 _PART_BITS = 9
+# From this many orders or disequalities on, groups are compared all with all if that is cheaper.
+_MANY = 3
+MAX_COUNT = (1 << 63) - 1
 
 
 def small_keys(left: Int64Array, right: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array, int]:
     """The same keys in a range small enough for an array of counts."""
     if n_keys <= max(1 << 16, 4 * (left.size + right.size)):
         return left, right, n_keys
-    if left is right:
-        ids, _, n_groups = dense_groups(left, left[:0])
-        return ids, ids, n_groups
-    return dense_groups(left, right)
+    left_ids, right_ids, n_groups = dense_groups(left, left[:0] if left is right else right)
+    return left_ids, left_ids if left is right else right_ids, n_groups
 
 
 def count_equal(left: Int64Array, right: Int64Array, n_keys: int) -> int:
@@ -59,16 +60,11 @@ def agreement(bound: BoundJoin) -> Agreement:
     return Agreement(left.n_rows, right.n_rows, n_pairs, tuple(values))
 
 
-# From so many orders or disequalities on, groups are compared all with all where that is cheaper.
-_MANY = 3
-MAX_COUNT = (1 << 63) - 1
-
-
 def partners(bound: BoundJoin) -> Int64Array:
     """For each left row, the number of right rows with which it breaks the rule.
 
     A disequality never adds a dimension: pairs that differ are all pairs minus those that agree, over the subsets of
-    the disequalities (inclusion and exclusion); see `verbs.differing` where they are many.
+    the disequalities (inclusion and exclusion); see `differing` for many of them.
     """
     out = np.zeros(bound.left.n_rows, np.int64)
     if bound.left.n_rows and bound.right.n_rows and is_hard(bound):
@@ -84,7 +80,7 @@ def partners(bound: BoundJoin) -> Int64Array:
 
 
 def total_of(counts: Int64Array) -> int:
-    """The sum of the rows' partners, exactly; CountOverflow where 64 bits do not hold it."""
+    """The sum of the rows' partners, exactly; CountOverflow if 64 bits do not hold it."""
     highest = int(counts.max(initial=0))
     if highest * counts.size <= MAX_COUNT:
         return int(counts.sum())
@@ -118,21 +114,26 @@ def self_partners(bound: BoundJoin) -> BoolArray:
         at_left = at_right = np.arange(left.n_rows)
     else:
         _, at_left, at_right = np.intersect1d(left.rows, right.rows, assume_unique=True, return_indices=True)
-    holds = left.key[at_left] == right.key[at_right]
-    for left_codes, right_codes in zip(left.order, right.order, strict=True):
-        holds &= left_codes[at_left] < right_codes[at_right]
-    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
-        holds &= left_codes[at_left] != right_codes[at_right]
-    met[at_left] = holds
+    met[at_left] = breaks(left.take(at_left), right.take(at_right))
     return met
+
+
+def breaks(left: Side, right: Side) -> BoolArray:
+    """Whether the rows of the two sides break the rule, pair by pair; a side of one row is paired with every row."""
+    holds: BoolArray = left.key == right.key
+    for left_codes, right_codes in zip(left.order, right.order, strict=True):
+        holds &= left_codes < right_codes
+    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
+        holds &= left_codes != right_codes
+    return holds
 
 
 @dataclass(frozen=True, slots=True)
 class Collapsed:
-    """One side of a join in the order of its key and first order, rows alike and neighbours as one point.
+    """One side of a join sorted by its key and first order, with equal neighbours collapsed into one point.
 
-    `places` are the rows in that order; point i stands for places[starts[i]:starts[i + 1]] and has the code key[i] and
-    x[i], y[i] in the first and the second order (y is x where there is no second).
+    `places` are the rows in that order; point i is places[starts[i]:starts[i + 1]] and has the code key[i] and x[i],
+    y[i] in the first and the second order (y is x if there is no second).
     """
 
     key: Int64Array
@@ -143,9 +144,10 @@ class Collapsed:
 
 
 def collapse_sides(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array) -> tuple[Collapsed, Collapsed]:
-    """Sort and collapse both sides of a join with one or two orders; once, where they are the same arrays."""
+    """Sort and collapse both sides of a join with one or two orders; once, if they are the same arrays."""
     left = _collapse(left_key, bound.left.order, bound.memo)
-    if left_key is right_key and _same(bound.left.order, bound.right.order):
+    orders = zip(bound.left.order, bound.right.order, strict=True)
+    if left_key is right_key and all(left_codes is right_codes for left_codes, right_codes in orders):
         return left, left
     return left, _collapse(right_key, bound.right.order, bound.memo)
 
@@ -158,10 +160,6 @@ def _collapse(key: Int64Array, order: tuple[Int64Array, ...], memo: Memo) -> Col
 def sorted_once(key: Int64Array, codes: Int64Array, memo: Memo) -> Int64Array:
     """Sort by (key, codes), unless another rule of the same check has."""
     return memo.get("sorted", (key, codes), lambda: sorted_places(key, codes))
-
-
-def _same(left: tuple[Int64Array, ...], right: tuple[Int64Array, ...]) -> bool:
-    return all(left_codes is right_codes for left_codes, right_codes in zip(left, right, strict=True))
 
 
 def add_partners(

@@ -8,80 +8,75 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.detect.partners import partners
-from naysay.detect.result import Cluster, Removal
-from naysay.detect.violations import features_of, list_pairs, partners_of_right, tree_places
+from naysay.detect.result import Removal
+from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
 from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_greedily
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zone_search import build_zones
 from naysay.plan.bind import BoundJoin, Side
 
-# How long the greedy matching may go on before its lower bound is taken as it stands.
+# After this many steps the greedy matching stops, and its lower bound is taken as it is.
 _MATCHING_STEPS = 200_000_000
 
 
 def rows_to_remove(
     bound: BoundJoin, counts: Int64Array | None = None, right_counts: Int64Array | None = None
 ) -> Removal:
-    """Exact for keys, dependencies, and one or two orders of a column with itself; an interval elsewhere.
+    """Exact for keys, dependencies, and one or two orders of a column with itself; otherwise an interval.
 
-    `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
+    `counts` and `right_counts` are the left and the right rows' partners, if already known.
     """
     if bound.mirror:
-        kept = _kept(bound)
+        kept = _n_kept(bound)
         if kept is not None:
             removed = bound.left.n_rows - kept
             return Removal(removed, removed)
     counts = partners(bound) if counts is None else counts
-    return _interval(bound, counts, partners_of_right(bound, counts) if right_counts is None else right_counts)
+    if right_counts is None:
+        right_counts = counts if both_ways(bound) else partners(bound.swapped())
+    return _interval(bound, counts, right_counts)
 
 
-def _kept(bound: BoundJoin) -> int | None:
-    """The most rows of one table that can stay, where there is a direct way to know."""
+def _n_kept(bound: BoundJoin) -> int | None:
+    """The most rows of one table that can stay, if there is a direct way to know."""
     side = bound.left
     shape = (len(side.order), len(side.differs))
     if shape == (0, 0):
-        return _commonest(side.key, side.rows)
+        return _n_commonest(side.key, side.rows)
     if shape == (0, 1):
-        return _commonest(side.key, side.differs[0])
+        return _n_commonest(side.key, side.differs[0])
     strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
     if shape == (1, 0):
         # Two rows with different values always break a strict order one way round; any two break <=.
-        return _commonest(side.key, side.order[0] if strict[0] else side.rows)
+        return _n_commonest(side.key, side.order[0] if strict[0] else side.rows)
     if shape == (2, 0):
-        return _monotone(side.key, side.order[0], side.order[1], *strict)
+        return _n_monotone(side.key, side.order[0], side.order[1], *strict)
     return None
 
 
-def _commonest(keys: Int64Array, values: Int64Array) -> int:
+def _n_commonest(keys: Int64Array, values: Int64Array) -> int:
     return int(kept_commonest(keys, values, sorted_places(keys, values)))
 
 
-def _monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
+def _n_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
     """The longest subsequence in which no pair rises in both x and y.
 
-    Rows go up in x. Rows that tie in x go down in y where ties in x are no violation (x strict), so that they may all
-    stay, and up in y where they are. Where ties in y are a violation, y carries x (or, if that too may tie, the place)
+    Rows ascend in x. Rows that tie in x descend in y if ties in x are not a violation (x strict), so that they may all
+    stay, and ascend in y if they are. If ties in y are a violation, y carries x (or, if that too may tie, the place)
     behind it, so that such a tie counts as a rise.
     """
     by_y = sorted_places(np.zeros(y.size, np.int64), -y if x_strict else y)
     places = by_y[sorted_places(keys[by_y], x[by_y])]
     if not y_strict:
-        tie_break = x if x_strict else _inverse(places)
-        order = sorted_places(y, tie_break)
-        values = _rank_pairs(y, tie_break, order)
-    else:
-        values = y
-    return int(kept_monotone(keys, values, places))
+        place_of = np.empty_like(places)
+        place_of[places] = np.arange(places.size)
+        y = _rank_pairs(y, x if x_strict else place_of)
+    return int(kept_monotone(keys, y, places))
 
 
-def _inverse(places: Int64Array) -> Int64Array:
-    inverse = np.empty_like(places)
-    inverse[places] = np.arange(places.size)
-    return inverse
-
-
-def _rank_pairs(first: Int64Array, second: Int64Array, order: Int64Array) -> Int64Array:
-    """Ranks of (first, second), equal pairs alike."""
+def _rank_pairs(first: Int64Array, second: Int64Array) -> Int64Array:
+    """Ranks of (first, second); equal pairs have the same rank."""
+    order = sorted_places(first, second)
     first, second = first[order], second[order]
     new = np.ones(order.size, np.int64)
     new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
@@ -112,29 +107,30 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
     return Removal(n_matched, min(most, 2 * n_matched) if maximal else most)
 
 
-def clusters(bound: BoundJoin, limit: int | None) -> list[Cluster]:
+def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array, Int64Array]]:
     """Rows that look alike to the rule form a class; list for each left class all the right rows it conflicts with.
 
-    At most `limit` clusters. Every left row of a cluster breaks the rule with every right row of it but itself.
+    At most `limit` clusters, as rows on the left and on the right: every left row breaks the rule with every right row
+    except itself.
     """
     left_classes, left, members = _classes(bound.left)
     right_classes, right, _ = _classes(bound.right)
-    # Classes are not rows: none of them is the same on both sides, whatever its number.
+    # Classes are not rows: none is the same on both sides, even with the same number.
     right = replace(right, rows=right.rows + left.n_rows)
     classes = replace(bound, left=left, right=right, mirror=False, reflexive=False)
     counts = partners(classes)
     in_conflict = counts > 0
     if bound.reflexive:
-        # A class of one row may conflict with itself alone, which is no violation: ask its rows, not the class.
+        # A class of one row may conflict only with itself, which is not a violation: ask its rows, not the class.
         in_conflict = np.bincount(members[partners(bound) > 0], minlength=left.n_rows) > 0
     places = np.flatnonzero(in_conflict)[:limit]
     left_at, right_at = list_pairs(classes, places, int(counts[places].sum()))
-    found: list[Cluster] = []
+    found = []
     by_left = np.argsort(left_at, kind="stable")
     left_numbers, starts = np.unique(left_at[by_left], return_index=True)
     for left_class, partner_classes in zip(left_numbers, np.split(right_at[by_left], starts[1:]), strict=False):
         right_rows = np.sort(np.concatenate([right_classes[which - left.n_rows] for which in partner_classes]))
-        found.append(Cluster(left_classes[left_class], right_rows))
+        found.append((left_classes[left_class], right_rows))
     return found
 
 

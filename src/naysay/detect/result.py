@@ -1,28 +1,23 @@
-"""What the verbs answer, whichever engine did the work."""
+"""What the verbs return, the same for every engine."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
 from naysay.table import Table
-from naysay.table.frame import plain_records
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The fewest rows to delete so that a rule holds: exact where `least == most`, an interval elsewhere."""
+    """The fewest rows to delete so that a rule holds: exact if `least == most`, otherwise an interval."""
 
     least: int
     most: int
@@ -33,6 +28,9 @@ class Removal:
 
     def __str__(self) -> str:
         return f"{self.least:,}" if self.is_exact else f"{self.least:,} to {self.most:,}"
+
+
+NOTHING_TO_REMOVE = Removal(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class RuleResult:
     """What a check found out about one rule.
 
     `violations` counts ordered pairs (rows, for a one-row rule). After a quick check it, `rows_in_conflict` and
-    `rows_to_remove` are None where the rule is broken and tolerates nothing: the check stopped at the first violation.
+    `rows_to_remove` are None if the rule is broken and tolerates nothing: the check stopped at the first violation.
     """
 
     rule: Rule
@@ -67,7 +65,7 @@ class RuleResult:
     sample: tuple[SamplePair, ...]
     strategy: str
     seconds: float
-    # How many of the rows in conflict lie in each of so many equal slices of the table, first rows first.
+    # How many of the rows in conflict lie in each of up to 60 equal slices of the table, first rows first.
     where: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -102,7 +100,7 @@ class Report:
     """What a check of many rules found out about a table.
 
     `rows_in_conflict` counts rows that break any of the rules, `busiest` are those most often in conflict;
-    both are left out where the engine does not know them.
+    both are left out if the engine does not determine them.
     """
 
     engine: str
@@ -182,8 +180,8 @@ class Verdict:
 class Violations:
     """The pairs that break a rule, as a table: rule, left, right, and the compared values of both rows.
 
-    `left` and `right` are row numbers from 0, or the values of the key columns where a key was named. `total` is the
-    number of all violations, also where a limit cut the table. Any dataframe library reads it as it reads Arrow.
+    `left` and `right` are row numbers from 0, or the values of the key columns if a key was given. `total` is the
+    number of all violations, even if a limit cut the table short. Any dataframe library reads it as it reads Arrow.
     """
 
     rule: Rule
@@ -209,76 +207,6 @@ class Violations:
         return self.table.to_pandas()
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A flood of violations in short: every left row breaks the rule with every right row but itself."""
-
-    left: Int64Array
-    right: Int64Array
-
-
-_N_SLICES = 60
-_N_BUSIEST = 20
-
-
-def slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
-    """How many of the given rows lie in each of 60 equal slices of the table (fewer, where it has fewer rows)."""
-    if not rows.size:
-        return ()
-    n_slices = min(_N_SLICES, n_rows)
-    counts = np.bincount(rows * n_slices // n_rows, minlength=n_slices)
-    return tuple(int(count) for count in counts)
-
-
-@dataclass(frozen=True, slots=True)
-class Conflicts:
-    """The rows that break a rule, ascending, and with how many others each does so (1 for a one-row rule)."""
-
-    rows: Int64Array
-    counts: Int64Array
-
-
-class Tally:
-    """The conflicts of all rows over the rules of a check, a bit a row and rule. Threads may add rules at once."""
-
-    def __init__(self, n_rows: int) -> None:
-        self.totals = np.zeros(n_rows, np.int64)
-        self._bits: dict[int, NDArray[np.uint8]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, rule: Rule, conflicts: Conflicts) -> None:
-        broken = np.zeros(self.totals.size, np.bool_)
-        broken[conflicts.rows] = True
-        with self._lock:
-            self.totals[conflicts.rows] += conflicts.counts
-            self._bits[id(rule)] = np.packbits(broken)
-
-    def breaks(self, row: int, rule: Rule) -> bool:
-        """Whether a row is in conflict with a rule that was added."""
-        return bool(self._bits[id(rule)][row >> 3] >> (7 - (row & 7)) & 1)
-
-
-def busiest_rows(
-    table: Table, key: Sequence[str], rules: Sequence[Rule], tally: Tally
-) -> tuple[int, tuple[RowConflicts, ...]]:
-    """How many rows are in conflict, and the twenty that are so most often over all rules."""
-    in_conflict = np.flatnonzero(tally.totals)
-    if not in_conflict.size:
-        return 0, ()
-    # Of rows in as many conflicts the first: a stable sort of the negated numbers.
-    order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
-    busiest = in_conflict[order]
-    names = plain_records(table.select(key).take(busiest)) if key else [{"row": int(row)} for row in busiest]
-    return int(in_conflict.size), tuple(
-        RowConflicts(
-            name,
-            int(tally.totals[row]),
-            tuple(place for place, rule in enumerate(rules) if tally.breaks(int(row), rule)),
-        )
-        for name, row in zip(names, busiest, strict=True)
-    )
-
-
 def facts(table: Table) -> tuple[ColumnFacts, ...]:
     """Name, type and number of nulls of each column."""
     return tuple(
@@ -288,7 +216,7 @@ def facts(table: Table) -> tuple[ColumnFacts, ...]:
 
 
 def _n_nulls(column: pa.ChunkedArray) -> int:
-    """How many values are null, where a dictionary or a run may hold the null."""
+    """How many values are null, also if a dictionary or a run holds the null."""
     if pa.types.is_run_end_encoded(column.type) or (
         pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks)
     ):

@@ -1,4 +1,4 @@
-"""What every way of working on a bound join offers: the three verbs, on row numbers."""
+"""What every strategy offers on a bound join: the three verbs, on row numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from naysay.published import published
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Violations as row numbers of the left and the right row; `complete` unless a limit cut the list."""
+class PairBlock:
+    """Violations as row numbers of the left and the right row; `complete` unless a limit cut the list short."""
 
     left: Int64Array
     right: Int64Array
@@ -24,12 +24,12 @@ class Strategy(Protocol):
     """A named way to answer the three verbs. All strategies give the same answers."""
 
     def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
-        """Find one violation as (left row, right row), or None where the rule holds."""
+        """Find one violation as (left row, right row), or None if the rule holds."""
 
     def count(self, bound: BoundJoin) -> int:
         """Count the ordered pairs of distinct rows that break the rule."""
 
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List violations, at most `limit` of them."""
 
 
@@ -38,29 +38,12 @@ _PAPERS = {"rapidash-range-tree": "rapidash", "rapidash-kd-tree": "rapidash", "f
 NAMES = ("auto", *_PAPERS)
 
 
-class ByShape:
-    """The default: for each shape of rule the method that `plan.shape` names."""
-
-    def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
-        from naysay.detect.violations import verify
-
-        return verify(bound)
-
-    def count(self, bound: BoundJoin) -> int:
-        from naysay.detect.violations import count
-
-        return count(bound)
-
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
-        from naysay.detect.violations import violations
-
-        return violations(bound, limit)
-
-
 def strategy_named(name: str) -> Strategy:
-    """The strategy of that name; UsageError lists the names."""
+    """The strategy of that name; the default has for each shape of rule the method that `plan.shape` names."""
     if name == "auto":
-        return ByShape()
+        from naysay.detect import violations
+
+        return violations
     if name in _PAPERS:
         strategy: Strategy = published(_PAPERS[name]).strategy(name)
         return strategy

@@ -8,6 +8,7 @@ from naysay.arrays import Int64Array
 from naysay.detect.partners import (
     MAX_COUNT,
     agreeing_keys,
+    breaks,
     collapse_sides,
     count_equal,
     is_hard,
@@ -16,7 +17,7 @@ from naysay.detect.partners import (
     small_keys,
     total_of,
 )
-from naysay.detect.strategy import Pairs
+from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zone_search import build_zones, list_partners
@@ -48,7 +49,7 @@ def _count_dependency(bound: BoundJoin) -> int:
 
 
 def verify(bound: BoundJoin) -> tuple[int, int] | None:
-    """Find a violation as (left row, right row), or None where the rule holds."""
+    """Find a violation as (left row, right row), or None if the rule holds."""
     place = _left_in_conflict(bound)
     if place is None:
         return None
@@ -58,13 +59,8 @@ def verify(bound: BoundJoin) -> tuple[int, int] | None:
 
 def partners_of(bound: BoundJoin, place: int) -> Int64Array:
     """The places of all right rows that break the rule with the left row at `place`. O(n)."""
-    left, right = bound.left, bound.right
-    holds = (right.key == left.key[place]) & (right.rows != left.rows[place])
-    for left_codes, right_codes in zip(left.order, right.order, strict=True):
-        holds &= left_codes[place] < right_codes
-    for left_codes, right_codes in zip(left.differs, right.differs, strict=True):
-        holds &= left_codes[place] != right_codes
-    return np.flatnonzero(holds)
+    left = bound.left.take(np.array([place]))
+    return np.flatnonzero(breaks(left, bound.right) & (bound.right.rows != left.rows))
 
 
 def _left_in_conflict(bound: BoundJoin) -> int | None:
@@ -96,22 +92,22 @@ def _first(counts: Int64Array) -> int | None:
     return int(places[0]) if places.size else None
 
 
-def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> Pairs:
+def violations(bound: BoundJoin, limit: int | None, counts: Int64Array | None = None) -> PairBlock:
     """List violations, ascending by left row; with a limit, those of the first left rows.
 
-    `counts` are the left rows' partners, where they are known already.
+    `counts` are the left rows' partners, if already known.
     """
     counts = partners(bound) if counts is None else counts
     total = total_of(counts)
     n_wanted = total if limit is None else min(limit, total)
     if n_wanted == 0:
-        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
-    # The first left rows whose partners reach the limit are all that need be looked at.
+        return PairBlock(np.empty(0, np.int64), np.empty(0, np.int64), total == 0)
+    # Only the first left rows whose partners reach the limit are needed.
     places = np.flatnonzero(counts)
     n_left = int(np.searchsorted(np.cumsum(counts[places]), n_wanted)) + 1
     left, right = list_pairs(bound, places[:n_left], n_wanted)
     order = np.lexsort((right, left))
-    return Pairs(left[order], right[order], n_wanted == total)
+    return PairBlock(left[order], right[order], n_wanted == total)
 
 
 def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64Array, Int64Array]:
@@ -135,13 +131,8 @@ def conflict_rows(bound: BoundJoin) -> Int64Array:
     return conflict_counts(bound)[0]
 
 
-def partners_of_right(bound: BoundJoin, counts: Int64Array) -> Int64Array:
-    """The partners of the right rows, where `counts` are those of the left rows."""
-    return counts if _both_ways(bound) else partners(bound.swapped())
-
-
-def _both_ways(bound: BoundJoin) -> bool:
-    """Every violation is there both ways round: the rule is symmetric, and the same rows stand on both sides."""
+def both_ways(bound: BoundJoin) -> bool:
+    """Whether every violation occurs both ways round: the rule is symmetric, and the same rows are on both sides."""
     return bound.symmetric and (bound.mirror or np.array_equal(bound.left.rows, bound.right.rows))
 
 
@@ -151,39 +142,42 @@ def conflict_counts(
     """The rows in any violation, ascending, and for each the rows with which it breaks the rule, either way round.
 
     Two rows that break a symmetric rule do so once; any other rule that they break both ways round, twice.
-    `counts` and `right_counts` are the left and the right rows' partners, where they are known already.
+    `counts` and `right_counts` are the left and the right rows' partners, if already known.
     """
     left, right = bound.left, bound.right
     counts = partners(bound) if counts is None else counts
     n_rows = 1 + max(left.rows.max(initial=-1), right.rows.max(initial=-1))
     sums = np.zeros(n_rows, np.int64)
     sums[left.rows] = counts
-    if not _both_ways(bound):
+    if not both_ways(bound):
         sums[right.rows] += partners(bound.swapped()) if right_counts is None else right_counts
     rows = np.flatnonzero(sums)
     return rows, sums[rows]
 
 
 def tree_places(side: Side) -> Int64Array:
-    """The order in which a side's rows stand in a tree of zones: by key, then by its first other part."""
+    """The order of a side's rows in a tree of zones: by key, then by its first other part."""
     return sorted_places(side.key, (*side.order, *side.differs, side.key)[0])
 
 
 def features_of(side: Side) -> Int64Array:
-    """The codes of a side as kernels.zones wants them: [key, orders, differs] by row."""
+    """The codes of a side as the kernels of zones want them: [key, orders, differs] by row."""
     return np.stack((side.key, *side.order, *side.differs))
 
 
 # To choose from: enough that a row with many partners does not crowd out all others.
-CANDIDATES = 2_000
+_CANDIDATES = 2_000
 
 
-def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: bool) -> tuple[Int64Array, Int64Array]:
-    """Choose pairs of rows not yet shown first, then the others, in the order given.
-
-    Where the rule is symmetric a pair that stands there both ways round is taken once, the smaller row left.
-    """
-    if symmetric:
+def varied_pairs(
+    bound: BoundJoin, counts: Int64Array, n_wanted: int, strategy: Strategy | None = None
+) -> tuple[Int64Array, Int64Array]:
+    """Choose violations to show: first pairs of rows not yet shown, then others. `counts`: the left rows' partners."""
+    limit = max(_CANDIDATES, 2 * n_wanted) if n_wanted else 0
+    found = violations(bound, limit, counts) if strategy is None else strategy.violations(bound, limit)
+    left, right = found.left, found.right
+    if bound.symmetric:
+        # A pair that occurs both ways round is shown once, the smaller row left.
         left, right = np.minimum(left, right), np.maximum(left, right)
     pairs = dict.fromkeys(zip(left.tolist(), right.tolist(), strict=True))
     seen: set[int] = set()
@@ -200,16 +194,16 @@ def varied(left: Int64Array, right: Int64Array, n_wanted: int, *, symmetric: boo
     return taken[:, 0].copy(), taken[:, 1].copy()
 
 
-# Nanoseconds a row, measured by benchmarks/cost.py: to count in no, one and two orders for each set of disequalities;
+# Nanoseconds per row, measured by benchmarks/cost.py: to count in no, one and two orders for each set of disequalities;
 # to list a sample, to find the rows in conflict and those to remove, by the number of orders.
 _COUNT = (50.0, 120.0, 260.0)
 _CHECK = (300.0, 350.0, 700.0)
-# Where the rows to remove are only bounded, from a matching: by row, and at most in all.
+# If the rows to remove are only bounded, by a matching: per row, and at most in total.
 _MATCHING, _LONGEST_MATCHING = 1800.0, 4e9
 
 
 def count_seconds(bound: BoundJoin) -> float:
-    """The time for an exact count. Looks at the data where there are many orders or disequalities. O(n)."""
+    """The time for an exact count. Looks at the data if there are many orders or disequalities. O(n)."""
     if is_hard(bound):
         from naysay.detect.differing import prepare
 
@@ -220,7 +214,7 @@ def count_seconds(bound: BoundJoin) -> float:
 
 
 def check_seconds(bound: BoundJoin) -> float:
-    """The time for all that a check says about a rule that is broken."""
+    """The time for everything a check says about a broken rule."""
     n_rows = bound.left.n_rows + (0 if bound.mirror else bound.right.n_rows)
     n_orders, n_differs = len(bound.left.order), len(bound.n_differs)
     partners = count_seconds(bound) * (1 if bound.symmetric and bound.mirror else 2)

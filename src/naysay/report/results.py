@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from naysay.arrays import Int64Array
-from naysay.detect import engine as local
+from naysay.detect.engine import LocalEngine
+from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.io.results import file_name, prepare, write_csv_parts
 from naysay.report.json_ import dumps, plain
@@ -38,19 +39,20 @@ class Wanted:
     neutral: bool = True
 
 
-def write_results(table: Table, report: Report, options: local.Options, wanted: Wanted) -> list[RuleResult]:
+def write_results(table: Table, report: Report, options: CheckOptions, wanted: Wanted) -> list[RuleResult]:
     """Write all results; the answer is of the rules whose violations the limit cut."""
     folder = prepare(wanted.folder)
+    engine = LocalEngine(table)
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
         if result.holds:
             continue
-        found = local.violations(table, result.rule, wanted.limit, options)
+        found = engine.violations(result.rule, options, limit=wanted.limit)
         _write(iter([found.table]), folder / "violations" / file_name(place, result.rule), wanted)
         if not found.complete:
             cut.append(result)
     rules = [result.rule for result in report.results]
-    conflicts = local.conflict_rows(table, rules, options)
+    conflicts = engine.conflict_rows(rules, options)
     _write(conflict_tables(table, rules, conflicts), folder / "conflict_rows", wanted)
     write_cells(table, rules, conflicts, folder / "cells.csv", neutral=wanted.neutral)
     (folder / "report.json").write_text(dumps(report) + "\n", "utf-8")

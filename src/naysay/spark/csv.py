@@ -1,7 +1,7 @@
-"""CSV files that Spark reads, with the rows, the types and the refusals of our own reader (`local_csv.py`).
+"""CSV files read by Spark, with the rows, types and refusals of our own reader (`io/csv.py`).
 
-One pass over the lines looks at their structure, Spark parses all columns as text, one pass looks at the values, and
-the columns are cast. So leading zeros stay, long numbers stay exact, and one word in the last row makes a column text
+One pass over the lines checks their structure, Spark parses all columns as text, one pass looks at the values, and the
+columns are cast. So leading zeros are kept, long numbers stay exact, and one word in the last row makes a column text
 instead of nulls.
 """
 
@@ -21,13 +21,13 @@ from pyspark.sql import types as T
 from naysay.errors import TableError
 from naysay.io.csv import CsvFile, codecs_name, open_csv
 from naysay.io.files import compression_of, csv_delimiter
-from naysay.spark.types import looks_at, typed
+from naysay.spark.types import cast_text, looks_at
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def partitions_of(rows: DataFrame, source: str) -> dict[str, set[str]]:
-    """The columns of a table just read that come from the names of its folders, each with its values."""
+    """The columns of a table just read that come from its folder names, each with its values."""
     address = urlparse(source)
     base = os.path.normpath(address.path) if address.scheme else os.path.abspath(source)
     depth = len(base.rstrip("/").split("/"))
@@ -45,19 +45,19 @@ def partitions_of(rows: DataFrame, source: str) -> dict[str, set[str]]:
 
 def with_text(schema: T.StructType, partitions: dict[str, set[str]]) -> T.StructType:
     """The schema with these columns as text."""
-    fields = [
-        T.StructField(field.name, T.StringType()) if field.name in partitions else field for field in schema.fields
-    ]
-    return T.StructType(fields)
+    fields = schema.fields
+    return T.StructType([T.StructField(f.name, T.StringType()) if f.name in partitions else f for f in fields])
 
 
-def typed_partitions(session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str) -> DataFrame:
-    """The same rows, these columns with the types that all their values have."""
+def cast_partitions(session: SparkSession, rows: DataFrame, partitions: dict[str, set[str]], source: str) -> DataFrame:
+    """The same rows, with these columns in the types that all their values have."""
     for name, values in partitions.items():
         texts = [(value,) for value in sorted(values - {_NULL, ""})]
         looks = looks_at(session.createDataFrame(texts, "value string"), ["value"])
         column = F.col("`" + name.replace("`", "``") + "`")
-        rows = rows.withColumn(name, typed(column, looks, "value", f"{source}: {{}} in the folder names of {name!r}"))
+        rows = rows.withColumn(
+            name, cast_text(column, looks, "value", f"{source}: {{}} in the folder names of {name!r}")
+        )
     return rows
 
 
@@ -84,7 +84,7 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
     header = _header(source, lines, delimiter)
     has_spaces = _require_structure(source, header, lines)
     positions = [f"c{place}" for place in range(len(header.names))]
-    parsed = _parsed(session, source, charset, header.delimiter, positions)
+    parsed = _parse(session, source, charset, header.delimiter, positions)
     if parts := partitions_of(parsed, source):
         raise TableError(
             f"{source}: the folder is partitioned by {', '.join(map(repr, parts))}, which Spark does not read from CSV "
@@ -93,7 +93,7 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
     rows = parsed.select(*positions, _CORRUPT)
     if has_spaces:
         rows = rows.unionAll(_lines_of_spaces(lines, header.delimiter, positions))
-    malformed = F.max(_CORRUPT).alias("malformed"), F.max(_undecoded(positions)).alias("odd")
+    malformed = F.max(_CORRUPT).alias("malformed"), F.max(_find_undecoded(positions)).alias("odd")
     found = looks_at(rows, positions, *malformed)
     _refuse_malformed(source, found["malformed"], len(header.names))
     if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
@@ -102,14 +102,14 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
             "give the file's --encoding, such as latin-1"
         )
     columns = [
-        typed(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
+        cast_text(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
         for position, name in zip(positions, header.names, strict=True)
     ]
     return rows.select(*columns).toDF(*header.names)
 
 
 def _lines(session: SparkSession, source: str, charset: str) -> DataFrame:
-    """All lines that are not empty, in which file, whether in its first part, and in which order in there."""
+    """All lines that are not empty: their file, whether they are in its first part, and their order in it."""
     return (
         session.read.option("encoding", charset)
         .text(source)
@@ -140,11 +140,11 @@ def _header_line(source: str, line: str, delimiter: str | None) -> CsvFile:
 def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
     """Refuse quotes that are not closed in their line, NUL, and files with other columns. Whether a line is all spaces.
 
-    Spark reads line by line, and takes the rest of a line after an open quote for a value. A quote inside a value that
-    does not begin with one is a character as any other.
+    Spark reads line by line, and takes the rest of a line after an open quote as a value. A quote inside a value that
+    does not begin with one is an ordinary character.
     """
     value = F.col("value")
-    # Quantifiers are possessive: one pass over the line, however long it is.
+    # Quantifiers are possessive: one pass over the line, even if it is long.
     between = rf"\x{{{ord(header.delimiter):x}}}"
     field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^{between}]*+)'
     structure = rf"\A{field}(?:{between}{field})*+\z"
@@ -165,8 +165,8 @@ def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
         names = _header_line(source, line, header.delimiter).names
         if names != header.names:
             raise TableError(
-                f"{source}: the files have different columns, or have them in another order: {_listed(header.names)} "
-                f"and {_listed(names)}; give all one header"
+                f"{source}: the files have different columns, or have them in another order: "
+                f"{_list_names(header.names)} and {_list_names(names)}; give all one header"
             )
     return bool(found["spaces"])
 
@@ -174,20 +174,20 @@ def _require_structure(source: str, header: CsvFile, lines: DataFrame) -> bool:
 def _refuse_lines(source: str, found: Row) -> None:
     if found["nul"] is not None:
         raise TableError(
-            f"{source}: a line holds NUL: {found['nul'][:60]!r}; the file is damaged, or no text, or in another "
+            f"{source}: a line holds NUL: {found['nul'][:60]!r}; the file is damaged, not text, or in another "
             "encoding such as UTF-16: then give --encoding utf-16"
         )
     if found["quote"] is not None:
         raise TableError(
             f"{source}: a line has a quote that is not closed in it, or text after its end: "
-            f"{found['quote'][:60]!r}; close it, or double it inside a value. A quoted value that goes on in the next "
-            "line can only be read from a single uncompressed file of up to 64 MB"
+            f"{found['quote'][:60]!r}; close it, or double it inside a value. A quoted value that continues on the "
+            "next line can only be read from a single uncompressed file of up to 64 MB"
         )
 
 
-def _parsed(session: SparkSession, source: str, charset: str, delimiter: str, positions: list[str]) -> DataFrame:
-    """All rows but lines of spaces, as text, and what of them has too many or too few fields."""
-    # Spark takes what equals `nullValue` for null, quoted or not: so that a quoted empty cell stays an empty text.
+def _parse(session: SparkSession, source: str, charset: str, delimiter: str, positions: list[str]) -> DataFrame:
+    """All rows except lines of spaces, as text, and those with too many or too few fields."""
+    # Spark reads `nullValue` as null, quoted or not: NUL keeps a quoted empty cell an empty text.
     options: dict[str, Any] = {
         "header": True,
         "inferSchema": False,
@@ -207,7 +207,7 @@ def _parsed(session: SparkSession, source: str, charset: str, delimiter: str, po
 
 
 def _lines_of_spaces(lines: DataFrame, delimiter: str, positions: list[str]) -> DataFrame:
-    """The rows that Spark's reader skips: in a file divided by tabs, a line of tabs is a row of nulls."""
+    """The rows that Spark's reader skips: in a tab-separated file, a line of tabs is a row of nulls."""
     parts = F.split("value", re.escape(delimiter), -1)
     cells = [F.get(parts, F.lit(place)) for place in range(len(positions))]
     columns = [F.when(cell != "", cell).alias(name) for cell, name in zip(cells, positions, strict=True)]
@@ -219,13 +219,13 @@ def _charset(source: str, encoding: str | None) -> str:
     name = codecs_name(encoding or "utf-8")
     if name not in _ENCODINGS:
         raise TableError(
-            f"{source}: Spark reads no CSV files in {encoding}, but in utf-8, latin-1 and utf-16; convert the file"
+            f"{source}: Spark does not read CSV files in {encoding}, only in utf-8, latin-1 and utf-16; convert it"
         )
     return _ENCODINGS[name]
 
 
 def _is_all_text(source: str, encoding: str) -> bool:
-    """Whether a file that we can open ourselves is in its encoding throughout; then U+FFFD is one character of many."""
+    """Whether a file that we can open ourselves is entirely in its encoding; then U+FFFD is an ordinary character."""
     if not Path(source).is_file() or compression_of(source) is not None or source.endswith(".snappy"):
         return False
     decoder = codecs.getincrementaldecoder(encoding)()
@@ -247,10 +247,10 @@ def _refuse_malformed(source: str, row: str | None, n_columns: int) -> None:
         )
 
 
-def _undecoded(positions: list[str]) -> Column:
-    """A value with U+FFFD, which replaces bytes that are not text, if a row has one."""
+def _find_undecoded(positions: list[str]) -> Column:
+    """A value of a row with U+FFFD, which replaces bytes that are not text; null if there is none."""
     return F.coalesce(*[F.when(F.col(position).contains("\ufffd"), F.col(position)) for position in positions])
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names[:8]) + ("" if len(names) <= 8 else ", …")

@@ -1,8 +1,8 @@
-"""The meaning of comparisons as Spark Columns: what `naysay.table` decides for arrays, decided for plans.
+"""Comparisons as Spark Columns, with the same meaning as those of arrays in `naysay.table`.
 
-Spark compares a bigint with a double by way of double, and decimals of different scale by way of a type that may
-lose digits. So two columns that compare are first brought to one type in which Spark's own comparison, grouping and
-hashing are exact: `comparable`. It is null exactly where the value is null.
+Spark converts a bigint to double to compare it with one, and decimals of different scale to a type that may lose
+digits. So two columns that compare are first brought to one type in which Spark's own comparison, grouping and hashing
+are exact: `comparable`. It is null exactly if the value is null.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ HASH_OF_NOTHING = 0
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """Columns for the predicates and parts of rules by position, under one meaning of null. Truths are never null."""
+class Comparisons:
+    """The predicates and parts of rules by position as Spark Columns, under one meaning of null; never null."""
 
     frame: Frame
     nulls: Nulls
@@ -42,12 +42,12 @@ class Meaning:
         return comparable(F.col(name), self.frame.type_of(name), self.frame.type_of(other))
 
     def holds(self, predicate: Predicate) -> Expression:
-        """Whether a predicate is true of one row standing on both sides."""
+        """Whether a predicate is true of one row on both sides."""
         left = predicate.left.name
         if isinstance(predicate.right, Constant):
-            return self._beside_constant(left, predicate.op, predicate.right.value)
+            return self._against_constant(left, predicate.op, predicate.right.value)
         right = predicate.right.name
-        truth = _compare(predicate.op, self.comparable(left, right), self.comparable(right, left))
+        truth: Expression = predicate.op.compare(self.comparable(left, right), self.comparable(right, left))
         if self.nulls is Nulls.EQUAL and predicate.op in (Op.EQ, Op.NE):
             some_null = F.col(left).isNull() | F.col(right).isNull()
             both_null = F.col(left).isNull() & F.col(right).isNull()
@@ -55,7 +55,7 @@ class Meaning:
         return F.coalesce(truth, F.lit(False))
 
     def side(self, join: Join, row: Row) -> Expression:
-        """Whether a row stands on a side of the join: its filters hold and it has a value where one is compared."""
+        """Whether a row is on a side of the join: its filters hold and no compared value is missing."""
         left = row is Row.LEFT
         filters = join.row_filter if join.is_mirror else join.left_filter if left else join.right_filter
         must_have_value: tuple[Match | Order, ...] = join.order
@@ -65,7 +65,7 @@ class Meaning:
         return every([*map(self.holds, filters), *(F.col(name).isNotNull() for name in names)])
 
     def meets_itself(self, join: Join) -> Expression:
-        """Whether a row breaks the rule with itself, which is no violation and must be left out."""
+        """Whether a row breaks the rule with itself, which is not a violation and must be left out."""
         if join.irreflexive:
             return F.lit(False)
         parts = [_predicate(match, Op.EQ) for match in join.key]
@@ -73,14 +73,13 @@ class Meaning:
         parts += [_predicate(order, order.op) for order in join.order]
         return every(map(self.holds, (*parts, *join.left_filter, *join.right_filter)))
 
-    def _beside_constant(self, name: str, op: Op, value: Value) -> Expression:
+    def _against_constant(self, name: str, op: Op, value: Value) -> Expression:
         kind = self.frame.kind_of(name)
         if kind is Kind.NULL:
             return F.lit(self.nulls is Nulls.EQUAL and op is Op.NE)
-        less, equal = _beside(F.col(name), kind, self.frame.type_of(name), value)
-        truth = {Op.EQ: equal, Op.NE: ~equal, Op.LT: less, Op.GE: ~less, Op.LE: less | equal, Op.GT: ~(less | equal)}[
-            op
-        ]
+        less, equal = _against(F.col(name), kind, self.frame.type_of(name), value)
+        at_most = less | equal
+        truth = {Op.EQ: equal, Op.NE: ~equal, Op.LT: less, Op.GE: ~less, Op.LE: at_most, Op.GT: ~at_most}[op]
         at_null = self.nulls is Nulls.EQUAL and op is Op.NE
         return F.when(F.col(name).isNull(), F.lit(at_null)).otherwise(truth)
 
@@ -90,7 +89,7 @@ def every(truths: Iterable[Expression]) -> Expression:
 
 
 def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
-    """Bring a value to the form in which it compares exactly with values of the other type, brought likewise."""
+    """Bring a value to the form in which it compares exactly with values of the other type in their form."""
     if isinstance(type_, T.NullType):
         known = T.ByteType() if isinstance(other, T.NullType) else other
         return comparable(value.cast(known), known, known)
@@ -99,7 +98,7 @@ def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expre
     if _is_float(type_) and _is_float(other):
         return _plain_float(value)
     if _is_float(type_) or _is_float(other):
-        return _beside_float(value, type_, other)
+        return _against_float(value, type_, other)
     if isinstance(type_, T.DecimalType) or isinstance(other, T.DecimalType):
         return _decimal(value, *_digits(type_), *_digits(other))
     if isinstance(type_, T.IntegralType):
@@ -111,11 +110,6 @@ def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expre
     return value
 
 
-def _compare(op: Op, left: Expression, right: Expression) -> Expression:
-    truth: Expression = op.compare(left, right)
-    return truth
-
-
 def _predicate(part: Match | Order, op: Op) -> Predicate:
     return Predicate(Column(Row.LEFT, part.left), op, Column(Row.LEFT, part.right))
 
@@ -125,7 +119,7 @@ def _is_float(type_: T.DataType) -> bool:
 
 
 def _plain_float(value: Expression) -> Expression:
-    """A double with one zero and one NaN, so that hashes and sorts agree with comparisons wherever they are made."""
+    """A double with one zero and one NaN, so that hashes and sorts agree with comparisons."""
     number = value.cast(T.DoubleType())
     return F.when(number == 0.0, F.lit(0.0)).when(F.isnan(number), F.lit(math.nan)).otherwise(number)
 
@@ -155,7 +149,7 @@ def _whole_and_fraction(value: Expression, scale: int) -> Expression:
     return F.when(value.isNotNull(), parts)
 
 
-def _beside_float(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
+def _against_float(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
     """A number of any type as the nearest double, and then by how much it lies above or below that double.
 
     Rounding to the nearest keeps order, so this pair compares exactly as the numbers do.
@@ -172,7 +166,7 @@ def _beside_float(value: Expression, type_: T.DataType, other: T.DataType) -> Ex
 
 
 def _beyond_of_long(value: Expression, nearest: Expression) -> Expression:
-    # The doubles next to 2**63 lie 1024 apart, so no difference comes near overflow; only 2**63 itself is no bigint.
+    # The doubles next to 2**63 lie 1024 apart, so no difference comes near overflow; only 2**63 itself is not a bigint.
     is_bound = nearest >= F.lit(2.0**63)
     return F.when(is_bound, (value - F.lit(_GREATEST_LONG)) - F.lit(1)).otherwise(value - nearest.cast(T.LongType()))
 
@@ -196,31 +190,31 @@ def _sign_beyond_nearest(value: Decimal | None, nearest: float | None) -> int | 
     return int(value > nearest) - int(value < nearest)
 
 
-def _beside(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> tuple[Expression, Expression]:
-    """Where a column that is not null is less than a constant, and where it equals it, exactly."""
+def _against(column: Expression, kind: Kind, type_: T.DataType, value: Value) -> tuple[Expression, Expression]:
+    """Whether a column that is not null is less than a constant, and whether it equals it, exactly."""
     if kind in (Kind.TEXT, Kind.BOOL):
         constant = F.lit(value)
         return column < constant, column == constant
     bits = 32 if isinstance(type_, T.FloatType) else 64
     number = exact_number(value, bits if kind is Kind.FLOAT else None)
     if kind is Kind.FLOAT:
-        return _beside_floats(_plain_float(column), number)
+        return _against_floats(_plain_float(column), number)
     if kind is Kind.DECIMAL:
         assert isinstance(type_, T.DecimalType)
-        return _beside_decimals(column, type_, number)
+        return _against_decimals(column, type_, number)
     if kind is Kind.INT:
-        return _beside_longs(column.cast(T.LongType()), number)
+        return _against_longs(column.cast(T.LongType()), number)
     if kind is Kind.DATE:
-        return _beside_longs(F.unix_date(column).cast(T.LongType()), number)
+        return _against_longs(F.unix_date(column).cast(T.LongType()), number)
     microseconds = number * 10**6
     if kind is Kind.INSTANT:
-        return _beside_longs(F.unix_micros(column), microseconds)
-    # Spark makes no literal of a time without zone but from text.
+        return _against_longs(F.unix_micros(column), microseconds)
+    # Spark makes a literal of a time without zone only from text.
     literal = F.lit(str(value)).cast(type_ if kind is Kind.TIMESTAMP else T.TimeType(6))
     return column < literal, column == literal
 
 
-def _beside_longs(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+def _against_longs(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
     floor = math.inf if number == math.inf or number != number else math.floor(number) if number > -math.inf else number
     if not _LEAST_LONG <= floor <= _GREATEST_LONG:
         return F.lit(floor > 0), F.lit(False)
@@ -230,7 +224,7 @@ def _beside_longs(column: Expression, number: Fraction | float) -> tuple[Express
     return column <= constant, F.lit(False)
 
 
-def _beside_decimals(
+def _against_decimals(
     column: Expression, type_: T.DecimalType, number: Fraction | float
 ) -> tuple[Expression, Expression]:
     if isinstance(number, float):
@@ -245,7 +239,7 @@ def _beside_decimals(
     return column <= constant, F.lit(False)
 
 
-def _beside_floats(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
+def _against_floats(column: Expression, number: Fraction | float) -> tuple[Expression, Expression]:
     if isinstance(number, float):
         return column < F.lit(number), column == F.lit(number)
     try:

@@ -1,4 +1,4 @@
-"""The door for Spark: a DataFrame whose columns are known by position, so that names never meet a parser."""
+"""Spark DataFrames with columns named by position, so that user names never reach a parser; Arrow in and out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE_ROW = ("__naysay_file", "__naysay_row")
 
 @dataclass(frozen=True)
 class Frame:
-    """A Spark DataFrame with columns c0, c1, ..., and the names and types that they stand for."""
+    """A Spark DataFrame with columns c0, c1, ..., and their original names and types."""
 
     data: DataFrame
     names: tuple[str, ...]
@@ -34,12 +34,9 @@ class Frame:
 
     @classmethod
     def of(cls, data: DataFrame) -> Frame:
-        """Take a DataFrame in.
-
-        Files that naysay itself read carry where each row came from in two more columns (see `spark_read`).
-        """
+        """Wrap a DataFrame. Files that naysay read carry the file and number of each row in two more columns."""
         if data.isStreaming:
-            raise UsageError("this DataFrame is a stream, and checks need a table: read it with spark.read")
+            raise UsageError("this DataFrame is a stream, but checks need a table: read it with spark.read")
         fields = data.schema.fields
         by_position = _without_padding(data.toDF(*(position(place) for place in range(len(fields)))))
         file_row = None
@@ -52,33 +49,33 @@ class Frame:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema as kernels will see it, for the checks that every engine shares."""
-        return pa.schema(
-            [
-                pa.field(name, arrow_type(type_) or _UNSUPPORTED)
-                for name, type_ in zip(self.names, self.types, strict=True)
-            ]
-        )
+        """The schema as kernels see it, for the checks that every engine shares."""
+        columns = zip(self.names, self.types, strict=True)
+        return pa.schema([(name, arrow_type(type_) or _UNSUPPORTED) for name, type_ in columns])
 
     def require(self, rule: Rule) -> None:
-        """Raise RuleError or TableError where the rule does not fit the table."""
+        """Raise RuleError or TableError if the rule does not fit the table."""
         for name in rule.column_names:
             type_ = self.types[fit.place(self.arrow_schema, name)]
             if isinstance(type_, T.StringType) and not type_.isUTF8BinaryCollation():
                 raise TableError(
                     f"column {name!r} has the collation {type_.collation}, and rules compare text by its bytes; "
-                    "cast it to string collate UTF8_BINARY, after lower() or trim() where you mean that"
+                    "cast it to string collate UTF8_BINARY, after lower() or trim() if that is what you mean"
                 )
             if arrow_type(type_) is None:
                 raise TableError(
                     f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
-                    "cast it to text or a number, or take out the part that you mean"
+                    "cast it to text or a number, or extract the part that you mean"
                 )
         fit.check_rule(self.arrow_schema, rule)
 
     def by_position(self, rule: Rule) -> Rule:
         """The same rule about c0, c1, ..."""
-        return replace(rule, predicates=tuple(self._predicate(predicate) for predicate in rule.predicates))
+        predicates = []
+        for predicate in rule.predicates:
+            right = self._column(predicate.right) if isinstance(predicate.right, Column) else predicate.right
+            predicates.append(Predicate(self._column(predicate.left), predicate.op, right))
+        return replace(rule, predicates=tuple(predicates))
 
     def place(self, name: str) -> int:
         return fit.place(self.arrow_schema, name)
@@ -92,18 +89,12 @@ class Frame:
     def kind_of(self, position_name: str) -> Kind:
         return kind_of(arrow_type(self.type_of(position_name)) or _UNSUPPORTED)
 
-    def _predicate(self, predicate: Predicate) -> Predicate:
-        right = predicate.right
-        return Predicate(
-            self._column(predicate.left), predicate.op, self._column(right) if isinstance(right, Column) else right
-        )
-
     def _column(self, column: Column) -> Column:
         return Column(column.row, position(self.place(column.name)))
 
 
 def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType | None = None) -> DataFrame:
-    """An Arrow table as a DataFrame. Of one with an empty batch Spark would lose the rows that come after it."""
+    """An Arrow table as a DataFrame. Empty batches are dropped: Spark would lose the rows after one."""
     table = pa.table([decoded(column) for column in table.columns], table.column_names)
     batches = [batch for batch in table.to_batches() if batch.num_rows]
     return session.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
@@ -112,7 +103,7 @@ def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType | No
 def _without_padding(data: DataFrame) -> DataFrame:
     """Columns of char(n) as plain text, still padded with blanks as Spark reads them.
 
-    Spark pads what it compares with such a column in its own expressions only, so kernels would answer otherwise.
+    Spark pads what it compares with such a column only in its own expressions, so kernels would disagree.
     """
     if not any(field.metadata for field in data.schema):
         return data
@@ -132,7 +123,7 @@ def arrow_type(type_: T.DataType) -> pa.DataType | None:
 
 
 def spark_type(type_: pa.DataType) -> T.DataType:
-    """The Spark type of an Arrow type: the inverse of `arrow_type`, and what tasks answer in besides."""
+    """The Spark type of an Arrow type: the inverse of `arrow_type`, plus the types of tasks' answers."""
     if arrow_types.is_decimal(type_):
         return T.DecimalType(type_.precision, type_.scale)
     if arrow_types.is_timestamp(type_):
@@ -167,33 +158,29 @@ _ARROW_TYPES: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
 
 
 Batches = Iterable[pa.RecordBatch]
+TaskWork = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
-def map_in_arrow(
-    data: DataFrame, work: Callable[[Batches], Iterator[pa.RecordBatch]], schema: pa.Schema | T.StructType
-) -> DataFrame:
-    """Do the work on each partition. Its batches must have the columns of the schema, in order."""
+def map_in_arrow(data: DataFrame, work: TaskWork, schema: pa.Schema | T.StructType) -> DataFrame:
+    """Do the work on each partition. The batches it returns must have the columns of the schema, in order."""
     if isinstance(schema, pa.Schema):
         declared = T.StructType([T.StructField(field.name, spark_type(field.type)) for field in schema])
     else:
         declared = schema
         schema = pa.schema([(field.name, _arrow_type(field.dataType)) for field in declared.fields])
-    return data.mapInArrow(partial(_matched, work, schema), declared)
+    return data.mapInArrow(partial(_match_batches, work, schema), declared)
 
 
-def matching(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def match_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch in exactly these types: dictionaries and other encodings are undone, nothing is converted."""
     if batch.schema.names != schema.names:
-        raise TypeError(f"a task gives the columns {batch.schema.names}, and {schema.names} are declared")
+        raise TypeError(f"a task returns the columns {batch.schema.names}, but {schema.names} are declared")
     columns = [_plain(column, field) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _matched(
-    work: Callable[[Batches], Iterator[pa.RecordBatch]], schema: pa.Schema, batches: Batches
-) -> Iterator[pa.RecordBatch]:
-    for batch in work(batches):
-        yield matching(batch, schema)
+def _match_batches(work: TaskWork, schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
+    return (match_batch(batch, schema) for batch in work(batches))
 
 
 def _plain(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -201,12 +188,12 @@ def _plain(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     plain = decoded(pa.chunked_array([column])).chunk(0)
     if not _is_same(plain.type, field.type):
-        raise TypeError(f"a task gives {field.name!r} as {column.type}, and {field.type} is declared")
+        raise TypeError(f"a task returns {field.name!r} as {column.type}, but {field.type} is declared")
     return plain.cast(field.type)
 
 
 def _is_same(given: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether the values mean the same, whatever the width of their offsets or the zone that they are shown in."""
+    """Whether the values mean the same, regardless of the width of offsets or the zone of display."""
     if arrow_types.is_timestamp(given) and arrow_types.is_timestamp(declared):
         return bool(given.unit == declared.unit) and (given.tz is None) == (declared.tz is None)
     texts, binaries = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())

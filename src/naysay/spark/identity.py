@@ -1,8 +1,8 @@
-"""By what a row is known on Spark: the user's key, its place in a file, or a hash of its values.
+"""How a row is identified on Spark: by the user's key, its place in a file, or a hash of its values.
 
-A DataFrame has no row numbers. `monotonically_increasing_id` changes with partition sizes and the place of a filter, so
-that the same run twice would name other rows. A hash of the values is the same wherever and however often it is made;
-rows with all values equal are told apart as copies, #2, #3 and so on, and it does not matter which of them is which.
+A DataFrame has no row numbers. `monotonically_increasing_id` changes with partition sizes and the position of a filter,
+so that a second run would name other rows. A hash of the values is always the same; rows with all values equal are
+numbered as copies, #2, #3 and so on, and it does not matter which of them is which.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.arrays import Int64Array
 from naysay.errors import UsageError
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
 
-# The column that tells rows apart where the columns of the identity need not (the user's key may have repeats).
+# The column that distinguishes rows if the columns of the identity may not (the user's key may have repeats).
 CONTENT = "content"
 
 
@@ -33,7 +37,7 @@ class Naming(Enum):
 
 @dataclass(frozen=True)
 class Identity:
-    """The columns i0, i1, ... that name a row, and what a person calls them."""
+    """The columns i0, i1, ... that name a row, and their names for people."""
 
     naming: Naming
     names: tuple[str, ...]
@@ -50,7 +54,7 @@ class Identity:
         return ", ".join(self.names) if self.naming is Naming.KEY else self.naming.value
 
     def attached(self, *, sided: bool = False) -> list[Expression]:
-        """The columns to select: the identity, and what tells rows apart where each is sent twice."""
+        """The columns to select: the identity, and what distinguishes rows if each is sent twice."""
         named = [column.alias(name) for column, name in zip(self.columns, self.positions, strict=True)]
         return [*named, self.content.alias(CONTENT)] if sided and self.naming is Naming.KEY else named
 
@@ -62,13 +66,13 @@ class Identity:
         return F.struct(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
 
     def named(self, values: Mapping[str, Any], hidden: Sequence[str]) -> dict[str, Any]:
-        """Values that go by `hidden` names, by the names that a person knows."""
+        """Values under `hidden` names, under the names that people know."""
         names = dict(zip(hidden, self.names, strict=True))
         return {names[name]: value for name, value in values.items()}
 
 
 def identity_of(frame: Frame, key: Sequence[str]) -> Identity:
-    """The user's key where there is one; the place in a file where `with_file_rows` noted it; else the values."""
+    """The user's key if there is one; else the place in a file if `with_file_rows` noted it; else the values."""
     content = _content(frame)
     if key:
         places = [_key_place(frame, name) for name in key]
@@ -83,7 +87,7 @@ def identity_of(frame: Frame, key: Sequence[str]) -> Identity:
 def with_file_rows(data: DataFrame) -> DataFrame:
     """Note in a DataFrame just read from Parquet files which row of which file each row is.
 
-    Not for what a join or an explode made of it: there one row of a file may stand several times.
+    Not for the result of a join or an explode, in which one row of a file may occur several times.
     """
     source = data.metadataColumn("_metadata")
     file, row = source.getField("file_path"), source.getField("row_index")
@@ -91,7 +95,7 @@ def with_file_rows(data: DataFrame) -> DataFrame:
 
 
 def number_copies(rows: DataFrame, identity: Identity) -> DataFrame:
-    """Rows with i0 ... attached: where values name them, number the copies. One shuffle; for few rows."""
+    """Rows with i0 ... attached: if values name them, number the copies. One shuffle; for few rows."""
     from pyspark.sql import Window
 
     if identity.naming is not Naming.CONTENT:
@@ -101,6 +105,42 @@ def number_copies(rows: DataFrame, identity: Identity) -> DataFrame:
     numbered = rows.withColumn("copy", copy)
     named = F.when(F.col("copy") == 1, F.col("i0")).otherwise(F.concat_ws("#", "i0", "copy"))
     return numbered.select(*names, named.alias("i0"))
+
+
+def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows in ascending order of some columns, nulls last."""
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
+
+
+def number_repeats(names: pa.Array, alike: Int64Array | None = None, sides: Int64Array | None = None) -> pa.Array:
+    """Names with #2, #3, ... after those that repeat.
+
+    A row that is sent as a record for each of its `sides` has one name. `alike` is a number for each name with the key
+    and the values compared: names are hashes, so rows that differ may share one and must not be confused.
+    """
+    codes = np.asarray(names.dictionary_encode().indices.to_numpy(), np.int64)
+    if alike is None or sides is None:
+        copy = _places_within(codes)
+    else:
+        nth = _places_within(2 * alike + sides)
+        rows = alike * (int(nth.max(initial=0)) + 1) + nth
+        _, first, row_of = np.unique(rows, return_index=True, return_inverse=True)
+        copy = _places_within(codes[first])[row_of]
+    suffix = pa.array((copy + 1).astype(str), pa.string()).cast(names.type)
+    suffixed = pc.binary_join_element_wise(names, suffix, pa.scalar("#", names.type))
+    return pc.if_else(pa.array(copy == 0), names, suffixed)
+
+
+def _places_within(keys: Int64Array) -> Int64Array:
+    """For each element its place, from 0, among those of the same key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(order.size, np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size) - starts
+    return places
 
 
 def _key_place(frame: Frame, name: str) -> int:
@@ -127,15 +167,14 @@ def _content(frame: Frame) -> Expression:
 
 
 def _hashable(value: Expression, type_: T.DataType) -> list[Expression]:
-    """What to hash of a value. A hash of a list or struct says neither where it ends nor where it has nulls; its text
-    does."""
+    """What to hash of a value. The hash of a list or struct ignores its length and nulls; its text has both."""
     if _holds(type_, T.MapType | T.VariantType):
         return [F.to_json(F.struct(value.alias("value")), {"ignoreNullFields": "false"})]
     return [value, value.cast(T.StringType())] if isinstance(type_, T.ArrayType | T.StructType) else [value]
 
 
 def _is_opaque(type_: T.DataType) -> bool:
-    """Types whose values Spark can neither hash nor write as text; rows that differ there alone count as copies."""
+    """Types whose values Spark can neither hash nor write as text; rows that differ only there count as copies."""
     return _holds(type_, T.UserDefinedType | T.CalendarIntervalType) or type_.typeName() in ("geometry", "geography")
 
 

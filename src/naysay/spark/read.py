@@ -1,6 +1,6 @@
 """Files, folders, globs and tables that Spark can reach, as a DataFrame with the types that our own reader would give.
 
-Small CSV files of this machine are read by our own reader, in `local_csv.py`; others by Spark, in `spark_csv.py`.
+Small local CSV files are read by our own reader (`io/csv.py`); others by Spark (`spark/csv.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from naysay.errors import TableError, UsageError
 from naysay.io.files import read_table
 from naysay.io.json import lost_number
 from naysay.io.numbers import refuse_address, unknown_format
-from naysay.spark.csv import partitions_of, read_csv, typed_partitions, with_text
+from naysay.spark.csv import cast_partitions, partitions_of, read_csv, with_text
 from naysay.spark.frame import FILE_ROW, from_arrow, map_in_arrow, spark_type
 from naysay.spark.identity import with_file_rows
 from naysay.spark.session import plain_errors
@@ -38,10 +38,10 @@ _FORMATS = {
 }
 FORMATS = ("csv", "json", "parquet", "orc", "table")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
-# Up to this size a CSV file of this machine is read by our own reader, which knows line breaks inside of quotes and
-# says in which line a fault is; Spark gets the table.
+# Up to this size a local CSV file is read by our own reader, which allows line breaks inside quotes and reports the
+# line of an error; Spark gets the table.
 _WHOLE_BYTES = 64 << 20
-# Lines of JSON that may hold a number which is another one as a double: many digits, or a long exponent.
+# Lines of JSON that may hold a number that a double would change: many digits, or a long exponent.
 _LOSSY = r"[0-9]{16}|[eE][+-]?[0-9]{3}"
 _LOST = pa.schema([("lost", pa.string())])
 
@@ -55,10 +55,10 @@ def read(
     delimiter: str | None = None,
     numbered: bool = False,
 ) -> DataFrame:
-    """Read a file, a folder, a glob, any URL that Spark knows, or a table by its name.
+    """Read a file, a folder, a glob, any URL that Spark can read, or a table by its name.
 
-    Where `numbered`, rows of Parquet files and of small CSV files carry the file that they are from and their number in
-    it, by which a `Frame` knows them.
+    If `numbered`, rows of Parquet files and of small CSV files carry their file and their number in it, by which a
+    `Frame` identifies them.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
@@ -72,28 +72,23 @@ def read(
                 table = read_table(source, format="csv", encoding=encoding, delimiter=delimiter)
                 return _frame_of(session, table, source if numbered else None)
             return read_csv(session, source, encoding, delimiter)
+        reader = session.read.format(chosen)
         if chosen == "json":
-            reader = session.read.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
-            parts = partitions_of(rows := reader.json(source), source)
-            if parts:
-                rows = reader.schema(with_text(rows.schema, parts)).json(source)
-            if encoding is None:
-                _require_kept(session, rows.schema, source)
-            return typed_partitions(session, rows, parts, source)
-        # A column that a file lacks is null there, whichever file Spark looks at first.
-        reader = session.read.format(chosen).option("mergeSchema", True)
+            reader = reader.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
+        else:
+            # A column that a file lacks is null there, regardless of the file that Spark looks at first.
+            reader = reader.option("mergeSchema", True)
         parts = partitions_of(rows := reader.load(source), source)
         if parts:
             rows = reader.schema(with_text(rows.schema, parts)).load(source)
+        if chosen == "json" and encoding is None:
+            _require_kept(session, rows.schema, source)
         rows = with_file_rows(rows) if numbered and chosen == "parquet" else rows
-        return typed_partitions(session, rows, parts, source)
+        return cast_partitions(session, rows, parts, source)
 
 
 def _require_kept(session: SparkSession, schema: T.StructType, source: str) -> None:
-    """Refuse JSON in which a number becomes another one as a double.
-
-    Only lines with numbers of many digits or long exponents are parsed again.
-    """
+    """Refuse JSON with a number that a double would change; only lines that may hold one are parsed again."""
     names = [field.name for field in schema.fields if isinstance(field.dataType, T.DoubleType)]
     if not names:
         return
@@ -104,7 +99,7 @@ def _require_kept(session: SparkSession, schema: T.StructType, source: str) -> N
 
 
 def _lost_numbers(batches: Iterable[pa.RecordBatch], names: list[str]) -> Iterator[pa.RecordBatch]:
-    """The first number of a partition that a double does not hold; `naysay.io.json` has the same check."""
+    """The first number of a partition that a double cannot hold; `naysay.io.json` has the same check."""
     for batch in batches:
         for line in batch.column(0).to_pylist():
             lost = lost_number(line, names)
@@ -114,25 +109,17 @@ def _lost_numbers(batches: Iterable[pa.RecordBatch], names: list[str]) -> Iterat
 
 
 def _format_of(session: SparkSession, source: str) -> str:
-    name = source.rstrip("/")
-    while name.endswith(_COMPRESSED):
-        name = name[: name.rindex(".")]
-    known = _FORMATS.get(Path(name).suffix.lower())
     local = Path(source)
     if local.is_dir():
-        inside = {
-            _FORMATS.get(Path(_uncompressed(file.name)).suffix.lower())
-            for file in local.rglob("*")
-            if file.is_file() and not file.name.startswith(("_", "."))
-        }
-        kinds = sorted(kind for kind in inside if kind)
+        files = (file for file in local.rglob("*") if file.is_file() and not file.name.startswith(("_", ".")))
+        kinds = sorted(kind for kind in {_format_by_name(file.name) for file in files} if kind)
         if len(kinds) == 1:
             return kinds[0]
         raise TableError(
             f"{source}: the folder holds {'files of several kinds' if kinds else 'no data files'}; "
             "name the kind with --input-format"
         )
-    if known:
+    if known := _format_by_name(source):
         return known
     if "/" not in source and _is_table(session, source):
         return "table"
@@ -149,12 +136,15 @@ def _is_table(session: SparkSession, name: str) -> bool:
         return False
 
 
-def _uncompressed(name: str) -> str:
-    return next((name[: -len(ending)] for ending in _COMPRESSED if name.endswith(ending)), name)
+def _format_by_name(name: str) -> str | None:
+    name = name.rstrip("/")
+    while name.endswith(_COMPRESSED):
+        name = name[: name.rindex(".")]
+    return _FORMATS.get(Path(name).suffix.lower())
 
 
 def _frame_of(session: SparkSession, table: pa.Table, file: str | None) -> DataFrame:
-    """A table of ours as a DataFrame, its types kept; with the file's name, numbered rows."""
+    """An Arrow table as a DataFrame of the same types; with numbered rows if a file is given."""
     columns = [_for_spark(column) for column in table.columns]
     names = list(table.column_names)
     if file is not None:
@@ -170,7 +160,7 @@ def _frame_of(session: SparkSession, table: pa.Table, file: str | None) -> DataF
 
 
 def _for_spark(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of a type that Spark has: times in microseconds, or as text; its time of day is off by default."""
+    """A column in a type that Spark has: times in microseconds, or as text; time of day is off by default."""
     if pa.types.is_time(column.type) or pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_timestamp(column.type):

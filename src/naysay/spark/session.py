@@ -1,4 +1,4 @@
-"""A Spark session for the command line: quiet, on loopback, stopped at the end; and Spark's errors in plain words."""
+"""A Spark session for the command line: quiet, on loopback, stopped at the end; Spark's errors in plain words."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
-    # Nothing of ours listens beyond this machine, and no page is served.
+    # Serve no page.
     "spark.ui.enabled": "false",
     # Our own progress is shown instead.
     "spark.ui.showConsoleProgress": "false",
     # Timestamps mean the same on every machine.
     "spark.sql.session.timeZone": "UTC",
-    # A table that does not fit one task is cut by us, so many small shuffles would only cost.
+    # We partition large tables ourselves; more small shuffles would only cost time.
     "spark.sql.shuffle.partitions": "16",
 }
-# How long a master or a server may take to answer.
+# How long a master or a server may take to respond.
 _ANSWER_SECONDS = 10.0
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
-# For streams with state of Spark's own (as a deduplicated one): in RocksDB, with a log of changes and checksums.
+# For streams that keep state in Spark (such as deduplication): RocksDB, with a changelog and checksums.
 STREAM_SETTINGS = {
     f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
@@ -54,36 +54,36 @@ def session_for(
     app: str = "naysay",
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
-    """The session that is active already, left as it is; else one of our own on `master`, stopped at the end."""
+    """The active session, left as it is; if there is none, our own on `master`, stopped at the end."""
     sql = _pyspark_sql()
     active = sql.SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
     master = master or "local[*]"
+    is_remote = master.startswith("sc://")
     _require_answer(master)
-    if not master.startswith("sc://"):
-        _require_java()
     builder = sql.SparkSession.builder.appName(app)
-    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
-    wanted = {**_OWN_SETTINGS, **(settings or {})}
-    if master.startswith("local"):
-        wanted |= _LOOPBACK_SETTINGS
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if memory is not None:
-        wanted["spark.driver.memory"] = memory
-    if not master.startswith("sc://"):
-        for name, value in wanted.items():
-            builder = builder.config(name, value)
+    if is_remote:
+        builder = builder.remote(master)
+    else:
+        _require_java()
+        wanted = {"spark.master": master, **_OWN_SETTINGS, **(settings or {})}
+        if master.startswith("local"):
+            wanted |= _LOOPBACK_SETTINGS
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if memory is not None:
+            wanted["spark.driver.memory"] = memory
+        builder = builder.config(map=wanted)
     if not debug:
-        # Ctrl-C comes while py4j waits for Spark: without a handler it would log tracebacks to the terminal.
+        # If Ctrl-C arrives while py4j waits for Spark, it would log tracebacks to the terminal without a handler.
         logging.getLogger().addHandler(logging.NullHandler())
-    # Workers run the Python that runs us, whatever is first on their PATH.
+    # Workers run the same Python as we do, not the first one on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _quiet_start(debug):
         session = builder.getOrCreate()
     try:
-        if not debug and not master.startswith("sc://"):
+        if not debug and not is_remote:
             session.sparkContext.setLogLevel("OFF")
         yield session
     finally:
@@ -112,7 +112,7 @@ def _require_java() -> None:
 
 
 def _require_answer(master: str) -> None:
-    """Refuse an address at which nobody listens: Spark itself would try for a minute and then speak of other things."""
+    """Refuse an address at which nothing listens: Spark itself would retry for a minute and then blame other things."""
     found = re.fullmatch(r"(spark|sc)://([^/;]+).*", master)
     if found is None:
         return
@@ -130,9 +130,9 @@ def _require_answer(master: str) -> None:
 
 @contextmanager
 def _quiet_start(debug: bool) -> Iterator[None]:
-    """Start Java with its error stream going to a file, which is shown only if the start fails.
+    """Start Java with its error stream redirected to a file, which is shown only if the start fails.
 
-    The Java process inherits the stream, so what it says later stays out of the way too.
+    The Java process inherits the stream, so its later output is hidden too.
     """
     if debug:
         yield
@@ -149,7 +149,7 @@ def _quiet_start(debug: bool) -> Iterator[None]:
             log.seek(0)
             lines = log.read().decode("utf-8", "replace").strip().splitlines()
             said = next((line for line in lines if re.search(r"Exception|Error|error", line)), first_line(error))
-            raise UsageError(f"Spark did not start: {said.strip()}; run again with --debug for all it says") from error
+            raise UsageError(f"Spark did not start: {said.strip()}; run again with --debug for details") from error
         finally:
             os.dup2(kept, 2)
             os.close(kept)
@@ -157,25 +157,24 @@ def _quiet_start(debug: bool) -> Iterator[None]:
 
 @contextmanager
 def plain_errors(source: str = "the table") -> Iterator[None]:
-    """Turn what Spark raises about the data or its place into a TableError of one line."""
+    """Turn what Spark raises about the data or its location into a TableError of one line."""
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
     try:
         with errors_of_tasks():
             yield
     except (PySparkException, Py4JError) as error:
-        raise translated(error, source) from error
+        raise translate_error(error, source) from error
 
 
-def translated(error: Exception, source: str) -> NaysayError:
-    """What a Spark error means to a person, by its condition where it has one and by its text elsewhere."""
+def translate_error(error: Exception, source: str) -> NaysayError:
+    """What a Spark error means, judged by its condition and its text."""
     text = str(error)
-    condition = _condition(error)
+    condition = next((getattr(error, name)() for name in ("getCondition", "getErrorClass") if hasattr(error, name)), "")
     for pattern, message in _MEANINGS:
-        if re.search(pattern, f"{condition} {text}"):
+        if re.search(pattern, f"{condition or ''} {text}"):
             return TableError(message.format(source=source, detail=_detail(text)))
-    return TableError(f"{source}: Spark could not do it: {first_line(error)}; run again with --debug for all it says")
+    return TableError(f"{source}: Spark failed: {first_line(error)}; run again with --debug for details")
 
 
 _MEANINGS = (
@@ -184,7 +183,7 @@ _MEANINGS = (
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
     (
         r"not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer",
-        "{source}: a file is no Parquet file, or is damaged{detail}",
+        "{source}: a file is not a Parquet file, or is damaged{detail}",
     ),
     (
         r"CANNOT_MERGE_SCHEMA|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|Failed to merge",
@@ -202,7 +201,7 @@ _MEANINGS = (
     ),
     (
         r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
-        "{source}: Spark knows no way to read this kind of place{detail}",
+        "{source}: Spark cannot read this kind of location{detail}",
     ),
     (
         r"Cannot run program",
@@ -216,13 +215,6 @@ _MEANINGS = (
 )
 
 
-def _condition(error: Exception) -> str:
-    for name in ("getCondition", "getErrorClass"):
-        if hasattr(error, name):
-            return str(getattr(error, name)() or "")
-    return ""
-
-
 def _detail(text: str) -> str:
     """The file or record that Spark names, if it names one."""
     patterns = (r"file:/+([^\s,;'\"]+)", r"Malformed record: ([^\n]{1,80})", r"(Cannot run program [^\n:]{1,200})")
@@ -231,7 +223,7 @@ def _detail(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text that says something."""
+    """The first line of an error's text that is not blank."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[0][:300]
 
@@ -242,7 +234,7 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '(naysay|numba|nump
 
 @contextmanager
 def errors_of_tasks() -> Iterator[None]:
-    """Raise again what a task raised on purpose; say what to do where the workers lack naysay."""
+    """Re-raise what a task raised on purpose; say what to do if the workers lack naysay."""
     try:
         yield
     except PySparkException as error:
@@ -269,23 +261,23 @@ def errors_of_tasks() -> Iterator[None]:
 # Seconds between two looks at Spark's stages.
 _PAUSE = 0.25
 
-Tell = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
 
 
 def place_of(session: Any, master: str) -> str:
-    """Where a session runs, in a few words."""
+    """Where a session runs, for progress messages."""
     return f"Spark {session.version} at {master}"
 
 
 @contextmanager
-def followed(session: Any, tell: Tell) -> Iterator[None]:
-    """Tell again and again how many tasks of the running jobs are done, and how many there are."""
+def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
+    """Report repeatedly how many tasks of the running jobs are done, and how many there are."""
     if ".connect." in type(session).__module__:
-        with _followed_over_connect(session, tell):
+        with _follow_over_connect(session, show):
             yield
         return
     over = threading.Event()
-    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), tell, over), daemon=True)
+    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), show, over), daemon=True)
     watcher.start()
     try:
         yield
@@ -294,17 +286,17 @@ def followed(session: Any, tell: Tell) -> Iterator[None]:
         watcher.join()
 
 
-def _follow(tracker: Any, tell: Tell, over: threading.Event) -> None:
+def _follow(tracker: Any, show: ShowProgress, over: threading.Event) -> None:
     while not over.wait(_PAUSE):
         try:
             jobs = list(tracker.getActiveJobsIds())
             stages = [tracker.getStageInfo(stage) for job in jobs for stage in _stages(tracker, job)]
         except Exception:
-            # The session was stopped, or the connection to Java is gone: whoever works there will say so.
+            # The session was stopped, or the connection to Java is gone: the work itself will raise.
             return
         known = [stage for stage in stages if stage is not None]
         if known:
-            tell(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+            show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
 
 
 def _stages(tracker: Any, job: int) -> list[int]:
@@ -313,11 +305,11 @@ def _stages(tracker: Any, job: int) -> list[int]:
 
 
 @contextmanager
-def _followed_over_connect(session: Any, tell: Tell) -> Iterator[None]:
+def _follow_over_connect(session: Any, show: ShowProgress) -> Iterator[None]:
     def handle(stages: Any, **_: Any) -> None:
         known = list(stages or ())
         if known:
-            tell(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+            show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
 
     session.registerProgressHandler(handle)
     try:

@@ -1,4 +1,4 @@
-"""Text to the types that our own reader of CSV files would choose (`local_csv.py`), in Spark's expressions."""
+"""Text into the types that our own CSV reader would choose (`io/csv.py`), as Spark expressions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from naysay.errors import TableError
 from naysay.io.numbers import EXACT, LONG, TOO_LARGE, TOO_SMALL
 
 # What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
-# date or a time of day mean nothing, here as to our own reader. The end is \z: before it, Java's $ allows a line end,
-# and U+0085 and U+2028 are such.
+# date or a time of day mean nothing, as in our own reader. The end is \z: Java's $ would allow a line end before it,
+# such as U+0085 and U+2028.
 _INTEGER = r"\A[ \t]*-?[0-9]+[ \t]*\z"
 _WIDE = r"\A[ \t]*-?[0-9]{1,38}[ \t]*\z"
 _LEADING_ZERO = r"\A[ \t]*[+-]?0[0-9xX]"
@@ -38,8 +38,10 @@ _FIRST, _LAST = "1677-09-21 00:12:44", "2262-04-11 23:47:16.854775"
 
 
 def looks_at(rows: DataFrame, positions: list[str], *others: Column) -> dict[str, Any]:
-    """What `typed` asks for of each column, by one pass over the rows, and a second where moments or fractions are;
-    with the values of other aggregates."""
+    """What `cast_text` needs to know about each column, and the values of other aggregates.
+
+    One pass over the rows, and a second one if there are timestamps or fractions.
+    """
     shapes = [look for position in positions for look in _shapes(position)]
     found: dict[str, Any] = rows.agg(*shapes, *others).collect()[0].asDict()
     further = [look for position in positions for look in _further(position, found)]
@@ -65,7 +67,7 @@ def _shapes(position: str) -> list[Column]:
 
 
 def _further(position: str, found: dict[str, Any]) -> list[Column]:
-    """What there is to know of moments and of numbers with fractions: is there such a day, is anything lost."""
+    """For timestamps and numbers with fractions: whether such a day exists, and whether anything is lost."""
     value = F.col(position)
     if found[f"{position} timestamp"] or found[f"{position} instant"]:
         zone, type_ = ("Z", "timestamp") if found[f"{position} instant"] else ("", "timestamp_ntz")
@@ -98,8 +100,8 @@ def _all(position: str, tests: dict[str, Column]) -> list[Column]:
     return [F.min(F.when(is_value, test)).alias(f"{position} {name}") for name, test in tests.items()]
 
 
-def typed(value: Column, looks: dict[str, Any], position: str, named: str) -> Column:
-    """The column as the first type that all its values look like; `named` has a place for a value that is refused."""
+def cast_text(value: Column, looks: dict[str, Any], position: str, named: str) -> Column:
+    """The column as the first type that all its values look like; `named` has a placeholder for a refused value."""
 
     def all_look(*names: str) -> bool:
         return all(looks[f"{position} {name}"] is True for name in names)
@@ -110,7 +112,7 @@ def typed(value: Column, looks: dict[str, Any], position: str, named: str) -> Co
         if all_look(name):
             return value.cast(type_)
     if all_look("time"):
-        # Spark's type for the time of day is off by default; written out in full, text has its order and equality.
+        # Spark's type for the time of day is off by default; written out in full, text has the same order and equality.
         bare = F.regexp_replace(value, r"[ \t]", "")
         return F.when(F.length(bare) == 5, F.concat(bare, F.lit(":00"))).otherwise(bare)
     for name, zone in (("timestamp", ""), ("instant", "Z")):
@@ -133,7 +135,7 @@ def _number(value: Column, found: dict[str, Any], is_plain: bool, named: str) ->
     for name, what in _NUMBERS.items():
         if what and found[name] is not None:
             raise TableError(f"{named.format(found[name][:60])} {what}")
-    # Spark knows no NaN with a sign.
+    # Spark has no signed NaN.
     return F.regexp_replace(value, "[+-](?i:nan)", "NaN").cast("double")
 
 
@@ -142,7 +144,7 @@ def _part(value: Column, pattern: str, group: int) -> Column:
 
 
 def _clock(value: Column) -> Column:
-    """Day and time of a moment with minutes, seconds and microseconds, without its zone; "" if it is none."""
+    """Day and time of a timestamp with minutes, seconds and microseconds, without its zone; "" if it is not one."""
     clock = F.regexp_replace(value, rf"\A{_DAY}\z", "$0 00")
     clock = F.regexp_replace(clock, rf"\A({_DAY}[ T][0-9]{{2}})(Z|[+-]|\z)", "$1:00$2")
     clock = F.regexp_replace(clock, rf"\A({_DAY}[ T][0-9]{{2}}:[0-9]{{2}})(Z|[+-]|\z)", "$1:00$2")
@@ -151,12 +153,12 @@ def _clock(value: Column) -> Column:
 
 
 def _wall(value: Column) -> Column:
-    """What a clock on the wall shows; of an instant, that of its own zone."""
+    """The wall clock time; of an instant, in its own zone."""
     return _clock(value).try_cast("timestamp_ntz")
 
 
 def _instant(value: Column) -> Column:
-    # Spark itself reads no offsets beyond 18 hours.
+    # Spark itself does not read offsets beyond 18 hours.
     return F.concat(_clock(value), F.lit("Z")).try_cast("timestamp") - _offset(value)
 
 
@@ -168,6 +170,6 @@ def _offset(value: Column) -> Column:
 
 
 def _in_full(value: Column, wall: Column, zone: str) -> Column:
-    """A moment with nine digits behind the second, which Spark's types do not have, as text of the same order."""
+    """A timestamp with nine digits after the second, which Spark's types do not have, as text of the same order."""
     fraction = F.regexp_extract(value, r"[.]([0-9]+)", 1)
     return F.concat(F.date_format(wall, "yyyy-MM-dd HH:mm:ss."), F.rpad(fraction, 9, "0"), F.lit(zone))

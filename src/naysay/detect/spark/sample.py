@@ -7,23 +7,22 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.detect.identify import sample_pairs
 from naysay.detect.result import SamplePair
-from naysay.detect.spark.pairs import numbered, sorted_by
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.plan.bind import bind, singles
+from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
-from naysay.rule.model import Row, Rule
-from naysay.spark.expressions import Meaning, hash_of
+from naysay.rule.model import Row
+from naysay.spark.expressions import hash_of
 from naysay.spark.frame import arrow_type, from_arrow
-from naysay.spark.identity import Identity, Naming
+from naysay.spark.identity import Identity, Naming, number_repeats, sorted_by
 from naysay.table import Table
 
 # How many rows are looked at before all of them are.
@@ -31,8 +30,8 @@ _PREFIX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Rows to find for a rule: those whose key (by grouping) or compared values (elsewhere) have one of the hashes."""
+class SampleRequest:
+    """Rows to find for a rule: those whose key (by grouping) or compared values (otherwise) have one of the hashes."""
 
     plan: RulePlan
     hashes: tuple[int, ...]
@@ -44,59 +43,54 @@ class Wanted:
             return tuple(match.left for match in self.plan.join.key)
         return self.plan.columns
 
-    def hashed(self, meaning: Meaning) -> Expression:
-        return hash_of([meaning.comparable(name, name) for name in self.names])
+    def hashed(self) -> Expression:
+        return hash_of([self.plan.comparable(name) for name in self.names])
 
 
-def hashes_of_values(
-    session: SparkSession, meaning: Meaning, plans: Sequence[RulePlan], shown: Mapping[int, Sequence[pa.Table]]
-) -> dict[int, tuple[int, ...]]:
-    """For each rule the hashes by which rows with these values of its columns are found again: one job for all."""
-    parts = [_hashed(session, meaning, plan, shown[plan.number]) for plan in plans if shown.get(plan.number)]
-    found: dict[int, set[int]] = {}
+def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Table]]) -> dict[int, RuleSummary[int]]:
+    """The same summaries, their samples as the hashes by which such rows are found again: one job for all."""
+    shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:3]) for plan in plans]
+    parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
+    hashes: dict[int, set[int]] = {}
     if parts:
         for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
-            found.setdefault(row["rule"], set()).add(row["hash"])
-    return {number: tuple(sorted(hashes)) for number, hashes in found.items()}
+            hashes.setdefault(row["rule"], set()).add(row["hash"])
+    return {number: each.with_sample(tuple(sorted(hashes.get(number, ())))) for number, each in found.items()}
 
 
-def _hashed(session: SparkSession, meaning: Meaning, plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
-    types = {name: meaning.frame.type_of(name) for name in plan.columns}
+def _hash_rows(plan: RulePlan, tables: Sequence[pa.Table]) -> DataFrame:
+    types = {name: plan.comparisons.frame.type_of(name) for name in plan.columns}
     # Tasks see instants in the zone of the session, and what is collected comes in UTC.
     arrow = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
     values = pa.concat_tables([table.cast(arrow) for table in tables])
     schema = T.StructType([T.StructField(name, type_) for name, type_ in types.items()])
-    rows = from_arrow(session, values, schema)
-    return rows.select(F.lit(plan.number).alias("rule"), Wanted(plan, ()).hashed(meaning).alias("hash"))
+    rows = from_arrow(plan.data.sparkSession, values, schema)
+    return rows.select(F.lit(plan.number).alias("rule"), SampleRequest(plan, ()).hashed().alias("hash"))
 
 
-def samples(
-    meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], rules: Sequence[Rule], n_sample: int
-) -> dict[int, tuple[SamplePair, ...]]:
+def samples(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) -> dict[int, tuple[SamplePair, ...]]:
     """Violations to show of each rule, all found in one job."""
     wanted = [each for each in wanted if each.hashes]
     if not wanted or n_sample == 0:
         return {}
-    rows = _find(meaning, identity, wanted, n_sample)
+    rows = _find(identity, wanted, n_sample)
     found = {}
     for each in wanted:
         number = each.plan.number
         mine = rows.filter(pc.equal(rows.column("rule"), number))
-        found[number] = _pairs(meaning, identity, mine, each.plan, rules[number], n_sample)
+        found[number] = _pairs(identity, mine, each.plan, n_sample)
     return found
 
 
-def first_violations(
-    meaning: Meaning, identity: Identity, plans: Sequence[RulePlan], rules: Sequence[Rule]
-) -> dict[int, SamplePair]:
+def first_violations(identity: Identity, plans: Sequence[RulePlan]) -> dict[int, SamplePair]:
     """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
     names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
-    rows = meaning.frame.data.limit(_PREFIX).select(*names, *identity.attached()).toArrow()
-    shown = {plan.number: _pairs(meaning, identity, rows, plan, rules[plan.number], 1) for plan in plans}
+    rows = plans[0].data.limit(_PREFIX).select(*names, *identity.attached()).toArrow()
+    shown = {plan.number: _pairs(identity, rows, plan, 1) for plan in plans}
     return {number: pairs[0] for number, pairs in shown.items() if pairs}
 
 
-def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_sample: int) -> pa.Table:
+def _find(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) -> pa.Table:
     """The rows wanted, with `rule`, and no more of them than it takes to show n_sample pairs.
 
     For each rule at most `n_sample + 1` rows with the same values; of the rows of one group first one of each set of
@@ -105,61 +99,73 @@ def _find(meaning: Meaning, identity: Identity, wanted: Sequence[Wanted], n_samp
     names = list(dict.fromkeys(name for each in wanted for name in each.plan.columns))
     matches = []
     for each in wanted:
-        is_wanted = each.hashed(meaning).isin(list(each.hashes))
+        is_wanted = each.hashed().isin(list(each.hashes))
         if each.plan.route is Route.GROUPS:
-            is_wanted = meaning.side(each.plan.join, Row.LEFT) & is_wanted
+            is_wanted = each.plan.on_side(Row.LEFT) & is_wanted
         matches.append((is_wanted, F.lit(each.plan.number)))
-    found = meaning.frame.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
+    found = wanted[0].plan.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
     every = F.array_compact(F.array(*(F.when(is_wanted, number) for is_wanted, number in matches)))
     rows = found.select(*names, *identity.attached(), F.explode(every).alias("rule"))
     # By the values themselves: rows whose hashes meet may still differ.
-    values = _values_of_rule(meaning, {each.plan.number: each.plan.columns for each in wanted})
+    values = _values_of_rules({each.plan: each.plan.columns for each in wanted})
     alike = Window.partitionBy("rule", *values).orderBy(*identity.positions)
     rows = rows.withColumn("nth", F.row_number().over(alike)).filter(F.col("nth") <= n_sample + 1)
-    groups = _values_of_rule(meaning, {each.plan.number: each.names for each in wanted})
+    groups = _values_of_rules({each.plan: each.names for each in wanted})
     together = Window.partitionBy("rule", *groups).orderBy("nth", *identity.positions)
     rows = rows.withColumn("turn", F.row_number().over(together)).filter(F.col("turn") <= 2 * (n_sample + 1))
     return rows.drop("nth", "turn").toArrow()
 
 
-def _values_of_rule(meaning: Meaning, columns_of: Mapping[int, Sequence[str]]) -> list[Expression]:
+def _values_of_rules(columns_of: Mapping[RulePlan, Sequence[str]]) -> list[Expression]:
     """The values of each rule's columns in the rows found for it; null for the columns of other rules."""
-    rules_of: dict[str, list[int]] = {}
-    for number, names in columns_of.items():
+    plans_of: dict[str, list[RulePlan]] = {}
+    for plan, names in columns_of.items():
         for name in names:
-            rules_of.setdefault(name, []).append(number)
-    return [F.when(F.col("rule").isin(numbers), meaning.comparable(name, name)) for name, numbers in rules_of.items()]
+            plans_of.setdefault(name, []).append(plan)
+    return [
+        F.when(F.col("rule").isin([plan.number for plan in plans]), plans[0].comparable(name))
+        for name, plans in plans_of.items()
+    ]
 
 
-def _pairs(
-    meaning: Meaning, identity: Identity, rows: pa.Table, plan: RulePlan, rule: Rule, n_sample: int
-) -> tuple[SamplePair, ...]:
-    from naysay.detect.violations import violations
-
+def _pairs(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) -> tuple[SamplePair, ...]:
     mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
-        named = numbered(mine.column("i0").combine_chunks())
+        named = number_repeats(mine.column("i0").combine_chunks())
         mine = mine.set_column(0, "i0", named)
     mine = sorted_by(mine, identity.positions)
-    # The identity's columns go by names that no column of the table has by accident.
+    hidden, table = _with_hidden_identity(identity, plan, mine)
+    found = check_rule(table, join_of(plan.named), plan.comparisons.nulls, n_sample, removal=False)
+    pairs = sample_pairs(table, plan.named, hidden, found.left, found.right)
+    return tuple(_rename(pair, identity, hidden) for pair in pairs)
+
+
+def named_pairs(identity: Identity, plan: RulePlan, shown: pa.Table) -> tuple[SamplePair, ...]:
+    """Rows to show, all left rows and then all right rows (a one-row rule has none), as pairs with their names."""
+    types = [*identity.types, *map(plan.comparisons.frame.type_of, plan.columns)]
+    rows = in_outer_types(shown, [*identity.positions, *plan.columns], types)
+    hidden, table = _with_hidden_identity(identity, plan, rows)
+    left, right = np.arange(table.n_rows), None
+    if not plan.join.one_row:
+        left, right = np.split(left, 2)
+    return tuple(_rename(pair, identity, hidden) for pair in sample_pairs(table, plan.named, hidden, left, right))
+
+
+def _with_hidden_identity(identity: Identity, plan: RulePlan, rows: pa.Table) -> tuple[list[str], Table]:
+    """Rows by the user's names; the columns of the identity by names that no column of the table has by accident."""
     hidden = [f"\0{name}" for name in identity.positions]
-    table = Table(mine.rename_columns([*hidden, *(meaning.frame.name_of(name) for name in plan.columns)]))
-    join = join_of(rule)
-    if join.one_row:
-        pairs = sample_pairs(table, rule, hidden, singles(table, join, meaning.nulls)[:n_sample], None)
-    else:
-        bound = bind(table, join, meaning.nulls)
-        listed = violations(bound, 2 * n_sample)
-        left, right = listed.left, listed.right
-        if join.symmetric:
-            # A pair that breaks the rule both ways round is shown once.
-            once = left < right
-            left, right = left[once], right[once]
-        pairs = sample_pairs(table, rule, hidden, left[:n_sample], right[:n_sample])
-    return tuple(renamed(pair, identity, hidden) for pair in pairs)
+    return hidden, Table(rows.rename_columns([*hidden, *map(plan.comparisons.frame.name_of, plan.columns)]))
 
 
-def renamed(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
-    """A pair whose rows go by `hidden` names, by the names that a person knows."""
+def _rename(pair: SamplePair, identity: Identity, hidden: Sequence[str]) -> SamplePair:
     right = None if pair.right is None else identity.named(pair.right, hidden)
     return replace(pair, left=identity.named(pair.left, hidden), right=right)
+
+
+def in_outer_types(table: pa.Table, names: Sequence[str], types: Sequence[T.DataType]) -> pa.Table:
+    """Some columns in the types that they have outside of tasks, which see instants in the zone of the session."""
+    columns = []
+    for name, type_ in zip(names, types, strict=True):
+        outside = arrow_type(type_)
+        columns.append(table.column(name) if outside is None else table.column(name).cast(outside))
+    return pa.table(columns, names=list(names))

@@ -1,14 +1,14 @@
 """What runs inside Spark's Python tasks: the rows of a partition become a table, a bound join, and an answer.
 
-A partition holds whole groups of equal keys, or the whole of a small table. Meaning exists once: codes come from
-`naysay.table`, joins from `naysay.plan`, answers from `naysay.verbs`. Functions here take and give Arrow batches and
-know nothing of Spark.
+A partition holds whole groups of equal keys, or the whole of a small table. Codes come from `naysay.table`, joins from
+`naysay.plan`, answers from `naysay.detect`. Functions here take and return Arrow batches and know nothing of Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,34 +16,40 @@ import pyarrow.compute as pc
 
 from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
-from naysay.plan.bind import BoundJoin, bind, singles
+from naysay.detect.summary import RuleSummary, Tally, busiest_rows, check_rule, find_conflicts, single_conflicts
+from naysay.plan.bind import BoundJoin, Memo, bind, singles
 from naysay.plan.join import Join
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
+from naysay.spark.identity import number_repeats, sorted_by
 from naysay.table import Table
 
-# The column that says on which side a record stands, where a row is sent as one record a side.
+# The side of a record, if a row is sent as one record per side.
 SIDE = "side"
 LEFT, RIGHT = 0, 1
-# The column that names the part of the work to which a record belongs, where a group is cut into parts; and the
-# column for the order along which a part was cut.
+# The part of the work to which a record belongs, if a group is cut into parts; the order along which it was cut.
 TASK = "task"
 DIM = "dim"
-# The column that is true where a record is known to be in conflict already.
+# Whether a record is already known to be in conflict.
 KNOWN = "known"
-# The column that says for how many records alike one stands.
+# How many equal records one represents.
 WEIGHT = "weight"
+# The order in which Spark read the rows.
+PLACE = "place"
+# Pairs that are listed before they are passed on.
+_PIECE = 1 << 18
+# Takes the place of a rule's number for what is said about all rules together.
+ALL_RULES = -1
 
 SUMMARY = pa.schema(
     [
         ("rule", pa.int32()),
-        ("violations", pa.int64()),
-        ("rows", pa.int64()),
-        ("least", pa.int64()),
-        ("most", pa.int64()),
+        *((name, pa.int64()) for name in ("violations", "rows", "least", "most")),
         ("sample", pa.binary()),
+        ("where", pa.list_(pa.int64())),
     ]
 )
-_Summary = tuple[int, int, int, int, bytes]
+
+Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +57,8 @@ class TaskRule:
     """A rule as tasks see it: its join, and the columns that it looks at.
 
     `sided`: a row is sent as one record for each side, and SIDE says which. `itself` then names a column that is true
-    where the row would meet itself in this task. `meets_itself`: pairs of a row with itself are left in, and taken out
-    elsewhere.
+    if the row would meet itself in this task. `meets_itself`: pairs of a row with itself are counted here, and
+    subtracted later.
     """
 
     number: int
@@ -65,81 +71,96 @@ class TaskRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundRule:
     """A rule bound to the records of a partition."""
 
     table: Table
+    rule: TaskRule
     join: BoundJoin
-    itself: str | None
 
-    @property
-    def is_symmetric(self) -> bool:
-        return self.join.symmetric and self.join.mirror
+    def partners(self, join: BoundJoin) -> Int64Array:
+        """For each left record of the join the number of right records with which it breaks the rule."""
+        from naysay.detect.partners import partners
 
-    def partners(self) -> Int64Array:
-        """For each left record the number of right records with which it breaks the rule."""
-        return self._partners(self.join)
+        return partners(join) - self.met_itself(join)
 
-    def partners_of_right(self) -> Int64Array:
-        """The same for the right records."""
-        return self._partners(self.join.swapped())
+    def met_itself(self, join: BoundJoin) -> Int64Array:
+        """For each left record of the join whether its own row is among its partners."""
+        if self.rule.itself is None:
+            return np.zeros(join.left.n_rows, np.int64)
+        return numbers(self.table, self.rule.itself)[join.left.rows]
 
     def count(self) -> int:
         from naysay.detect.violations import count
 
-        return count(self.join) - int(self._met_itself(self.join).sum())
+        return count(self.join) - int(self.met_itself(self.join).sum())
 
-    def _partners(self, join: BoundJoin) -> Int64Array:
-        from naysay.detect.partners import partners
+    def shown(self, counts: Int64Array, n_sample: int) -> Int64Array:
+        """A few left records with partners, and two partners of each, since one may be the record's own row."""
+        from naysay.detect.violations import partners_of
 
-        return partners(join) - self._met_itself(join)
-
-    def _met_itself(self, join: BoundJoin) -> Int64Array:
-        rows = join.left.rows
-        return np.zeros(rows.size, np.int64) if self.itself is None else numbers(self.table, self.itself)[rows]
+        places = np.flatnonzero(counts)[:n_sample]
+        right = [self.join.right.rows[partners_of(self.join, int(place))[:2]] for place in places]
+        return np.unique(np.concatenate((self.join.left.rows[places], *right)))
 
 
-def bind_rule(table: Table, rule: TaskRule) -> Bound:
+def bind_rule(table: Table, rule: TaskRule) -> BoundRule:
     """Bind a rule about two rows to the records of a partition."""
     join = rule.join
     if rule.sided:
-        join = replace(
-            join,
-            left_filter=(*join.left_filter, _stands_on(Row.LEFT, LEFT)),
-            right_filter=(*join.right_filter, _stands_on(Row.RIGHT, RIGHT)),
+        left, right = (
+            Predicate(Column(row, SIDE), Op.EQ, Constant(side)) for row, side in ((Row.LEFT, LEFT), (Row.RIGHT, RIGHT))
         )
+        join = replace(join, left_filter=(*join.left_filter, left), right_filter=(*join.right_filter, right))
     bound = bind(table, join, rule.nulls)
-    if rule.meets_itself:
-        bound = replace(bound, reflexive=False)
-    return Bound(table, bound, rule.itself)
+    return BoundRule(table, rule, replace(bound, reflexive=False) if rule.meets_itself else bound)
 
 
-def count_partition(batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
-    """Count the violations of each rule among the rows of one partition."""
+Answer = Callable[[Table, TaskRule], RuleSummary[bytes]]
+
+
+def answer_partition(batches: Batches, rules: tuple[TaskRule, ...], answer: Answer) -> Iterator[pa.RecordBatch]:
+    """The answer to each rule among the rows of one partition, as SUMMARY."""
     table = read(batches)
     if table is not None:
-        yield _summary(rules, [(_count(table, rule), 0, 0, 0, b"") for rule in rules])
+        yield _summaries((rule.number, answer(table, rule)) for rule in rules)
 
 
-def count_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
-    """Count the violations within strips: a record belongs to a strip of the order DIM, for which there is a rule."""
-    for _, rule, table in _by_dim(batches, dims):
-        yield _summary((rule,), [(bind_rule(table, rule).count(), 0, 0, 0, b"")])
+def answer_strips(batches: Batches, dims: tuple[TaskRule, ...], answer: Answer) -> Iterator[pa.RecordBatch]:
+    """The answers within strips: a record belongs to a strip of the order DIM, for which there is a rule."""
+    for dim, table in _by_dim(batches):
+        yield _summaries([(dims[dim].number, answer(table, dims[dim]))])
 
 
-def summarise_partition(
-    batches: Iterable[pa.RecordBatch], rules: tuple[TaskRule, ...], n_sample: int, removal: bool
-) -> Iterator[pa.RecordBatch]:
-    """Violations, rows in conflict, rows to remove and a sample, for each rule, of one partition."""
-    table = read(batches)
-    if table is not None:
-        yield _summary(rules, [_summarise(table, rule, n_sample, removal) for rule in rules])
+def count_rule(table: Table, rule: TaskRule) -> RuleSummary[bytes]:
+    """Only the number of violations."""
+    one_row = rule.join.one_row
+    return RuleSummary(singles(table, rule.join, rule.nulls).size if one_row else bind_rule(table, rule).count())
 
 
-def conflicts_of_partition(batches: Iterable[pa.RecordBatch], rule: TaskRule) -> Iterator[pa.RecordBatch]:
+def sample_rule(table: Table, rule: TaskRule, n_sample: int) -> RuleSummary[bytes]:
+    """Violations and a sample of a rule about two rows."""
+    bound = bind_rule(table, rule)
+    counts = bound.partners(bound.join)
+    return RuleSummary(int(counts.sum()), sample=_pack(table, rule.columns, bound.shown(counts, n_sample)))
+
+
+def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> RuleSummary[bytes]:
+    """Violations, rows in conflict, rows to remove if asked for, and a sample."""
+    if rule.join.one_row:
+        found = single_conflicts(singles(table, rule.join, rule.nulls), n_sample)
+    else:
+        bound = bind_rule(table, rule)
+        met = None if rule.itself is None else bound.met_itself
+        found = find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
+    sample = _pack(table, rule.columns, found.left)
+    return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
+
+
+def conflicts_of_partition(batches: Batches, rule: TaskRule) -> Iterator[pa.RecordBatch]:
     """The records in conflict, as the values of the rule's columns.
 
-    `place` tells apart the sides and tasks on which one row may be found, so that the rows of each set of values can
+    `place` distinguishes the sides and tasks in which one row may be found, so that the rows of each set of values can
     be counted.
     """
     table = read(batches)
@@ -147,129 +168,212 @@ def conflicts_of_partition(batches: Iterable[pa.RecordBatch], rule: TaskRule) ->
         yield from _conflicts(table, rule, 0)
 
 
-def conflicts_of_strips(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
+def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
     """The same within strips, of the records that are not KNOWN to be in conflict."""
-    for dim, rule, table in _by_dim(batches, dims):
-        yield from _conflicts(table, rule, 1 + dim)
+    for dim, table in _by_dim(batches):
+        yield from _conflicts(table, dims[dim], 1 + dim)
 
 
-def summarise_strips(
-    batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...], n_sample: int
+def _conflicts(table: Table, rule: TaskRule, part: int) -> Iterator[pa.RecordBatch]:
+    bound = bind_rule(table, rule)
+    join = bound.join
+    left = join.left.rows[bound.partners(join) > 0]
+    is_symmetric = join.symmetric and join.mirror
+    right = left if is_symmetric else join.right.rows[bound.partners(join.swapped()) > 0]
+    if not rule.sided:
+        left, right = np.union1d(left, right), right[:0]
+    for side, rows in ((LEFT, left), (RIGHT, right)):
+        if KNOWN in table.names:
+            rows = rows[numbers(table, KNOWN)[rows] == 0]
+        task = numbers(table, TASK)[rows] if TASK in table.names else np.zeros(rows.size, np.int64)
+        place = pa.array((part << 40) + 2 * task + side, pa.int64())
+        found = table.select(rule.columns).take(rows).append_column("place", place)
+        yield from found.combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """The columns that name a row, and those that distinguish rows; `copies`: equal names are numbered."""
+
+    names: tuple[str, ...]
+    distinct: tuple[str, ...]
+    copies: str | None
+
+
+def pairs_of_partition(
+    batches: Batches, rule: TaskRule, naming: RowNames, columns: tuple[Sequence[str], Sequence[str]], limit: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Violations and a sample within strips."""
-    for _, rule, table in _by_dim(batches, dims):
-        bound = bind_rule(table, rule)
-        counts = bound.partners()
-        shown = _shown(bound, np.flatnonzero(counts)[:n_sample])
-        yield _summary((rule,), [(int(counts.sum()), 0, 0, 0, _packed(table, rule, shown) if shown.size else b"")])
+    """The violations among the rows of one partition, ascending by the identities of left and right row.
+
+    With a limit only the first ones. Gives left_NAME and right_NAME for the `columns` of both sides.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    bound = bind_rule(_sort_rows(table, rule, naming), rule)
+    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
+    n_left = limit
+    for left, right in _pieces(bound):
+        if rows is not None:
+            apart = rows[left] != rows[right]
+            left, right = left[apart], right[apart]
+        if n_left is not None:
+            left, right = left[:n_left], right[:n_left]
+            n_left -= left.size
+        taken: dict[str, pa.ChunkedArray] = {}
+        for side, names, places in zip(("left_", "right_"), columns, (left, right), strict=True):
+            chosen = bound.table.select(list(dict.fromkeys(names))).take(places)
+            taken |= {side + name: column for name, column in zip(chosen.column_names, chosen.columns, strict=True)}
+        yield from pa.table(taken).combine_chunks().to_batches()
+        if n_left == 0:
+            return
 
 
-def read(batches: Iterable[pa.RecordBatch]) -> Table | None:
+def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
+    """The rows in the order of their identities, copies of a row numbered."""
+    arrow = table.arrow.combine_chunks()
+    if naming.copies is not None:
+        place = arrow.schema.get_field_index(naming.copies)
+        names = arrow.column(place).combine_chunks()
+        if rule.sided:
+            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
+            names = number_repeats(names, alike, numbers(table, SIDE))
+        else:
+            names = number_repeats(names)
+        arrow = arrow.set_column(place, naming.copies, names)
+    return Table(sorted_by(arrow, naming.names))
+
+
+def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+    """The same number for the records that agree in some columns."""
+    found = np.zeros(table.n_rows, np.int64)
+    for name in names:
+        column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = np.asarray(column.indices.to_numpy(), np.int64)
+        found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    return found
+
+
+def _pieces(bound: BoundRule) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """All pairs, by left row and then right row; a row sent twice meets itself among them."""
+    from naysay.detect.partners import partners
+    from naysay.detect.violations import list_pairs
+
+    counts = partners(bound.join)
+    places = np.flatnonzero(counts)
+    piece_of = (np.cumsum(counts[places]) - 1) // _PIECE
+    for piece in np.split(places, np.flatnonzero(np.diff(piece_of)) + 1):
+        if piece.size:
+            left, right = list_pairs(bound.join, piece, int(counts[piece].sum()))
+            order = np.lexsort((right, left))
+            yield left[order], right[order]
+
+
+def check_partition(
+    batches: Batches, rules: tuple[TaskRule, ...], names: tuple[str, ...], n_sample: int, number_copies: bool
+) -> Iterator[pa.RecordBatch]:
+    """Everything a report says about a whole table: a record for each rule, and one for ALL_RULES.
+
+    The sample of a rule is first all left rows and then all right rows, with the columns `names` of their identity and
+    those of the rule. That of ALL_RULES is the rows most often in conflict: their identity, how many `conflicts` they
+    have, and which `rules` they break.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    table = _in_order(table, names[0] if number_copies else None)
+    tally, memo = Tally(table.n_rows), Memo()
+    found: list[tuple[int, RuleSummary[bytes]]] = []
+    for rule in rules:
+        conflicts = check_rule(table, rule.join, rule.nulls, n_sample, memo=memo)
+        tally.add(rule, conflicts)
+        right = () if conflicts.right is None else (conflicts.right,)
+        sample = _pack(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
+        found.append((rule.number, RuleSummary.of(conflicts, sample, table.n_rows)))
+    n_rows, busiest = busiest_rows(table, (), rules, tally)
+    named = table.select(names).take(np.array([row.identity["row"] for row in busiest], np.int64))
+    named = named.append_column("conflicts", pa.array([row.conflicts for row in busiest], pa.int64()))
+    broken = [[rules[place].number for place in row.rules] for row in busiest]
+    named = named.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
+    yield _summaries([*found, (ALL_RULES, RuleSummary(rows_in_conflict=n_rows, sample=(_stream(named),)))])
+
+
+def _in_order(table: Table, copies: str | None) -> Table:
+    arrow = sorted_by(table.arrow, [PLACE]).drop_columns([PLACE]).combine_chunks()
+    if copies is not None:
+        names = number_repeats(arrow.column(copies).combine_chunks())
+        arrow = arrow.set_column(arrow.schema.get_field_index(copies), copies, names)
+    return Table(arrow)
+
+
+def read(batches: Batches) -> Table | None:
     """The rows of a partition; None for an empty one, which may deliver no batch at all."""
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return None
     table = pa.Table.from_batches(held)
-    return Table(_expanded(table) if WEIGHT in table.column_names else table)
+    return Table(_expand(table) if WEIGHT in table.column_names else table)
 
 
-def _expanded(table: pa.Table) -> pa.Table:
-    """Each record as often as its WEIGHT says; values stand once, in dictionaries."""
+def _expand(table: pa.Table) -> pa.Table:
+    """Each record as often as its WEIGHT says; values are stored once, in dictionaries."""
     weights = np.asarray(table.column(WEIGHT).to_numpy(), np.int64)
     places = pa.array(np.repeat(np.arange(weights.size), weights))
     columns = {}
-    for name in table.column_names:
+    for name in table.drop_columns([WEIGHT]).column_names:
         column = table.column(name).combine_chunks()
-        if name == WEIGHT:
-            continue
         if name in (SIDE, TASK, DIM, KNOWN) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
             columns[name] = column.take(places)
-            continue
-        coded = column.dictionary_encode()
-        columns[name] = pa.DictionaryArray.from_arrays(coded.indices.take(places), coded.dictionary)
+        else:
+            coded = column.dictionary_encode()
+            columns[name] = pa.DictionaryArray.from_arrays(coded.indices.take(places), coded.dictionary)
     return pa.table(columns)
 
 
 def numbers(table: Table, name: str) -> Int64Array:
-    """A column of integers or truths as an array."""
+    """A column of integers or booleans as an array."""
     return np.asarray(pc.cast(table.arrow.column(name), pa.int64()).to_numpy(), np.int64)
 
 
-def _by_dim(batches: Iterable[pa.RecordBatch], dims: tuple[TaskRule, ...]) -> Iterator[tuple[int, TaskRule, Table]]:
+def _by_dim(batches: Batches) -> Iterator[tuple[int, Table]]:
     table = read(batches)
     if table is not None:
         of_dim = numbers(table, DIM)
         for dim in np.unique(of_dim).tolist():
-            yield dim, dims[dim], Table(table.take(np.flatnonzero(of_dim == dim)))
+            yield dim, Table(table.take(np.flatnonzero(of_dim == dim)))
 
 
-def _conflicts(table: Table, rule: TaskRule, part: int) -> Iterator[pa.RecordBatch]:
-    bound = bind_rule(table, rule)
-    left = bound.join.left.rows[bound.partners() > 0]
-    right = left if bound.is_symmetric else bound.join.right.rows[bound.partners_of_right() > 0]
-    if not rule.sided:
-        left, right = np.union1d(left, right), right[:0]
-    unknown = numbers(bound.table, KNOWN) == 0 if KNOWN in bound.table.names else None
-    for side, rows in ((LEFT, left), (RIGHT, right)):
-        if unknown is not None:
-            rows = rows[unknown[rows]]
-        task = numbers(bound.table, TASK)[rows] if TASK in bound.table.names else np.zeros(rows.size, np.int64)
-        place = pa.array((part << 40) + 2 * task + side, pa.int64())
-        found = bound.table.select(rule.columns).take(rows).append_column("place", place)
-        yield from found.combine_chunks().to_batches()
+def _summaries(found: Iterable[tuple[int, RuleSummary[bytes]]]) -> pa.RecordBatch:
+    records = [
+        {
+            "rule": number,
+            "violations": summary.violations,
+            "rows": summary.rows_in_conflict,
+            "least": summary.removal.least,
+            "most": summary.removal.most,
+            "sample": b"".join(summary.sample),
+            "where": summary.where,
+        }
+        for number, summary in found
+    ]
+    return pa.RecordBatch.from_pylist(records, SUMMARY)
 
 
-def _stands_on(row: Row, side: int) -> Predicate:
-    return Predicate(Column(row, SIDE), Op.EQ, Constant(side))
+def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
+    """A record of SUMMARY; its sample is a table of rows."""
+    sample = (pa.ipc.open_stream(record["sample"]).read_all(),) if record["sample"] else ()
+    removal = Removal(record["least"], record["most"])
+    return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
 
 
-def _count(table: Table, rule: TaskRule) -> int:
-    if rule.join.one_row:
-        return int(singles(table, rule.join, rule.nulls).size)
-    return bind_rule(table, rule).count()
+def _pack(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
+    """The values of some columns in some rows, as an Arrow stream; nothing for no rows."""
+    return (_stream(table.select(names).take(rows)),) if rows.size else ()
 
 
-def _summarise(table: Table, rule: TaskRule, n_sample: int, removal: bool) -> _Summary:
-    from naysay.detect.removal import rows_to_remove
-
-    if rule.join.one_row:
-        rows = singles(table, rule.join, rule.nulls)
-        return rows.size, rows.size, rows.size, rows.size, _packed(table, rule, rows[:n_sample])
-    bound = bind_rule(table, rule)
-    counts = bound.partners()
-    n_pairs = int(counts.sum())
-    if n_pairs == 0:
-        return 0, 0, 0, 0, b""
-    places = np.flatnonzero(counts)
-    rows = bound.join.left.rows[places]
-    if not bound.is_symmetric:
-        rows = np.union1d(rows, bound.join.right.rows[bound.partners_of_right() > 0])
-    removed = rows_to_remove(bound.join) if removal else Removal(0, 0)
-    sample = _packed(bound.table, rule, _shown(bound, places[:n_sample])) if n_sample else b""
-    return n_pairs, rows.size, removed.least, removed.most, sample
-
-
-def _shown(bound: Bound, places: Int64Array) -> Int64Array:
-    """The records of some left rows and of partners of theirs: two for each, since one may be the row itself."""
-    from naysay.detect.violations import partners_of
-
-    right = [bound.join.right.rows[partners_of(bound.join, int(place))[:2]] for place in places]
-    return np.unique(np.concatenate((bound.join.left.rows[places], *right)))
-
-
-def _summary(rules: tuple[TaskRule, ...], found: list[_Summary]) -> pa.RecordBatch:
-    rows = [(rule.number, *numbers) for rule, numbers in zip(rules, found, strict=True)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, SUMMARY, strict=True)], schema=SUMMARY
-    )
-
-
-def _packed(table: Table, rule: TaskRule, rows: Int64Array) -> bytes:
-    """The values of the rule's columns in some rows, as an Arrow stream."""
-    taken = table.select(rule.columns).take(rows)
+def _stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, taken.schema) as stream:
-        stream.write_table(taken)
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed

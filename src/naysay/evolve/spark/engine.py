@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.budget import Budget
-from naysay.detect.spark.engine import check
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
@@ -216,7 +217,8 @@ class SparkEvolveEngine:
     @errors_of_tasks()
     def _find_pairs(self, after: SparkRelation, covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
         rules = [after.counted.vertices.rule(to_int(cover)) for cover in covers]
-        report = check(after.rows.named(), rules, key=(SERIAL,), nulls=self.settings.request.nulls, quick=True)
+        options = CheckOptions(self.settings.request.nulls, key=(SERIAL,), quick=True)
+        report = SparkEngine(after.rows.named()).check(rules, options)
         samples = [next(iter(result.sample), None) for result in report]
         left = [NO_ROW if pair is None else int(pair.left[SERIAL]) for pair in samples]
         right = [NO_ROW if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]

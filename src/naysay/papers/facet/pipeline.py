@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from naysay.arrays import Int64Array
-from naysay.detect.strategy import Pairs
+from naysay.detect.strategy import PairBlock
 from naysay.errors import ResourceError
 from naysay.papers.facet.stage import MAX_WORDS, N_BINS, Work, parts_of_bound
 from naysay.papers.facet.tries import check_many, list_many
@@ -38,14 +38,14 @@ class Facet:
         (n_pairs,) = check_many([parts_of_bound(bound)], work=self.work)
         return n_pairs
 
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List violations, at most `limit` of them."""
         most = self.max_pairs if limit is None else limit
         # One more than asked for tells whether the list is complete.
         left, right = self._list(bound, most + 1)
         if limit is None and left.size > most:
             raise ResourceError(f"the rule has more than {most:,} violations: ask for a list with a limit")
-        return Pairs(left[:most], right[:most], left.size <= most)
+        return PairBlock(left[:most], right[:most], left.size <= most)
 
     def _list(self, bound: BoundJoin, most: int) -> tuple[Int64Array, Int64Array]:
         (pairs,) = list_many([parts_of_bound(bound)], most, work=self.work)

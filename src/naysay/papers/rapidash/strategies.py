@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.detect.strategy import Pairs
+from naysay.detect.strategy import PairBlock
 from naysay.errors import CountOverflow, ResourceError
 from naysay.kernels.joins.find import find_ordered_pair
 from naysay.kernels.sort import dense_groups, sorted_places
@@ -71,7 +71,7 @@ class Rapidash:
             raise CountOverflow("more pairs of rows than 64 bits can count")
         return sum(self._count_sorted(*way) for way in _ways(bound))
 
-    def violations(self, bound: BoundJoin, limit: int | None) -> Pairs:
+    def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List in the same order as count counts, and stop at the limit."""
         left: list[Int64Array] = []
         right: list[Int64Array] = []
@@ -85,7 +85,7 @@ class Rapidash:
             if n_found * _BYTES_OF_PAIR > self.memory:
                 raise ResourceError(f"more than {n_found:,} violations to list; give a lower limit, or count them")
         none = np.empty(0, np.int64)
-        return Pairs(
+        return PairBlock(
             np.concatenate([none, *left])[:limit],
             np.concatenate([none, *right])[:limit],
             complete=limit is None or n_found <= limit,

@@ -1,0 +1,203 @@
+"""A check on Spark: a small table in one task with all rules, each rule of a large one by its own route."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from naysay.detect.result import Removal, RowConflicts, SamplePair
+from naysay.detect.spark import worker
+from naysay.detect.spark.aggregate import collect_sums, rule_branch
+from naysay.detect.spark.grid import Grid, has_strips
+from naysay.detect.spark.key_groups import (
+    KeySet,
+    Measured,
+    Sizes,
+    collect_summaries,
+    key_sets,
+    measure_all,
+    measure_branches,
+    task_rule,
+)
+from naysay.detect.spark.listing import conflict_grid, conflict_rows_branch, count_in_grid
+from naysay.detect.spark.plan import Route, RulePlan, plan_rules
+from naysay.detect.spark.sample import (
+    SampleRequest,
+    first_violations,
+    in_outer_types,
+    named_pairs,
+    samples,
+    with_hashes,
+)
+from naysay.detect.spark.worker import SUMMARY, TaskRule
+from naysay.detect.summary import RuleSummary
+from naysay.rule.model import Nulls, Row, Rule
+from naysay.spark.expressions import Comparisons, hash_of
+from naysay.spark.frame import Frame, map_in_arrow
+from naysay.spark.identity import Identity, Naming
+from naysay.table.frame import plain_records
+
+_SIZES = Sizes()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """The summary of each rule by its number, and what is known about all rows over all rules."""
+
+    rules: dict[int, RuleSummary[SamplePair]]
+    rows_in_conflict: int | None
+    busiest: tuple[RowConflicts, ...] = ()
+
+
+def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) -> TableSummary:
+    """Check all rules in one task, on the rows in the order in which Spark reads them."""
+    # The number serves to put the rows of this one job in order, not to name them: it would not be the same in another.
+    place = F.monotonically_increasing_id().alias(worker.PLACE)
+    records = plans[0].data.select(*KeySet(tuple(plans)).columns, *identity.attached(), place).repartition(1)
+    work = partial(
+        worker.check_partition,
+        rules=tuple(map(task_rule, plans)),
+        names=tuple(identity.positions),
+        n_sample=n_sample,
+        number_copies=identity.naming is Naming.CONTENT,
+    )
+    found = {
+        row["rule"]: worker.read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()
+    }
+    if not found:
+        return TableSummary({plan.number: RuleSummary() for plan in plans}, rows_in_conflict=0)
+    of_all = found[worker.ALL_RULES]
+    of_rules = {}
+    for plan in plans:
+        summary = found[plan.number]
+        pairs = [named_pairs(identity, plan, shown) for shown in summary.sample]
+        of_rules[plan.number] = summary.with_sample(sum(pairs, ()))
+    return TableSummary(of_rules, of_all.rows_in_conflict, _busiest(identity, of_all.sample[0]))
+
+
+def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:
+    named = in_outer_types(rows, identity.positions, identity.types).rename_columns(list(identity.names))
+    numbers = zip(rows.column("conflicts").to_pylist(), rows.column("rules").to_pylist(), strict=True)
+    return tuple(
+        RowConflicts(name, conflicts, tuple(broken))
+        for name, (conflicts, broken) in zip(plain_records(named), numbers, strict=True)
+    )
+
+
+def check_large(
+    plans: Sequence[RulePlan], identity: Identity, n_sample: int, sizes: Sizes, *, quick: bool
+) -> TableSummary:
+    """Each rule by its own route. Where rows lie and which of them are in most conflicts is not determined."""
+    # One violation does not say whether there are more of them than a rule tolerates.
+    strict = [plan for plan in plans if not plan.named.has_tolerance]
+    early = first_violations(identity, strict) if quick and strict else {}
+    rest = [plan for plan in plans if plan.number not in early]
+    found = _find_all(rest, n_sample, sizes)
+    requests = [SampleRequest(plan, found[plan.number].sample) for plan in rest if found[plan.number].violations]
+    shown = samples(identity, requests, n_sample)
+    answers = {number: RuleSummary(1, sample=(pair,)) for number, pair in early.items()}
+    answers |= {number: summary.with_sample(shown.get(number, ())) for number, summary in found.items()}
+    holds = not any(answer.violations for answer in answers.values())
+    return TableSummary(answers, 0 if holds else None)
+
+
+def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> dict[int, RuleSummary[int]]:
+    """The summary of each rule, by its number; samples are hashes that lead to rows to show."""
+    by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
+    sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
+    sums = collect_sums([rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets))
+    found = {plan.number: sums[plan.number].summary(plan) for plan in by_grouping}
+    return found | _by_kernels(measure_all(sets, sizes, sums), n_sample)
+
+
+def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummary[int]]:
+    summaries: list[DataFrame] = []
+    grids: list[Grid] = []
+    spread: list[Measured] = []
+    for each in sets:
+        summarise = partial(_summarise, n_sample=n_sample, removal=not each.is_spread)
+        summaries += each.over_small_groups(summarise)
+        in_blocks = []
+        for plan in each.keys.plans:
+            grid = None if each.keys.crossed else conflict_grid(each.only(plan))
+            if grid is None:
+                in_blocks.append(plan)
+            else:
+                grids.append(grid)
+        if in_blocks:
+            summaries += each.only(*in_blocks).over_giant_groups(summarise)
+        if each.is_spread:
+            spread += [each.only(plan) for plan in in_blocks]
+    plans = [plan for each in sets for plan in each.keys.plans]
+    found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
+    found |= collect_summaries(summaries)
+    for grid in grids:
+        number, summary = grid.plan.number, grid.summarise(n_sample)
+        n_rows = count_in_grid(grid) if summary.violations else 0
+        found[number] = _bound_removal(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
+    broken = [each for each in spread if found[each.plan.number].violations]
+    for number, sums in collect_sums([conflict_rows_branch(each) for each in broken]).items():
+        found[number] = _bound_removal(replace(found[number], rows_in_conflict=sums.rows))
+    return with_hashes(plans, found)
+
+
+def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
+    """What a report says about each rule, in each partition of dealt records."""
+    answer = partial(worker.summarise_rule, n_sample=n_sample, removal=removal)
+    return map_in_arrow(records, partial(worker.answer_partition, rules=rules, answer=answer), SUMMARY)
+
+
+def _bound_removal(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
+    """The bounds if tasks cannot know: something must go, and of rows in conflict all but one are always enough."""
+    return replace(summary, removal=Removal(1, summary.rows_in_conflict - 1)) if summary.violations else summary
+
+
+def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> tuple[int, list[str]]:
+    """The number of rows, and for each rule its cost in words. Looks at the data: sizes of groups, distinct values."""
+    plans = plan_rules(Comparisons(Frame.of(data), nulls), rules)
+    n_rows = int(data.count())
+    if n_rows <= _SIZES.rows_a_task:
+        return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
+    distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
+    sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
+    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets)))
+    said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
+    said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
+    return n_rows, [said[number] for number in range(len(rules))]
+
+
+def _distinct(plans: Sequence[RulePlan]) -> dict[int, int]:
+    """About how many distinct keys and values each rule groups by."""
+    if not plans:
+        return {}
+    counts = []
+    for plan in plans:
+        values = F.when(plan.on_side(Row.LEFT), hash_of([F.col(name) for name in plan.columns]))
+        counts.append(F.approx_count_distinct(values).alias(str(plan.number)))
+    row = plans[0].data.agg(*counts).collect()[0]
+    return {plan.number: int(row[str(plan.number)]) for plan in plans}
+
+
+def _cost_without_kernels(plan: RulePlan, n_rows: int, n_distinct: int) -> str:
+    if plan.route is Route.FILTER:
+        return f"reads {n_rows:,} rows; nothing travels"
+    return f"reads {n_rows:,} rows; about {n_distinct:,} sums travel, of distinct values, from each task that reads"
+
+
+def _cost_by_kernels(plan: RulePlan, found: Measured) -> str:
+    keys = found.keys
+    n_tasks = _SIZES.n_tasks(found.n_records) if keys.key_names else 1
+    shared = f", with {len(keys.plans) - 1} other rules" if len(keys.plans) > 1 else ""
+    if not found.giants:
+        how = ", those that are alike as one" if found.repeats else ""
+        largest = f"the largest group has {found.largest:,}"
+        return f"{found.n_records:,} rows travel to {n_tasks:,} tasks{how}{shared}; {largest}"
+    how = "strips" if has_strips(plan.join) else "blocks"
+    times = len(plan.join.order) if has_strips(plan.join) else 2 * max(2, -(-2 * found.largest // _SIZES.giant))
+    largest = f"the largest group has {found.largest:,} of {found.n_records:,} rows and is cut into {how}"
+    return f"{largest}; its rows travel up to {times:,} times each{shared}"

@@ -1,0 +1,331 @@
+"""Giant groups of rules made of orders, cut into strips: answered without ever joining most of their rows.
+
+Each ordered column is cut into strips at quantiles. For a pair of rows a column is decided if their strips differ, or
+if both are in a strip of one value. Pairs decided in all columns are counted from the numbers of rows in each cell (a
+strip of each column), by prefix sums on the driver. Of the others the first undecided column owns the pair: it is
+counted in that strip, with the columns before it compared by strip and those after it by value. So every pair is
+counted once, a row travels at most once for each column, and tasks are as even as the strips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.arrays import BoolArray, Int64Array
+from naysay.detect.spark import worker
+from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, collect_summaries, itself_of
+from naysay.detect.spark.plan import RulePlan
+from naysay.detect.spark.strips import Cells, Strips, cut, plain
+from naysay.detect.spark.worker import DIM, KNOWN, LEFT, RIGHT, SIDE, TASK, TaskRule
+from naysay.detect.summary import RuleSummary
+from naysay.plan.join import Join, Match, Order
+from naysay.rule.model import Row
+from naysay.spark.frame import map_in_arrow
+
+_SAMPLE = 20_000
+# Cells are numbers on the driver, and some of them literals in a plan: at most this many.
+_MAX_CELLS = 1 << 16
+_MAX_LITERALS = 1 << 12
+
+_SIDES = (("l", Row.LEFT, LEFT), ("r", Row.RIGHT, RIGHT))
+
+
+def has_strips(join: Join) -> bool:
+    """Whether the rule has only orders, apart from its key and filters."""
+    return bool(join.order) and not join.differs
+
+
+def _is_sided(keys: KeySet, join: Join) -> bool:
+    """Whether a row must travel as one record per side: its strips or its keys differ on the two sides."""
+    return keys.crossed or any(order.left != order.right for order in join.order)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A rule over the giant groups of its key, cut into strips.
+
+    `records` has k0 ..., the rule's columns, SIDE if a row is two records, and for each order its strip on the left and
+    on the right, l0, r0, l1, ... (turned round for a descending order, so that less is always left of more). `cells`
+    are by the hash of the key; `more_cells` are those of keys whose hash was taken. `n_itself` rows meet themselves.
+    """
+
+    found: Measured
+    records: DataFrame
+    strips: tuple[Strips, ...]
+    cells: dict[int, Cells]
+    more_cells: tuple[Cells, ...]
+    n_itself: int
+
+    @property
+    def plan(self) -> RulePlan:
+        return self.found.plan
+
+    @property
+    def n_orders(self) -> int:
+        return len(self.strips)
+
+    @property
+    def sided(self) -> bool:
+        return _is_sided(self.found.keys, self.plan.join)
+
+    @property
+    def knows_conflicts(self) -> bool:
+        """Whether it shows which rows are in conflict: no row may meet itself, and no key be taken for another."""
+        n_literals = len(self.cells) * int(np.prod([cuts.n for cuts in self.strips[:-1]]))
+        return self.plan.join.irreflexive and not self.more_cells and n_literals <= _MAX_LITERALS
+
+    @property
+    def ties(self) -> list[BoolArray]:
+        """For each order the strips that decide in favour if both rows are in them."""
+        orders = enumerate(self.plan.join.order)
+        return [self.singles(place) & (not order.strict) for place, order in orders]
+
+    def singles(self, order: int) -> BoolArray:
+        """Which strips of an order hold one value, in the order of l0, r0 ..."""
+        single = np.array(self.strips[order].single)
+        return single[::-1] if self.plan.join.order[order].descending else single
+
+    def decided(self) -> int:
+        """The number of pairs that strips decide by themselves, including a row with itself."""
+        return sum(cells.count(self.ties) for cells in (*self.cells.values(), *self.more_cells))
+
+    def count(self) -> int:
+        """Count the violations in the giant groups."""
+        within = self._within_strips(worker.count_rule)
+        return self.decided() + within.violations - self.n_itself
+
+    def summarise(self, n_sample: int) -> RuleSummary[pa.Table]:
+        """Violations in the giant groups, and values of rows in some of them; rows in conflict are not counted."""
+        within = self._within_strips(partial(worker.sample_rule, n_sample=n_sample))
+        decided = self.decided()
+        shows = decided and n_sample and not self.more_cells
+        return RuleSummary(decided, sample=(self._rows_of_cells(n_sample),) if shows else ()).merge(within)
+
+    def conflicts(self) -> DataFrame:
+        """The rows in conflict, as `conflicts_of_partition` gives them: decided by cells, and found within strips."""
+        return self.known_conflicts().union(self.conflicts_within())
+
+    def conflicts_within(self) -> DataFrame:
+        """The rows in conflict that are found within strips and that cells do not decide."""
+        work = partial(worker.conflicts_of_strips, dims=self._dims())
+        return self._over_strips(work, conflict_schema(self.plan), self._is_known().alias(KNOWN))
+
+    def known_conflicts(self) -> DataFrame:
+        """The rows in conflict that cells decide."""
+        place = F.col(SIDE).cast(T.LongType()) if self.sided else F.lit(0).cast(T.LongType())
+        return self.records.filter(self._is_known()).select(*self.plan.columns, place.alias("place"))
+
+    def _within_strips(self, answer: worker.Answer) -> RuleSummary[pa.Table]:
+        if not self.cells:
+            return RuleSummary()
+        work = partial(worker.answer_strips, dims=self._dims(), answer=answer)
+        summaries = collect_summaries([self._over_strips(work, worker.SUMMARY)])
+        return summaries.get(self.plan.number, RuleSummary())
+
+    def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType, *extra: Expression) -> DataFrame:
+        """Do work on the records of all strips that leave something undecided, dealt out evenly."""
+        copies = []
+        for order in range(self.n_orders):
+            open_strips = np.flatnonzero(~self.singles(order)).tolist()
+            strip = F.col(f"l{order}")
+            if self.sided:
+                strip = F.when(F.col(SIDE) == LEFT, strip).otherwise(F.col(f"r{order}"))
+            copy = F.struct(F.lit(order).cast(T.ByteType()).alias("dim"), strip.alias("strip"))
+            copies.append(F.when(strip.isin(open_strips), copy))
+        records = self.records.withColumn("copy", F.explode(F.array_compact(F.array(*copies))))
+        names = [*self.plan.columns, *([SIDE] if self.sided else [])]
+        # The strips of an order as two columns whose comparison decides it: left < right exactly if it is satisfied.
+        codes = []
+        for order in range(self.n_orders - 1):
+            codes += [(2 * F.col(f"l{order}")).alias(f"left{order}"), self._right_code(order).alias(f"right{order}")]
+        placement, n_tasks = self._placement()
+        parts = records.select(
+            *names,
+            *codes,
+            *extra,
+            F.col("copy.dim").alias(DIM),
+            F.col("copy.strip").alias(TASK),
+            placement.alias("placement"),
+        )
+        return map_in_arrow(parts.repartitionById(n_tasks, F.col("placement")).drop("placement"), work, schema)
+
+    def _right_code(self, order: int) -> Expression:
+        right = F.col(f"r{order}")
+        ties = np.flatnonzero(self.ties[order]).tolist()
+        return 2 * right + F.when(right.isin(ties), 1).otherwise(0) if ties else 2 * right
+
+    def _is_known(self) -> Expression:
+        """Whether cells show by themselves that a record is in conflict."""
+        hashes = sorted(self.cells)
+        group = F.array_position(F.array(*map(F.lit, hashes)), self.found.keys.key_hash()).cast(T.IntegerType()) - 1
+        last = self.n_orders - 1
+        known = []
+        for side, row, number in _SIDES:
+            reach_of = Cells.left_reach if row is Row.LEFT else Cells.right_reach
+            place = group
+            for order in range(last):
+                place = place * self.strips[order].n + F.col(f"{side}{order}")
+            numbers = np.concatenate([reach_of(self.cells[hashed], self.ties).ravel() for hashed in hashes]).tolist()
+            reach = F.get(F.array(*map(F.lit, numbers)), place)
+            on_side = self.plan.on_side(row)
+            if self.sided:
+                on_side = on_side & (F.col(SIDE) == number)
+            known.append(
+                on_side & (2 * F.col(f"l{last}") < reach if row is Row.LEFT else self._right_code(last) > reach)
+            )
+        return known[0] | known[1]
+
+    def _rows_of_cells(self, n_sample: int) -> pa.Table:
+        """Values of a few rows of two cells that conflict with each other."""
+        pairs = ((hashed, cells.some_pair(self.ties)) for hashed, cells in self.cells.items())
+        hashed, pair = next((hashed, pair) for hashed, pair in pairs if pair is not None)
+        rows = self.records.filter(self.found.keys.key_hash() == hashed)
+        parts = []
+        for (side, row, _), cell in zip(_SIDES, pair, strict=True):
+            inside = self.plan.on_side(row)
+            for order, strip in enumerate(cell):
+                inside = inside & (F.col(f"{side}{order}") == strip)
+            parts.append(rows.filter(inside).select(*self.plan.columns).limit(n_sample))
+        return parts[0].union(parts[1]).toArrow()
+
+    def _dims(self) -> tuple[TaskRule, ...]:
+        """For each order the rule as it reads inside a strip of that order."""
+        (rule,) = self.found.keys.task_rules()
+        join = rule.join
+        dims = []
+        for dim in range(self.n_orders):
+            decided = tuple(Order(f"left{i}", f"right{i}", descending=False, strict=True) for i in range(dim))
+            within = replace(join, key=(*join.key, Match(TASK, TASK)), order=decided + join.order[dim:])
+            dims.append(replace(rule, join=within, sided=self.sided, itself=None, meets_itself=True))
+        return tuple(dims)
+
+    def _placement(self) -> tuple[Expression, int]:
+        """The partition of each strip's records: the largest strips first, each to the emptiest partition so far.
+
+        Hashing a few strips onto a few partitions would leave some with several and some with none.
+        """
+        width = max(cuts.n for cuts in self.strips)
+        total = sum(cells.left + cells.right for cells in (*self.cells.values(), *self.more_cells))
+        loads: dict[int, int] = {}
+        for order in range(self.n_orders):
+            others = tuple(axis for axis in range(self.n_orders) if axis != order)
+            rows = np.asarray(total).sum(axis=others) if self.cells else np.zeros(width, np.int64)
+            for strip in np.flatnonzero(~self.singles(order)).tolist():
+                loads[order * width + strip] = int(rows[strip])
+        n_tasks = max(1, min(len(loads), self.found.sizes.n_tasks(sum(loads.values()))))
+        filled = [0] * n_tasks
+        chosen = [0] * (self.n_orders * width)
+        for strip, load in sorted(loads.items(), key=lambda item: -item[1]):
+            emptiest = min(range(n_tasks), key=filled.__getitem__)
+            filled[emptiest] += load
+            chosen[strip] = emptiest
+        places = F.array(*(F.lit(place) for place in chosen))
+        return F.get(places, F.col("copy.dim").cast(T.IntegerType()) * width + F.col("copy.strip")), n_tasks
+
+
+def conflict_schema(plan: RulePlan) -> T.StructType:
+    """Rows in conflict as tasks give them: the values of the rule's columns, and the `place` where each was found."""
+    fields = [T.StructField(name, plan.comparisons.frame.type_of(name)) for name in plan.columns]
+    return T.StructType([*fields, T.StructField("place", T.LongType())])
+
+
+def grid_of(found: Measured) -> Grid:
+    """Sample the giant groups, cut, and count the rows of each cell: two jobs."""
+    plan, join = found.plan, found.plan.join
+    records = found.giant_records()
+    if _is_sided(found.keys, join) and not found.keys.crossed:
+        sides = F.array(*(F.lit(side).cast(T.ByteType()) for side in (LEFT, RIGHT)))
+        on_side = F.when(F.col(SIDE) == LEFT, plan.on_side(Row.LEFT)).otherwise(plan.on_side(Row.RIGHT))
+        records = records.withColumn(SIDE, F.explode(sides)).filter(on_side)
+    values = {}
+    for i, order in enumerate(join.order):
+        values[f"l{i}"] = plan.comparisons.comparable(order.left, order.right)
+        values[f"r{i}"] = plan.comparisons.comparable(order.right, order.left)
+    schema = records.select(*(value.alias(name) for name, value in values.items())).schema
+    types = {field.name: field.dataType for field in schema.fields}
+    sampled = records.select(*(plain(value, types[name]).alias(name) for name, value in values.items()))
+    strips = _strips(join, sampled, found)
+    columns = []
+    for name, value in values.items():
+        order, cuts = join.order[int(name[1:])], strips[int(name[1:])]
+        strip = cuts.strip_of(value, types[name])
+        strip = F.lit(cuts.n - 1) - strip if order.descending else strip
+        columns.append(strip.cast(T.IntegerType()).alias(name))
+    placed = records.select("*", *columns)
+    return Grid(found, placed, strips, *_cells(found, placed, strips))
+
+
+def _n_strips(n_orders: int, sizes: Sizes) -> int:
+    # A heavy value takes two cuts: count on twice as many strips as asked for.
+    return max(2, min(sizes.n_strips, int(_MAX_CELLS ** (1 / n_orders) / 2)))
+
+
+def _strips(join: Join, sampled: DataFrame, found: Measured) -> tuple[Strips, ...]:
+    fraction = min(1.0, _SAMPLE / max(found.n_records, 1))
+    rows = (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect()
+    sample = [row.asDict(recursive=True) for row in rows]
+    strips = []
+    for i, order in enumerate(join.order):
+        both = [row[f"l{i}"] for row in sample]
+        if order.left != order.right:
+            both += [row[f"r{i}"] for row in sample]
+        strips.append(cut(both, _n_strips(len(join.order), found.sizes)))
+    return tuple(strips)
+
+
+def _cells(
+    found: Measured, placed: DataFrame, strips: Sequence[Strips]
+) -> tuple[dict[int, Cells], tuple[Cells, ...], int]:
+    """The cells of each giant group by the hash of its key, those of keys with a hash already taken, and how many rows
+    meet themselves."""
+    plan, keys = found.plan, found.keys
+    on_side = {side: plan.on_side(row) for side, row, _ in _SIDES}
+    if _is_sided(keys, plan.join):
+        on_side = {side: on_side[side] & (F.col(SIDE) == number) for side, _, number in _SIDES}
+    met = F.lit(False) if plan.join.irreflexive else F.col(itself_of(plan)) & on_side["l"]
+    numbers = {"left": on_side["l"], "right": on_side["r"], "met": met}
+    # A record that is on one side only has no cell on the other.
+    cells_of = {
+        f"{side}{i}": F.when(is_there, F.col(f"{side}{i}"))
+        for side, is_there in on_side.items()
+        for i in range(len(strips))
+    }
+    rows = placed.select(
+        *(plain(F.col(name), placed.schema[name].dataType).alias(name) for name in keys.key_names),
+        keys.key_hash().alias("hash"),
+        *(cell.alias(name) for name, cell in cells_of.items()),
+        *(truth.cast(T.LongType()).alias(name) for name, truth in numbers.items()),
+    )
+    counted = rows.groupBy(*keys.key_names, "hash", *cells_of).agg(*(F.sum(name).alias(name) for name in numbers))
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for row in counted.collect():
+        group = (row["hash"], repr([row[name] for name in keys.key_names]))
+        groups.setdefault(group, []).append(row.asDict())
+    cells: dict[int, Cells] = {}
+    more = []
+    shape = tuple(cuts.n for cuts in strips)
+    for (hashed, _), rows_of_group in groups.items():
+        left, right = (_tensor(rows_of_group, side, name, shape) for side, name in (("l", "left"), ("r", "right")))
+        if hashed in cells:
+            more.append(Cells(left, right))
+        else:
+            cells[hashed] = Cells(left, right)
+    return cells, tuple(more), sum(row["met"] for group in groups.values() for row in group)
+
+
+def _tensor(rows: Sequence[dict[str, Any]], side: str, weight: str, shape: tuple[int, ...]) -> Int64Array:
+    cells = np.zeros(shape, np.int64)
+    for row in rows:
+        if row[weight]:
+            cells[tuple(row[f"{side}{i}"] for i in range(len(shape)))] += row[weight]
+    return cells

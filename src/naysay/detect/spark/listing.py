@@ -1,0 +1,175 @@
+"""Violations and rows in conflict, listed by Spark.
+
+Pairs are listed by the identities of their rows, in order, a piece at a time. Rows in conflict are found by the values
+of a rule's columns, which decide whether a row is in conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.spark import worker
+from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch, sums_branch
+from naysay.detect.spark.grid import Grid, conflict_schema, grid_of, has_strips
+from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure
+from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.worker import RowNames, TaskRule
+from naysay.detect.summary import compared_columns
+from naysay.rule.model import Row
+from naysay.spark.expressions import every
+from naysay.spark.frame import map_in_arrow
+from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
+
+
+def mark_conflicts(plans: Sequence[RulePlan], data: DataFrame, sizes: Sizes) -> tuple[DataFrame, list[Expression]]:
+    """All rows, with the columns that the marks need, and for each rule a mark: whether a row is in conflict."""
+    rows, marks = data, []
+    n_rows = int(data.count())
+    for plan in plans:
+        rows, mark = _mark(plan, rows, sizes, n_rows)
+        marks.append(mark)
+    return rows, marks
+
+
+def _mark(plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int) -> tuple[DataFrame, Expression]:
+    on_side = plan.on_side(Row.LEFT)
+    if plan.route is Route.FILTER:
+        return rows, on_side
+    if plan.route is Route.GROUPS and not plan.join.key:
+        # One group of all rows: it is in conflict or not, and there is nothing to join by.
+        sums = collect_sums([rule_branch(plan, 0)])[plan.number]
+        return rows, on_side & F.lit(sums.rows > 0)
+    if plan.route is Route.GROUPS:
+        values, sought = _conflict_keys(plan)
+    else:
+        values = _conflict_values(measure(KeySet((plan,)), sizes, n_rows)).drop("n")
+        sought = [plan.comparable(name) for name in plan.columns]
+        on_side = F.lit(True)
+    names = [f"r{plan.number}_{i}" for i in range(len(sought))]
+    mark = f"r{plan.number}"
+    values = values.toDF(*names).withColumn(mark, F.lit(True))
+    joined = rows.join(values, _equal(sought, names), "left").drop(*names)
+    return joined, on_side & F.col(mark).isNotNull()
+
+
+def only_conflicts(plan: RulePlan) -> RulePlan:
+    """The same rule on the rows whose key is in conflict, for a rule that runs by grouping and has a key."""
+    values, sought = _conflict_keys(plan)
+    names = [f"r_{i}" for i in range(len(sought))]
+    rows = plan.data.join(values.toDF(*names), _equal(sought, names), "left_semi")
+    frame = replace(plan.comparisons.frame, data=rows)
+    return replace(plan, comparisons=replace(plan.comparisons, frame=frame))
+
+
+def _conflict_keys(plan: RulePlan) -> tuple[DataFrame, list[Expression]]:
+    keys = conflict_groups(plan).select(*(f"k{i}" for i in range(len(plan.join.key))))
+    return keys, [plan.comparable(match.left) for match in plan.join.key]
+
+
+def _equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
+    return every(value.eqNullSafe(F.col(name)) for value, name in zip(values, names, strict=True))
+
+
+def _conflict_values(found: Measured) -> DataFrame:
+    """The values of a rule's columns in rows in conflict: v0, v1, ... in comparable form, once each, and n, their rows.
+
+    Whether a row is in conflict depends on these values only: rows that agree in them are in conflict together.
+    """
+
+    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+        find = partial(worker.conflicts_of_partition, rule=rules[0])
+        return map_in_arrow(records, find, conflict_schema(found.plan))
+
+    grid = conflict_grid(found)
+    parts = found.over_groups(work) if grid is None else [*found.over_small_groups(work), grid.conflicts()]
+    return _count_rows(found.plan, reduce(DataFrame.union, parts))
+
+
+def conflict_grid(found: Measured) -> Grid | None:
+    """The strips of a rule's giant groups, if they show which rows are in conflict."""
+    if not found.giants or not has_strips(found.plan.join) or not found.plan.join.irreflexive:
+        return None
+    grid = grid_of(found)
+    return grid if grid.knows_conflicts else None
+
+
+def count_in_grid(grid: Grid) -> int:
+    """The rows in conflict of the giant groups of a grid."""
+    if not grid.cells:
+        return 0
+    # Known by one of its records, a row may be found by the other: only values bring the two together.
+    rows = grid.conflicts() if grid.sided else grid.conflicts_within()
+    n_known = 0 if grid.sided else int(grid.known_conflicts().count())
+    return n_known + int(_count_rows(grid.plan, rows).agg(F.sum("n")).collect()[0][0] or 0)
+
+
+def _count_rows(plan: RulePlan, rows: DataFrame) -> DataFrame:
+    values = [plan.comparable(name).alias(f"v{i}") for i, name in enumerate(plan.columns)]
+    names = [f"v{i}" for i in range(len(values))]
+    places = rows.select(*values, "place").groupBy(*names, "place").agg(F.count(F.lit(1)).alias("n"))
+    # A row is found on each side and in each part of the work in which it has a partner: any one of them counts it.
+    return places.groupBy(*names).agg(F.max("n").alias("n"))
+
+
+def conflict_rows_branch(found: Measured) -> DataFrame:
+    """A branch that counts the rows in conflict, if tasks cannot add them up."""
+    return sums_branch(found.plan.number, _conflict_values(found).agg(F.sum("n").alias("rows")))
+
+
+def list_violations(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
+    """Violations as left_i0 ..., right_i0 ... (nothing right for a one-row rule), and the compared columns of both.
+
+    With a limit, the first ones in the order of the identities of left and right row.
+    """
+    pairs = _singles(plan, identity) if plan.join.one_row else _pairs(plan, identity, limit, sizes)
+    if limit is None:
+        return pairs
+    sides = ("left_",) if plan.join.one_row else ("left_", "right_")
+    order = [F.col(side + name).asc_nulls_last() for side in sides for name in identity.positions]
+    return pairs.orderBy(*order).limit(limit)
+
+
+def _singles(plan: RulePlan, identity: Identity) -> DataFrame:
+    rows = plan.data.filter(plan.on_side(Row.LEFT)).select(*plan.columns, *identity.attached())
+    rows = number_copies(rows, identity)
+    return rows.toDF(*(f"left_{name}" for name in rows.columns))
+
+
+def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
+    n_rows = int(plan.data.count())
+    if plan.route is Route.GROUPS and plan.join.key and n_rows > sizes.rows_a_task:
+        plan = only_conflicts(plan)
+    found = measure(KeySet((plan,)), sizes, n_rows)
+    left, right = (compared_columns(plan.rule, row) for row in Row)
+    type_of = plan.comparisons.frame.type_of
+    named = list(zip(identity.positions, identity.types, strict=True))
+    fields = [
+        T.StructField(side + name, type_)
+        for side, names in (("left_", left), ("right_", right))
+        for name, type_ in (*named, *((name, type_of(name)) for name in names))
+    ]
+
+    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+        naming = _naming(identity, sided=rules[0].sided)
+        columns = (*naming.names, *left), (*naming.names, *right)
+        list_pairs = partial(worker.pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
+        return map_in_arrow(records, list_pairs, T.StructType(fields))
+
+    extra = identity.attached(sided=found.is_spread)
+    return reduce(DataFrame.union, found.over_groups(work, extra))
+
+
+def _naming(identity: Identity, *, sided: bool) -> RowNames:
+    names = tuple(identity.positions)
+    if identity.naming is Naming.KEY and sided:
+        return RowNames(names, (CONTENT,), CONTENT)
+    if identity.naming is Naming.CONTENT:
+        return RowNames(names, names, names[0])
+    return RowNames(names, names, None)
