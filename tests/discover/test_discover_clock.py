@@ -149,11 +149,11 @@ def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:
     search = SelectiveSearch(problem)
     search.begin()
     search.run_levels(2, 1000)
-    levels, _ = search.proven()
+    levels = search.answer(complete=True).covers
     assert len(levels)
     # A later search that is stopped at once does not lose them.
     search.covers = search.covers[:0]
-    assert search.proven()[0].tolist() == levels.tolist()
+    assert search.answer(complete=True).covers.tolist() == levels.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))

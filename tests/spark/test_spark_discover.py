@@ -137,7 +137,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
         # Every question is a job of three tasks, and each of them proved rules.
         provers = made.pop()
         assert provers.n_parts == 3
-        assert provers.answers == [len(proved)] * 3
+        assert provers.n_replies == [len(proved)] * 3
         assert set().union(*proved) == {0, 1, 2}
         proved.clear()
 

@@ -162,7 +162,7 @@ def answer_from(problem: Problem, evidence: Evidence, device: Device = Device.CP
     with problem.budget.phase("covers"):
         edges, counts = edges_of(evidence, problem.outcomes.layout, problem.vertices)
         covers, partial = search_rules(problem, edges, counts)
-    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)}, device=device)
+    return Answer(covers, partial, edges, counts, device=device)
 
 
 def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:

@@ -16,12 +16,12 @@ from naysay.discovery.verify import Verifier
 from naysay.discovery.vertices import Vertices
 
 # Measured on one core of a server: pairs compared, rows verified, node pairs looked at.
-_PAIRS_A_SECOND = 3e8
-_SECONDS_A_CHECK = 3e-4
-_SECONDS_A_ROW = 1.2e-7
-_SECONDS_A_NODE = 2e-8
-_SECONDS_A_SET = 2e-3
-_SECONDS_A_ROW_OF_A_SET = 1e-7
+_PAIRS_PER_SECOND = 3e8
+_SECONDS_PER_CHECK = 3e-4
+_SECONDS_PER_ROW = 1.2e-7
+_SECONDS_PER_NODE = 2e-8
+_SECONDS_PER_SET = 2e-3
+_SECONDS_PER_ROW_OF_SET = 1e-7
 _MAX_COLUMNS = 63
 
 
@@ -78,22 +78,22 @@ class Costs:
     def seconds_of(self, mask: int) -> float:
         """The seconds for enumerating the pairs that agree on a set."""
         n_pairs = self.n_pairs(mask)
-        gather = self.n_rows * len(self._fields) * _SECONDS_A_ROW_OF_A_SET / 4 * min(1.0, 2 * n_pairs / self.n_rows)
-        return _SECONDS_A_SET + gather + n_pairs / (_PAIRS_A_SECOND * self._n_threads)
+        gather = self.n_rows * len(self._fields) * _SECONDS_PER_ROW_OF_SET / 4 * min(1.0, 2 * n_pairs / self.n_rows)
+        return _SECONDS_PER_SET + gather + n_pairs / (_PAIRS_PER_SECOND * self._n_threads)
 
     def least_seconds(self) -> float:
         """The seconds for grouping rows by a set."""
-        return _SECONDS_A_SET + self.n_rows * _SECONDS_A_ROW_OF_A_SET
+        return _SECONDS_PER_SET + self.n_rows * _SECONDS_PER_ROW_OF_SET
 
     def check_seconds(self) -> float:
         """The seconds for verifying one candidate."""
-        return (_SECONDS_A_CHECK + self.n_rows * _SECONDS_A_ROW) / self._n_threads
+        return (_SECONDS_PER_CHECK + self.n_rows * _SECONDS_PER_ROW) / self._n_threads
 
     def search_seconds(self, budget: int) -> float:
-        return budget * _SECONDS_A_NODE
+        return budget * _SECONDS_PER_NODE
 
     def all_pairs_seconds(self) -> float:
-        return self.n_rows * (self.n_rows - 1) / 2 / (_PAIRS_A_SECOND * self._n_threads)
+        return self.n_rows * (self.n_rows - 1) / 2 / (_PAIRS_PER_SECOND * self._n_threads)
 
 
 def equality_masks(covers: UInt64Array, vertices: Vertices) -> NDArray[np.uint64]:

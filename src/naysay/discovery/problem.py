@@ -67,7 +67,6 @@ class Answer:
     edges: UInt64Array
     counts: Int64Array
     n_sampled: int | None = None
-    figures: dict[str, float] = field(default_factory=dict)
     device: Device = Device.CPU
 
 

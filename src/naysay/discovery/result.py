@@ -215,12 +215,8 @@ class Discovery:
 
 
 def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
-    found: dict[RuleKind, list[Finding]] = {}
-    for of_kind in RuleKind:
-        members = [finding for finding in findings if finding.kind is of_kind]
-        if members:
-            found[of_kind] = members
-    return found
+    members = {each: [finding for finding in findings if finding.kind is each] for each in RuleKind}
+    return {each: found for each, found in members.items() if found}
 
 
 def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:

@@ -37,7 +37,7 @@ from naysay.discovery.vertices import edges_of, missing_some, sorted_unique, to_
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
-_SAMPLE_WORK_A_SECOND = 4_000_000
+_SAMPLE_WORK_PER_SECOND = 4_000_000
 _FEWEST_SAMPLE_ROWS = 200
 # The most comparisons of the rules that are proven first if time is limited.
 _SHORT = 3
@@ -69,15 +69,7 @@ def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch |
     if not complete and not problem.budget.stopped():
         # Too many: those with few predicates first, for as long as there is room.
         search.run_levels(most_groups - 1, limit)
-    covers, finished_all = search.proven()
-    return Answer(
-        covers[:limit],
-        not complete or not finished_all or len(covers) > limit,
-        search.sample_edges,
-        search.sample_counts,
-        n_sampled=search.n_sampled,
-        figures=search.figures,
-    )
+    return search.answer(complete=complete)
 
 
 def first_rules(problem: Problem) -> Answer:
@@ -90,8 +82,7 @@ def first_rules(problem: Problem) -> Answer:
         search.sample()
     for n_groups in range(1, min(_FIRST_LEVELS, problem.request.max_predicates or _FIRST_LEVELS) + 1):
         search.prove_some(n_groups, problem.limit)
-    covers, _ = search.proven()
-    return Answer(covers[: problem.limit], True, search.sample_edges, search.sample_counts, n_sampled=search.n_sampled)
+    return search.answer(complete=False)
 
 
 class SelectiveSearch:
@@ -113,7 +104,6 @@ class SelectiveSearch:
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
         self.verified: set[int] = set()
-        self.figures: dict[str, float] = {"pairs": 0.0, "verified": 0.0, "rounds": 0.0}
 
     def begin(self) -> None:
         """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
@@ -142,14 +132,13 @@ class SelectiveSearch:
         self.n_sampled = n_rows
         self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
         self.add(merge([sample, equal_rows(outcomes)]))
-        self.figures["pairs"] += n_rows * (n_rows - 1) / 2
 
     def _n_sample_rows(self) -> int:
         budget = self.problem.budget
         if not budget.is_limited:
             return SAMPLE_ROWS
         n_fields = len(self.problem.outcomes.layout.fields)
-        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_A_SECOND * max(0.0, budget.left) / n_fields))
+        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_PER_SECOND * max(0.0, budget.left) / n_fields))
         return max(_FEWEST_SAMPLE_ROWS, min(SAMPLE_ROWS, n_rows))
 
     def add(self, evidence: Evidence) -> UInt64Array:
@@ -170,7 +159,6 @@ class SelectiveSearch:
             if evidence is None:
                 return
             self.add(evidence)
-            self.figures["pairs"] += self.costs.n_pairs(mask)
             self.settle(mask)
 
     def settle(self, mask: int) -> None:
@@ -210,7 +198,6 @@ class SelectiveSearch:
                     "selective discovery makes no progress: some rules are open, and nothing was learnt"
                 )
             before = known
-            self.figures["rounds"] += 1
             with budget.phase("covers"):
                 if not self.update(max_groups, limit):
                     return False
@@ -266,7 +253,6 @@ class SelectiveSearch:
         while len(todo) and not problem.budget.stopped():
             batch, todo = todo[:size], todo[size:]
             pairs = run_all([partial(self.verify_one, to_int(cover)) for cover in batch], problem.budget)
-            self.figures["verified"] += len(pairs)
             n_done += len(pairs)
             for cover, pair in zip(batch, pairs, strict=False):
                 if pair == ENUMERATE:
@@ -300,12 +286,13 @@ class SelectiveSearch:
         seen = Evidence(codes, np.ones(len(codes), np.int64))
         return self.add(merge([seen, mirror_of(seen, outcomes.layout)]))
 
-    def proven(self) -> tuple[UInt64Array, bool]:
-        """The rules that are known to hold: settled or verified, and no evidence against them; see `finish_rules`."""
-        problem = self.problem
-        covers = self.covers[self._is_proven(self.covers)]
-        covers = sorted_unique(np.concatenate([self._proven, covers]))
-        return finish_rules(problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+    def answer(self, *, complete: bool) -> Answer:
+        """The rules that are known to hold: settled or verified, and no evidence against them."""
+        covers = sorted_unique(np.concatenate([self._proven, self.covers[self._is_proven(self.covers)]]))
+        rules, are_all = finish_rules(self.problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+        limit = self.problem.limit
+        partial = not complete or not are_all or len(rules) > limit
+        return Answer(rules[:limit], partial, self.sample_edges, self.sample_counts, n_sampled=self.n_sampled)
 
     def _is_proven(self, covers: UInt64Array) -> BoolArray:
         vertices = self.problem.vertices

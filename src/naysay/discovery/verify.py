@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 # After this many node pairs a search gives up, and the caller enumerates the pairs instead.
 BUDGET = 40_000_000
 # The most steps per row for a sweep through three orders; beyond that a tree is searched.
-_STEPS_A_ROW = 48
+_STEPS_PER_ROW = 48
 _GAVE_UP: Pair = (-2, -2)
 # A tree over two columns has a cell for each pair of their values: the most of these.
 _TREE_CELLS = 1 << 20
@@ -235,7 +235,7 @@ class Verifier:
         columns = (turned[few[2]], lowest, turned[few[1]], self._label(conditions, rows))
         strict = np.array([conditions.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
         points = np.stack([column[order] for column in columns])
-        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_A_ROW * n_rows)
+        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_PER_ROW * n_rows)
         if found[0] < 0:
             return _GAVE_UP if found[0] == _GAVE_UP[0] else None
         return _pair((int(order[found[0]]), int(order[found[1]])), rows)

@@ -29,8 +29,8 @@ from naysay.discovery.vertices import missing_some, to_int
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import map_in_arrow
 
-# So many seconds of proving are worth a job.
-_SECONDS_A_JOB = 4.0
+# The seconds of proving that are worth a job.
+_SECONDS_PER_JOB = 4.0
 
 Collect = Callable[[DataFrame, Budget], pa.Table | None]
 Replies = dict[int, dict[ReplyPart, bytes]]
@@ -41,8 +41,8 @@ class Provers:
 
     def __init__(self, rows: DataFrame, problem: Problem, n_parts: int, collect: Collect) -> None:
         self.n_parts = n_parts
-        # How often each part has answered.
-        self.replies = [0] * n_parts
+        # How often each part has replied.
+        self.n_replies = [0] * n_parts
         self._rows = rows
         self._problem = problem
         self._collect = collect
@@ -76,7 +76,7 @@ class Provers:
             return None
         self._are_sent = True
         for part in replies:
-            self.replies[part] += 1
+            self.n_replies[part] += 1
         if not all(ReplyPart.DONE in reply for reply in replies.values()):
             # A task's clock stops a moment before ours.
             problem.budget.stop("time limit")
@@ -157,7 +157,6 @@ class Spread(SelectiveSearch):
             if replies is None:
                 return
             self._learn_edges(replies)
-            self.figures["pairs"] += self.costs.n_pairs(mask)
             self.settle(mask)
 
     def verify(self, todo: UInt64Array) -> None:
@@ -165,7 +164,7 @@ class Spread(SelectiveSearch):
         budget = self.problem.budget
         todo = todo[np.argsort(self.problem.vertices.n_predicates(todo), kind="stable")]
         n_parts = self._provers.n_parts
-        size = max(4 * n_parts, int(_SECONDS_A_JOB / self.costs.check_seconds()))
+        size = max(4 * n_parts, int(_SECONDS_PER_JOB / self.costs.check_seconds()))
         n_done = 0
         while len(todo) and not budget.stopped():
             batch, todo = todo[:size], todo[size:]
@@ -176,7 +175,6 @@ class Spread(SelectiveSearch):
             for reply in replies.values():
                 hold = covers_of(reply[ReplyPart.HOLD], self.problem.vertices.n_words)
                 self.verified |= {to_int(cover) for cover in hold}
-                self.figures["verified"] += len(hold)
             edges = self._learn_edges(replies)
             too_long = np.concatenate(
                 [np.frombuffer(reply[ReplyPart.TOO_LONG], np.int64) for reply in replies.values()]

@@ -11,7 +11,7 @@ from naysay.discovery.evidence import equal_rows, merge
 from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, finish_rules
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int
 from naysay.papers.hydra.completion import Completion
-from naysay.papers.hydra.sampling import SAMPLES_A_ROW, Sampler
+from naysay.papers.hydra.sampling import Sampler
 from naysay.rule.implication import Network
 
 _UNLIMITED = 1 << 62
@@ -44,12 +44,7 @@ def find(problem: Problem) -> Answer:
     covers, complete = finish_rules(problem, covers, every, np.ones(len(every), np.int64))
     n_sampled = round((1 + np.sqrt(1 + 4.0 * counts.sum())) / 2)
     return Answer(
-        covers[: problem.limit],
-        not complete or len(covers) > problem.limit,
-        edges,
-        counts,
-        n_sampled=n_sampled,
-        figures={"samples a row": SAMPLES_A_ROW, "sampled evidences": len(known), "evidences": len(every)},
+        covers[: problem.limit], not complete or len(covers) > problem.limit, edges, counts, n_sampled=n_sampled
     )
 
 
