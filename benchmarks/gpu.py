@@ -110,6 +110,7 @@ def measure(n_left: int, n_right: int) -> dict[str, Any]:
 
 def export(folder: Path, paths: list[Path]) -> None:
     """Write each table's lines and the evidence that the CPU counts, for `check` elsewhere."""
+    from naysay.budget import Budget
     from naysay.discovery.evidence import count_blocks, triangle
     from naysay.discovery.outcomes import outcomes_of
     from naysay.discovery.space import build_space
@@ -125,7 +126,7 @@ def export(folder: Path, paths: list[Path]) -> None:
         for nulls in Nulls:
             table = from_frame(arrow)
             outcomes = outcomes_of(table, build_space(table), nulls)
-            evidence = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), n_threads=2)
+            evidence = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), Budget(threads=2))
             assert evidence is not None
             np.savez_compressed(
                 folder / f"{name}-{nulls.value}.npz",

@@ -17,10 +17,10 @@ from naysay.rule.model import Nulls, Rule
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from naysay.budget import Progress
     from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
-    from naysay.discovery.work import Progress
     from naysay.live.feed.changes import AppliedBatch
     from naysay.live.spark.stream import Stream
     from naysay.table import Table

@@ -1,19 +1,21 @@
-"""What work may take: estimated seconds, threads, and a flag that stops it.
+"""What work may take: seconds, threads and memory; how it reports progress, and what stops it.
 
-The budget belongs to the context that the work runs in, so that kernels far below find it; threads inherit it. Only the
-main thread sees a signal such as Ctrl-C, and not while it is inside a kernel. So long work runs on threads of ours and
-the main thread waits where it can be interrupted. An interrupt leaves at once: the threads are told to stop, and as
-daemons they keep no process from ending.
+Kernels far below find the budget in the context that they run in; threads inherit it. Only the main thread sees a
+signal such as Ctrl-C, and not while it is inside a kernel. So long work runs on threads of ours while the main thread
+waits in a way that can be interrupted. The threads are daemons: they never keep a process from ending.
 """
 
 from __future__ import annotations
 
 import contextvars
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,28 +28,125 @@ Item = TypeVar("Item")
 
 # Kernels recurse; the stack of a thread is smaller than that of a process on some systems.
 _STACK_BYTES = 64 << 20
-_WAKE_SECONDS = 0.1
+_WAKE_SECONDS = 0.05
 # What one rule may take if nothing else was said.
 DEFAULT_SECONDS = 600.0
+# After a stop, putting results in order may take this share of the time limit, or at least these seconds.
+_FINISHING_SHARE, _FINISHING_SECONDS = 0.05, 0.5
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work was called off; whoever called it off does not see it."""
+    """Raised in a thread whose work was stopped; the caller who stopped it does not see it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What a rule may take (None: anything), and the flag: not 0 once the work is called off.
+class Progress:
+    """The phase that work is in, how much of it is done (0 to 1, None if unknown), and the rules found so far."""
 
-    `max_seconds` limits the estimate of our methods and the time of the papers'; `memory` the bytes of the process.
+    phase: str
+    done: float | None
+    n_rules: int
+    seconds: float
+
+
+class Budget:
+    """The seconds, threads and bytes that a piece of work may take, and whether it must stop.
+
+    Work that can return partial results asks `stopped`, which keeps time. Work that cannot is refused before it starts
+    if its estimate is over `max_seconds` (`require_seconds`). `flag`, for kernels, is 1 once the work was stopped.
     """
 
-    max_seconds: float | None = None
-    memory: int | None = None
-    flag: Int64Array = field(default_factory=lambda: np.zeros(1, np.int64))
+    def __init__(
+        self,
+        max_seconds: float | None = None,
+        *,
+        threads: int = 1,
+        memory: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        parent: Budget | None = None,
+    ) -> None:
+        self.max_seconds = max_seconds
+        self.threads = threads
+        self.memory = memory
+        self.flag: Int64Array = np.zeros(1, np.int64)
+        self.reason = ""
+        self.seconds: dict[str, float] = {} if parent is None else parent.seconds
+        self._progress = progress
+        self._parent = parent
+        self._begin = time.monotonic()
+        self._stopped_at = float("inf")
 
-    def stop(self) -> None:
+    def part(self, share: float) -> Budget:
+        """A budget that stops with this one, or after a share of the time left, which does not stop this one."""
+        seconds = share * self.left if self.is_limited else None
+        return Budget(seconds, threads=self.threads, memory=self.memory, progress=self._progress, parent=self)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begin
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time limit; infinite without one."""
+        return float("inf") if self.max_seconds is None else self.max_seconds - self.elapsed
+
+    @property
+    def is_limited(self) -> bool:
+        return self.max_seconds is not None
+
+    def stop(self, reason: str = "stopped") -> None:
         self.flag[0] = 1
+        if not self.reason:
+            self.reason = reason
+            self._stopped_at = time.monotonic() + min(0.0, self.left)
+
+    def stopped(self) -> bool:
+        if self._parent is not None and self._parent.stopped():
+            return True
+        if not self.reason and self.left <= 0:
+            self.stop("time limit")
+        return bool(self.reason)
+
+    def late(self) -> bool:
+        """Whether even the time for putting results in order is over: return what is done."""
+        finishing = max(_FINISHING_SECONDS, _FINISHING_SHARE * (self.max_seconds or 0.0))
+        return self.stopped() and time.monotonic() > self._stopped_at + finishing
+
+    @contextmanager
+    def stop_on_interrupt(self) -> Iterator[None]:
+        """Let the first Ctrl-C stop the work, so that partial results are returned; a second one is handled as before.
+
+        Only on the main thread, where interrupts arrive. Afterwards the previous handler (Python's, or PySpark's, which
+        would raise KeyboardInterrupt at once) is in force again.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+
+        def stop(number: int, frame: object) -> None:
+            self.stop("interrupted")
+            signal.signal(signal.SIGINT, before)
+
+        signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
+        if self._progress is not None:
+            self._progress(Progress(phase, done, n_rules, self.elapsed))
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to the seconds of a phase."""
+        begin = time.monotonic()
+        self.report(name)
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begin
 
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("naysay.budget", default=None)
@@ -60,7 +159,7 @@ def current() -> Budget | None:
 
 @contextmanager
 def use_budget(budget: Budget) -> Iterator[None]:
-    """Put an budget into force; one that is in force already stays so."""
+    """Put a budget into force, unless another one is already."""
     if _CURRENT.get() is not None:
         yield
         return
@@ -72,19 +171,19 @@ def use_budget(budget: Budget) -> Iterator[None]:
 
 
 def stop_flag() -> Int64Array:
-    """The flag for a kernel that takes long: it returns at once when it is not 0."""
+    """The flag for a kernel that takes long: the kernel returns at once when it is not 0."""
     budget = _CURRENT.get()
     return np.zeros(1, np.int64) if budget is None else budget.flag
 
 
 def check_stop() -> None:
-    """Raise Stopped where the work was called off."""
+    """Raise Stopped if the work was stopped."""
     if stop_flag()[0]:
         raise Stopped
 
 
 def require_seconds(seconds: float) -> None:
-    """Refuse work that by its estimate takes longer than allowed."""
+    """Refuse work whose estimate is longer than allowed."""
     budget = _CURRENT.get()
     if budget is None or budget.max_seconds is None or seconds <= budget.max_seconds:
         return
@@ -108,18 +207,22 @@ def interruptibly(work: Callable[[], Answer]) -> Answer:
 
 
 def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads: int) -> list[Answer]:
-    """Do the work for each item on so many threads; the answers in the order of the items.
+    """Do the work for each item on up to n_threads threads; the answers in the order of the items.
 
     The first error is raised when the items begun before it are done; an interrupt is raised at once.
     """
+
+    def work_on(item: Item) -> Answer:
+        check_stop()
+        return work(item)
+
     if not items:
         return []
     budget = current() or Budget()
     with use_budget(budget):
-        pool = _Pool(items, work, min(n_threads, len(items)))
+        pool = _Pool([partial(work_on, item) for item in items], n_threads)
         try:
             pool.start()
-            # In short waits: an interrupt that another thread of the process was handed wakes nobody up.
             while not pool.done.wait(_WAKE_SECONDS):
                 pass
         except BaseException:
@@ -128,18 +231,54 @@ def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads:
     return pool.answers()
 
 
-class _Pool:
-    """Threads that take one item after the other."""
+def run_all(
+    tasks: Sequence[Callable[[], Answer]],
+    budget: Budget | None = None,
+    *,
+    on_stop: Callable[[], None] = lambda: None,
+    on_tick: Callable[[Budget], None] = lambda budget: None,
+) -> list[Answer]:
+    """Run tasks on the threads of a budget (here, if there is none); the answers of those that ran, in order.
 
-    def __init__(self, items: Sequence[Any], work: Callable[[Any], Any], n_threads: int) -> None:
+    When the budget stops or a task fails, `on_stop` tells the running tasks to return early, and tasks that have not
+    begun are left out. Ctrl-C stops the budget; a second one is raised.
+    """
+    if budget is None:
+        return [task() for task in tasks]
+    pool = _Pool(tasks, budget.threads)
+    pool.start()
+    try:
+        while not (budget.stopped() or pool.error):
+            is_done = pool.done.wait(_WAKE_SECONDS)
+            on_tick(budget)
+            if is_done:
+                break
+    except KeyboardInterrupt:
+        budget.stop("interrupted")
+    except BaseException:
+        pool.close()
+        on_stop()
+        raise
+    if budget.stopped() or pool.error:
+        pool.close()
+        on_stop()
+    while not pool.done.wait(_WAKE_SECONDS):
+        pass
+    return pool.answers()
+
+
+class _Pool:
+    """Threads that take one task after the other. The main thread waits for `done` in short waits: an interrupt that
+    another thread of the process was handed wakes nobody up."""
+
+    def __init__(self, tasks: Sequence[Callable[[], Any]], n_threads: int) -> None:
         self.done = threading.Event()
-        self._items = items
-        self._work = work
-        self._places = iter(range(len(items)))
-        self._n_running = n_threads
+        self.error: BaseException | None = None
+        self._tasks = tasks
+        self._places = iter(range(len(tasks)))
+        self._n_running = max(1, min(n_threads, len(tasks)))
         self._lock = threading.Lock()
-        self._found: dict[int, Any] = {}
-        self._error: BaseException | None = None
+        self._answers: dict[int, Any] = {}
 
     def start(self) -> None:
         context = contextvars.copy_context()
@@ -150,19 +289,24 @@ class _Pool:
         finally:
             threading.stack_size(before)
 
+    def close(self) -> None:
+        """Begin no further task."""
+        with self._lock:
+            self._places = iter(())
+
     def answers(self) -> list[Any]:
-        if self._error is not None:
-            raise self._error
-        return [self._found[place] for place in range(len(self._items))]
+        """Those of the tasks that ran, in order; raises the first error."""
+        if self.error is not None:
+            raise self.error
+        return [self._answers[place] for place in sorted(self._answers)]
 
     def _run(self) -> None:
         while (place := self._next()) is not None:
             try:
-                check_stop()
-                self._found[place] = self._work(self._items[place])
+                self._answers[place] = self._tasks[place]()
             except BaseException as error:
                 with self._lock:
-                    self._error = self._error or error
+                    self.error = self.error or error
         with self._lock:
             self._n_running -= 1
             if self._n_running == 0:
@@ -170,4 +314,4 @@ class _Pool:
 
     def _next(self) -> int | None:
         with self._lock:
-            return next(self._places, None) if self._error is None else None
+            return next(self._places, None) if self.error is None else None

@@ -8,13 +8,12 @@ from typing import Any
 import pyarrow as pa
 from naive_discover import Comparison, NaiveRule, either_way, minimal_rules, minimal_rules_each
 
-from naysay.discovery.cover import allowed_pairs, minimal_covers, near_covers
+from naysay.discovery.cover import allowed_pairs, drop_impossible, drop_relaxed, minimal_covers, near_covers
 from naysay.discovery.engine import discover
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, Shared, Space, build_space
-from naysay.discovery.trivial import possible, unrelaxed
 from naysay.discovery.vertices import edges_of, to_int, vertices_of
 from naysay.rule.model import Nulls, Rule
 from naysay.table import from_frame
@@ -88,7 +87,7 @@ def found_rules(table: pa.Table, space: Space, nulls: Nulls, mosts: list[int]) -
     found = []
     for most in mosts:
         covers = near_covers(edges, counts, vertices, most) if most else minimal_covers(edges, vertices)
-        covers, _ = unrelaxed(possible(covers, vertices, nulls)[0], vertices, edges, counts, most)
+        covers, _ = drop_relaxed(drop_impossible(covers, vertices, nulls)[0], vertices, edges, counts, most)
         found.append([naive_rule(vertices.rule(to_int(cover))) for cover in vertices.once(covers)])
     return found
 

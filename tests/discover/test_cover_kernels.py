@@ -12,7 +12,7 @@ from naysay.arrays import UInt64Array
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
-from naysay.discovery.vertices import Group, Vertices, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices, to_int
 from naysay.kernels.covers.changing import (
     _next_missed,
     are_minimal,
@@ -35,7 +35,7 @@ _UNLIMITED = 1 << 62
 def vertices_at(firsts: list[int], kinds: list[FieldKind]) -> Vertices:
     return Vertices(
         tuple(
-            Group(Comparison(Column(Row.LEFT, f"c{at}"), Column(Row.RIGHT, f"c{at}"), True), kind, at)
+            VertexGroup(Comparison(Column(Row.LEFT, f"c{at}"), Column(Row.RIGHT, f"c{at}"), True), kind, at)
             for at, kind in zip(firsts, kinds, strict=True)
         )
     )
@@ -89,7 +89,7 @@ def test_covers_equal_enumeration(seed: int) -> None:
         edges = random_edges(rng, vertices, n_edges, (1, 2, 3, 4) if n_edges < 20 else (2, 3, 4))
         expected = enumerated(edges, vertices, most)
         given = vertices.words(edges)
-        assert as_set(minimal_covers(given, vertices, max_groups=most, n_threads=1)) == expected
+        assert as_set(minimal_covers(given, vertices, max_groups=most)) == expected
         control = np.zeros(2, np.int64)
         limits = np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
         start = np.zeros(vertices.n_words, np.uint64)

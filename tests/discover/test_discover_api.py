@@ -265,7 +265,7 @@ def test_memory_is_refused_before_the_work() -> None:
         ({"method": "magic"}, "unknown method"),
         ({"nulls": "maybe"}, "nulls is"),
         ({"device": "tpu"}, "device is"),
-        ({"space": "outer"}, "no predicate space"),
+        ({"space": "outer"}, "unknown predicate space"),
         ({"method": "hydra", "error": 0.1}, "exact rules only"),
         ({"threads": -1}, "threads must be"),
     ],

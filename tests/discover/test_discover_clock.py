@@ -12,29 +12,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.discovery import trivial
-from naysay.discovery.cover import allowed_pairs, minimal_covers
+from naysay.budget import Budget
+from naysay.discovery import cover
+from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem, empty_answer, finished, search_rules
+from naysay.discovery.problem import Problem, empty_answer, finish_rules, search_rules
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
 from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 
 
-class Looks(Clock):
+class Looks(Budget):
     """Stops at the k-th look; with it, or so many looks after it, the time to finish is over too."""
 
     def __init__(self, n_looks: int, n_finishing: int = 0) -> None:
-        super().__init__(timeout=1e9)
+        super().__init__(1e9)
         self.n_left = n_looks
         self.n_finishing = n_finishing
 
@@ -54,19 +54,19 @@ def numbers(n_rows: int, n_columns: int, n_values: int) -> pa.Table:
     return pa.table({f"c{k}": [rng.randrange(n_values) for _ in range(n_rows)] for k in range(n_columns)})
 
 
-def run(table: pa.Table, clock: Clock, method: str, error: float = 0.0) -> Discovery:
+def run(table: pa.Table, budget: Budget, method: str, error: float = 0.0) -> Discovery:
     data = from_frame(table)
     space = build_space(data, None, Scope())
     outcomes = outcomes_of(data, space, Nulls.SQL)
-    problem = Problem.of(space, Nulls.SQL, outcomes, clock=clock, most=allowed_pairs(error, outcomes.n_pairs))
-    chosen, answer = solve(problem, method)
-    return conclude(problem, answer, chosen, DiscoverRequest(error))
+    problem = Problem.of(space, outcomes, DiscoverRequest(error, method=method), budget)
+    chosen, answer = solve(problem)
+    return conclude(problem, answer, chosen)
 
 
 @pytest.mark.parametrize(("method", "error"), [("auto", 0.0), ("all-pairs", 0.02), ("selective", 0.0), ("hydra", 0.0)])
 def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str, error: float) -> None:
     table = numbers(40, 3, 5)
-    everything = {render(rule) for rule in run(table, Clock(), method, error).rules}
+    everything = {render(rule) for rule in run(table, Budget(), method, error).rules}
     sizes = set()
     for n_looks in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 1_000_000):
         found = run(table, Looks(n_looks), method, error)
@@ -88,7 +88,7 @@ def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.
     data = from_frame(numbers(n_rows, n_columns, 30))
     space = build_space(data, None, Scope(share=0.0))
     outcomes = outcomes_of(data, space, Nulls.SQL)
-    problem = Problem.of(space, Nulls.SQL, outcomes, clock=Looks(0))
+    problem = Problem.of(space, outcomes, budget=Looks(0))
     evidence = all_pairs(outcomes)
     return problem, *edges_of(evidence, outcomes.layout, problem.vertices)
 
@@ -96,15 +96,15 @@ def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.
 def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, edges, counts = wide()
     networks = []
-    network = trivial.Network
-    monkeypatch.setattr(trivial, "Network", lambda *given: networks.append(1) or network(*given))
+    network = cover.Network
+    monkeypatch.setattr(cover, "Network", lambda *given: networks.append(1) or network(*given))
     found = minimal_covers(edges, problem.vertices, max_groups=4)
     assert len(found) > 5000
-    rules, complete = finished(problem, found, edges, counts)
+    rules, complete = finish_rules(problem, found, edges, counts)
     assert not complete
     assert 50 <= len(rules) < len(found)
     # What is looked at after the stop is bounded, and the shortest come first.
-    assert len(networks) <= trivial._AT_LEAST
+    assert len(networks) <= cover._AT_LEAST
     assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
 
 
@@ -121,8 +121,7 @@ def test_a_stop_inside_the_search_keeps_its_covers() -> None:
             if n_rules:
                 self.stop("time limit")
 
-    clock = WhenFound(0, n_finishing=10)
-    problem = Problem.of(problem.space, Nulls.SQL, problem.outcomes, clock=clock)
+    problem = Problem.of(problem.space, problem.outcomes, budget=WhenFound(0, n_finishing=10))
     rules, partial = search_rules(problem, edges, counts)
     assert partial
     assert len(rules)
@@ -132,11 +131,11 @@ def test_triviality_is_judged_as_by_a_network_of_all_predicates() -> None:
     problem, edges, _ = wide(n_rows=12, n_columns=3)
     vertices = problem.vertices
     covers = vertices.once(minimal_covers(edges, vertices))
-    kept, complete = trivial.possible(covers, vertices, Nulls.SQL)
+    kept, complete = cover.drop_impossible(covers, vertices, Nulls.SQL)
     expected = [
-        cover
-        for cover in covers
-        if not trivial.Network(vertices.rule(trivial.to_int(cover)).predicates, Nulls.SQL).contradiction
+        chosen
+        for chosen in covers
+        if not cover.Network(vertices.rule(cover.to_int(chosen)).predicates, Nulls.SQL).contradiction
     ]
     assert complete
     assert len(expected) > 0
@@ -146,15 +145,15 @@ def test_triviality_is_judged_as_by_a_network_of_all_predicates() -> None:
 def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:
     data = from_frame(numbers(400, 4, 300))
     space = build_space(data, None, Scope(cross=False))
-    problem = Problem.of(space, Nulls.SQL, outcomes_of(data, space, Nulls.SQL), clock=Clock(1e9))
+    problem = Problem.of(space, outcomes_of(data, space, Nulls.SQL), budget=Budget(1e9))
     search = SelectiveSearch(problem)
     search.begin()
     search.run_levels(2, 1000)
-    levels, _ = search.proven()
+    levels = search.answer(complete=True).covers
     assert len(levels)
     # A later search that is stopped at once does not lose them.
     search.covers = search.covers[:0]
-    assert search.proven()[0].tolist() == levels.tolist()
+    assert search.answer(complete=True).covers.tolist() == levels.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -164,7 +163,7 @@ def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
     rng = random.Random(seed)
     table = pa.table({f"c{k}": [rng.randrange(4 + 40 * (k % 2)) for _ in range(90)] for k in range(4)})
     table = table.append_column("same", pa.array([value // 3 for value in table["c1"].to_pylist()]))
-    everything = {render(rule) for rule in run(table, Clock(), "auto").rules}
+    everything = {render(rule) for rule in run(table, Budget(), "auto").rules}
     # As if comparing all pairs would not end in time.
     monkeypatch.setattr("naysay.discovery.engine._WORST_ESTIMATE", float("inf"))
     monkeypatch.setattr("naysay.discovery.selective._FIRST_SAMPLE_ROWS", 12)
@@ -172,34 +171,34 @@ def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
         patch.setattr(
             "naysay.discovery.engine._choose", lambda problem, *_: ("none", empty_answer(problem, partial=True))
         )
-        found = run(table, Clock(1e6), "auto")
+        found = run(table, Budget(1e6), "auto")
     assert found.partial
     assert {render(rule) for rule in found.rules} <= everything
     assert found.findings
     # With all found in time, nothing is there twice.
-    whole = run(table, Clock(1e6), "auto")
+    whole = run(table, Budget(1e6), "auto")
     assert sorted(render(rule) for rule in whole.rules) == sorted(everything)
 
 
 def test_a_part_of_the_time_ends_without_ending_the_whole() -> None:
-    clock = Clock(1e6)
-    part = clock.part(0.0)
+    budget = Budget(1e6)
+    part = budget.part(0.0)
     assert part.stopped()
-    assert not clock.stopped()
-    clock.stop("interrupted")
-    assert clock.part(0.5).stopped()
+    assert not budget.stopped()
+    budget.stop("interrupted")
+    assert budget.part(0.5).stopped()
 
 
 def test_comparing_pairs_stops_between_strips() -> None:
     outcomes = outcomes_of(
         from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))), Nulls.SQL
     )
-    assert all_pairs(outcomes, clock=Looks(1)) is None
+    assert all_pairs(outcomes, Looks(1)) is None
 
 
 def test_finishing_has_its_own_time() -> None:
-    clock = Clock(0.0)
-    assert clock.stopped()
-    assert not clock.late()
-    clock._stopped_at = time.monotonic() - 3600
-    assert clock.late()
+    budget = Budget(0.0)
+    assert budget.stopped()
+    assert not budget.late()
+    budget._stopped_at = time.monotonic() - 3600
+    assert budget.late()

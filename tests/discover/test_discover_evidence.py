@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from naysay.budget import Budget
 from naysay.discovery.evidence import Evidence, all_pairs, between
 from naysay.discovery.outcomes import Outcomes, mirrored, outcomes_of
 from naysay.discovery.space import Scope, Space, build_space
 from naysay.discovery.vertices import edges_of, to_int, vertices_of
-from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table import from_frame
 
@@ -84,7 +84,7 @@ def test_all_pairs_counts_every_outcome(n_columns: int, nulls: Nulls) -> None:
         table = random_table(rng, n_columns, n_rows)
         space = build_space(from_frame(table), None, Scope(cross=n_columns == 5, within_row=n_columns == 5))
         outcomes = outcomes_of(from_frame(table), space, nulls)
-        evidence = all_pairs(outcomes, n_threads=2, clock=Clock())
+        evidence = all_pairs(outcomes, Budget(threads=2))
         assert evidence is not None
         rows = table.to_pylist()
         expected = Counter(
@@ -110,7 +110,7 @@ def test_between_two_blocks_and_its_mirror() -> None:
 
 def test_parts_add_up_to_the_whole() -> None:
     """What evolve and Spark rely on: old x old, new x new, new x old and its mirror are all pairs."""
-    from naysay.discovery.evidence import merged
+    from naysay.discovery.evidence import merge
 
     rng = random.Random(5)
     table = random_table(rng, 9, 50)
@@ -121,16 +121,16 @@ def test_parts_add_up_to_the_whole() -> None:
     parts = [all_pairs(old), all_pairs(new), across]
     assert across is not None
     parts.append(Evidence(mirrored(across.codes, outcomes.layout), across.counts))
-    whole = merged([part for part in parts if part is not None], outcomes.layout)
+    whole = merge([part for part in parts if part is not None])
     expected = all_pairs(outcomes)
     assert expected is not None
     assert np.array_equal(whole.codes, expected.codes)
     assert np.array_equal(whole.counts, expected.counts)
 
 
-def test_a_stopped_clock_gives_no_evidence() -> None:
+def test_a_stopped_budget_gives_no_evidence() -> None:
     table = random_table(random.Random(1), 3, 300)
     outcomes = outcomes_of(from_frame(table), build_space(from_frame(table)), Nulls.SQL, collapse=False)
-    clock = Clock(timeout=0.0)
-    assert all_pairs(outcomes, clock=clock) is None
-    assert clock.reason == "time limit"
+    budget = Budget(0.0)
+    assert all_pairs(outcomes, budget) is None
+    assert budget.reason == "time limit"

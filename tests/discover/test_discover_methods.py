@@ -96,11 +96,11 @@ def test_a_stop_in_the_middle_gives_rules_that_hold() -> None:
     expected = set(map(to_int, discover(table, DiscoverRequest(method="all-pairs")).rules.covers))
     space = build_space(table)
     for rounds in (1, 3, 8, 20, 60):
-        problem = Problem.of(space, Nulls.SQL, outcomes_of(table, space, Nulls.SQL))
-        clock, calls = problem.clock, iter(range(rounds))
-        stopped = clock.stopped
-        clock.stopped = lambda calls=calls, stopped=stopped, clock=clock: (  # type: ignore[method-assign]
-            stopped() or (next(calls, None) is None and (clock.stop("test") or True))
+        problem = Problem.of(space, outcomes_of(table, space, Nulls.SQL))
+        budget, calls = problem.budget, iter(range(rounds))
+        stopped = budget.stopped
+        budget.stopped = lambda calls=calls, stopped=stopped, budget=budget: (  # type: ignore[method-assign]
+            stopped() or (next(calls, None) is None and (budget.stop("test") or True))
         )
         answer = selective.find(problem)
         assert answer.partial

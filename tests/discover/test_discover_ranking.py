@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +12,14 @@ import pytest
 from test_discover_evidence import random_table
 
 import naysay
-from naysay.discovery import ranking
 from naysay.discovery.engine import compare_all
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, search_rules
-from naysay.discovery.ranker import ranker_of
+from naysay.discovery.ranking import ranker_of
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import build_space
-from naysay.discovery.vertices import to_int
+from naysay.discovery.vertices import VertexGroup, to_int
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 
@@ -37,18 +38,22 @@ def log_chance(n_others: float, violations: int, fraction: float, degree: float)
     return -n_disjoint * divergence
 
 
+def asks_equal(group: VertexGroup, cover: int) -> bool:
+    return group.says_equal((cover & group.mask) >> group.first)
+
+
 @pytest.mark.parametrize("nulls", list(Nulls))
 @pytest.mark.parametrize("error", [0, 40])
 def test_as_it_is_defined(nulls: Nulls, error: int) -> None:
     table = from_frame(random_table(random.Random(4), 5, 60))
     space = build_space(table)
     outcomes = outcomes_of(table, space, nulls)
-    problem = Problem.of(space, nulls, outcomes, most=error)
+    problem = replace(Problem.of(space, outcomes, DiscoverRequest(nulls=nulls)), most=error)
     answer = compare_all(problem)
     ranker = ranker_of(answer, problem)
     covers = answer.covers[:200]
     assert len(covers) > 20
-    results = ranking.tested(np.ascontiguousarray(covers), ranker.multiplicities)
+    results = ranker.test(np.ascontiguousarray(covers))
     edges = [to_int(edge) for edge in answer.edges]
     counts = answer.counts.tolist()
     n_rows = outcomes.n_table_rows
@@ -64,12 +69,12 @@ def test_as_it_is_defined(nulls: Nulls, error: int) -> None:
             n_others = sum(count for edge, count in zip(edges, counts, strict=True) if not edge & rest)
             fraction = sum(count for edge, count in zip(edges, counts, strict=True) if not edge & own) / n_pairs
             degrees = [
-                ranker.multiplicities.max_equal[n] if g.is_equality(cover) else n_rows - 1
+                ranker.max_equal[n] if asks_equal(g, cover) else n_rows - 1
                 for g, n in zip(groups, numbers, strict=True)
                 if n != number
             ]
             degree = max(1, min([n_rows - 1, *degrees]))
-            own_degree = ranker.multiplicities.max_equal[number] if group.is_equality(cover) else n_rows - 1
+            own_degree = ranker.max_equal[number] if asks_equal(group, cover) else n_rows - 1
             if len(groups) == 1:
                 chances.append(log_chance(n_others, violations, 0.5, degree))
             else:
@@ -124,7 +129,7 @@ def test_partial_evidence_is_all_there_is() -> None:
     table = from_frame(random_table(random.Random(9), 4, 30))
     space = build_space(table)
     outcomes = outcomes_of(table, space, Nulls.SQL)
-    problem = Problem.of(space, Nulls.SQL, outcomes)
+    problem = Problem.of(space, outcomes)
     evidence = all_pairs(outcomes)
     assert evidence is not None
     answer = compare_all(problem)

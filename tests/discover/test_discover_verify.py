@@ -12,7 +12,7 @@ import naive
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.verify import TooLong, Verifier
-from naysay.discovery.vertices import Group, to_int, vertices_of
+from naysay.discovery.vertices import VertexGroup, to_int, vertices_of
 from naysay.kernels.joins.find import GAVE_UP, find_three_orders
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
@@ -27,7 +27,7 @@ def random_table(rng: random.Random, n_rows: int, n_columns: int) -> pa.Table:
     return pa.table(columns)
 
 
-def random_choice(rng: random.Random, group: Group) -> int:
+def random_choice(rng: random.Random, group: VertexGroup) -> int:
     """Some vertices of a group that may stand together."""
     while True:
         mask = rng.randrange(1, 1 << group.size)

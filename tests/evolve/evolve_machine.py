@@ -19,6 +19,7 @@ from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.engine import compare_all
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, Shared, Space
 from naysay.discovery.vertices import to_int
 from naysay.errors import NaysayError
@@ -224,13 +225,8 @@ def _judge(evolver: Evolver, model: Model, setting: Setting, done: list[str]) ->
 
 def rules_from_scratch(table: pa.Table, space: Space, setting: Setting) -> set[Rule]:
     outcomes = outcomes_of(from_frame(table), space, setting.nulls)
-    problem = Problem.of(
-        space,
-        setting.nulls,
-        outcomes,
-        most=allowed_pairs(setting.error, outcomes.n_pairs),
-        max_predicates=setting.max_predicates,
-    )
+    request = DiscoverRequest(setting.error, max_predicates=setting.max_predicates, nulls=setting.nulls)
+    problem = Problem.of(space, outcomes, request)
     covers = compare_all(problem).covers
     return {canonical(problem.vertices.rule(to_int(cover))) for cover in covers}
 

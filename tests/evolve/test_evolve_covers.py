@@ -11,7 +11,7 @@ import pytest
 from naysay.arrays import UInt64Array
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
-from naysay.discovery.vertices import Group, Vertices, sorted_unique
+from naysay.discovery.vertices import VertexGroup, Vertices, sorted_unique
 from naysay.evolve.covers import (
     Search,
     all_covers,
@@ -44,7 +44,7 @@ def random_vertices(rng: random.Random, n_groups: int) -> Vertices:
         if first % 64 + size > 64:
             first += 64 - first % 64
         name = f"c{number}"
-        groups.append(Group(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), True), kind, first))
+        groups.append(VertexGroup(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), True), kind, first))
         first += size
     return Vertices(tuple(groups))
 
@@ -111,7 +111,9 @@ def test_covers_of_many_vertices() -> None:
     names = [f"c{number}" for number in range(32)]
     vertices = Vertices(
         tuple(
-            Group(Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), False), FieldKind.EQUALITY, 2 * number)
+            VertexGroup(
+                Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), False), FieldKind.EQUALITY, 2 * number
+            )
             for number, name in enumerate(names)
         )
     )

@@ -151,7 +151,7 @@ def test_refusals_name_the_cause() -> None:
         (UsageError, "at least 1", {"max_predicates": 0}),
         (UsageError, "fraction", {"error": 1.5}),
         (UsageError, "threads", {"threads": -1}),
-        (UsageError, "no predicate space", {"space": "wide"}),
+        (UsageError, "unknown predicate space", {"space": "wide"}),
     ]
     for kind, words, arguments in bad:
         with pytest.raises(kind, match=words):

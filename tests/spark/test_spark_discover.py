@@ -17,7 +17,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope
 from naysay.discovery.spark import spread as spark_discover_spread
 from naysay.discovery.spark.engine import Blocks, discover
-from naysay.discovery.spark.prover import HASH, Ask, Told, same_order
+from naysay.discovery.spark.prover import HASH, QuestionKind, ReplyPart, same_order
 from naysay.discovery.spark.spread import Provers
 from naysay.discovery.spark.worker import task_of
 from naysay.errors import TableError, UsageError
@@ -108,10 +108,10 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
             super().__init__(*given)
             made.append(self)
 
-        def ask(self, ask: Ask, **given: Any) -> Any:
-            answers = super().ask(ask, **given)
-            proved.append({part for part, told in answers.items() if told.get(Told.HOLD)})
-            return answers
+        def ask(self, kind: QuestionKind, **given: Any) -> Any:
+            replies = super().ask(kind, **given)
+            proved.append({part for part, reply in replies.items() if reply.get(ReplyPart.HOLD)})
+            return replies
 
     monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
     # Columns that rise and fall together: rules of orders alone, which no pairs that agree could settle.
@@ -137,7 +137,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
         # Every question is a job of three tasks, and each of them proved rules.
         provers = made.pop()
         assert provers.n_parts == 3
-        assert provers.answers == [len(proved)] * 3
+        assert provers.n_replies == [len(proved)] * 3
         assert set().union(*proved) == {0, 1, 2}
         proved.clear()
 
@@ -147,10 +147,10 @@ def test_workers_that_lost_the_rows_are_sent_them_again(spark: Any, monkeypatch:
     expected = naysay.discover(table, max_predicates=3)
     asked = Provers.ask
 
-    def ask(self: Provers, ask: Ask, **given: Any) -> Any:
+    def ask(self: Provers, kind: QuestionKind, **given: Any) -> Any:
         self._are_sent = True
         self._run = uuid.uuid4().hex
-        return asked(self, ask, **given)
+        return asked(self, kind, **given)
 
     monkeypatch.setattr(Provers, "ask", ask)
     found = discover(to_spark(spark, table), DiscoverRequest(max_predicates=3, method="selective"), Blocks(provers=2))

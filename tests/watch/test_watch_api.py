@@ -99,7 +99,7 @@ def test_refusals_name_the_cause_and_change_nothing() -> None:
     new = pa.table({"id": [4], "zip": [9], "city": ["Kiel"]})
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"deletes": [7]}, UsageError, "deletes: there is no row with the key 7"),
-        ({"deletes": ["x"]}, TableError, "no values of the key column 'id'"),
+        ({"deletes": ["x"]}, TableError, "cannot convert to the key column 'id'"),
         ({"updates": new}, UsageError, "updates: there is no row with the key 4"),
         ({"inserts": ROWS}, UsageError, "inserts: there is a row with the key 1 already"),
         ({"inserts": pa.concat_tables([new, new])}, UsageError, "inserts: duplicate key 4"),

@@ -18,7 +18,7 @@ from naysay.discovery.result import Discovery
 from naysay.errors import UsageError
 
 if TYPE_CHECKING:
-    from naysay.discovery.work import Progress
+    from naysay.budget import Progress
     from naysay.rule.model import Rule
 
 

@@ -59,7 +59,7 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
         engine: LocalEngine, asked: Asked, options: CheckOptions, /, *args: Given.args, **kwargs: Given.kwargs
     ) -> Answer:
         seconds = DEFAULT_SECONDS if options.max_seconds is None else options.max_seconds
-        with use_budget(Budget(seconds, options.memory)):
+        with use_budget(Budget(seconds, memory=options.memory)):
             if engine.table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(engine, asked, options, *args, **kwargs)
             return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))

@@ -1,7 +1,8 @@
-"""From evidence to rules: all minimal covers, on threads, with limits."""
+"""From evidence to rules: all minimal covers, on threads, with limits; then without those that are not rules."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,9 +12,26 @@ from math import floor
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.vertices import Vertices
-from naysay.discovery.work import Clock, run_all
+from naysay.budget import Budget, run_all
+from naysay.discovery.outcomes import FieldKind
+from naysay.discovery.vertices import VertexGroup, Vertices, to_int
 from naysay.errors import UsageError
+from naysay.rule.implication import Network
+from naysay.rule.model import Nulls
+
+_UNLIMITED = 1 << 62
+# How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
+_NEAR_LOOKS = 64
+_MIN_TASKS = 64
+# Covers times edges between two looks at the clock.
+_RELAXED_WORK = 20_000_000
+# This many covers are looked at even after a stop, so that some rules are left.
+_AT_LEAST = 200
+
+# Where a search starts: a cover so far, and the vertices that may join it.
+Branch = tuple[UInt64Array, UInt64Array]
+Expand = Callable[[UInt64Array, UInt64Array], tuple[UInt64Array, UInt64Array, bool]]
+Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
 
 
 def allowed_pairs(error: float, n_pairs: int) -> int:
@@ -22,23 +40,13 @@ def allowed_pairs(error: float, n_pairs: int) -> int:
     `error` is read as it is written: 0.01 is one hundredth.
     """
     if not 0.0 <= error < 1.0:
-        raise UsageError(f"error is a fraction of all pairs, at least 0 and less than 1; {error!r} is not")
+        raise UsageError(f"error must be a fraction of all pairs, at least 0 and less than 1, not {error!r}")
     return floor(Fraction(repr(float(error))) * n_pairs)
-
-
-_UNLIMITED = 1 << 62
-# How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
-_NEAR_LOOKS = 64
-_MIN_TASKS = 64
-
-Branches = tuple[UInt64Array, UInt64Array, bool]
-Expand = Callable[[UInt64Array, UInt64Array], Branches]
-Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
 
 
 @dataclass(slots=True)
 class Brake:
-    """What stops a search: a limit on covers, or whoever calls `stop`. Shared by all threads of a search."""
+    """What stops a search: a limit on covers, or a call of `stop`. Shared by all threads of a search."""
 
     max_covers: int = _UNLIMITED
     control: Int64Array = field(default_factory=lambda: np.zeros(2, np.int64))
@@ -60,24 +68,21 @@ def minimal_covers(
     vertices: Vertices,
     *,
     max_groups: int | None = None,
-    n_threads: int = 1,
     brake: Brake | None = None,
-    clock: Clock | None = None,
+    budget: Budget | None = None,
 ) -> UInt64Array:
-    """All minimal covers of the edges that may stand in a rule; those found so far where brake or clock stopped it."""
+    """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search."""
     from naysay.kernels.covers.minimal import expand, search_covers
 
     brake = brake or Brake()
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64)
-    tables = vertices.tables()
     edges = np.random.default_rng(0).permutation(edges)
+    rest = (*vertices.tables(), np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64), brake.control)
     return _search_all(
-        lambda start, candidates: expand(edges, start, candidates, *tables, limits, brake.control),
-        lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
+        lambda start, candidates: expand(edges, start, candidates, *rest),
+        lambda start, candidates: search_covers(edges, start, candidates, *rest),
         vertices,
-        n_threads,
         brake,
-        clock,
+        budget,
     )
 
 
@@ -88,38 +93,34 @@ def near_covers(
     most: int,
     *,
     max_groups: int | None = None,
-    n_threads: int = 1,
     brake: Brake | None = None,
-    clock: Clock | None = None,
+    budget: Budget | None = None,
 ) -> UInt64Array:
     """All minimal sets of vertices that miss edges with at most `most` pairs in all."""
     from naysay.kernels.covers.near import expand_near, search_near_covers
 
     brake = brake or Brake()
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
-    tables = vertices.tables()
     heavy_first = np.argsort(-counts, kind="stable")
     edges, counts = np.ascontiguousarray(edges[heavy_first]), counts[heavy_first]
+    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
+    rest = (*vertices.tables(), limits)
     return _search_all(
-        lambda start, candidates: expand_near(edges, counts, start, candidates, *tables, limits),
-        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *tables, limits, brake.control),
+        lambda start, candidates: expand_near(edges, counts, start, candidates, *rest),
+        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *rest, brake.control),
         vertices,
-        n_threads,
         brake,
-        clock,
+        budget,
     )
 
 
-def _search_all(
-    expand: Expand, search: Search, vertices: Vertices, n_threads: int, brake: Brake, clock: Clock | None
-) -> UInt64Array:
+def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake, budget: Budget | None) -> UInt64Array:
     """Open the first levels of the search, then share the branches between threads."""
     done: list[UInt64Array] = []
-    tasks = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
+    branches: list[Branch] = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
 
-    def open_level() -> list[tuple[UInt64Array, UInt64Array]]:
-        below: list[tuple[UInt64Array, UInt64Array]] = []
-        for start, candidates in tasks:
+    def open_level() -> list[Branch]:
+        below: list[Branch] = []
+        for start, candidates in branches:
             if brake.stopped:
                 break
             starts, allowed, complete = expand(start, candidates)
@@ -128,13 +129,124 @@ def _search_all(
             below += zip(starts, allowed, strict=True)
         return below
 
-    while tasks and len(tasks) < _MIN_TASKS and not brake.stopped:
+    while branches and len(branches) < _MIN_TASKS and not brake.stopped:
         # On a thread, so that the clock is watched meanwhile.
-        (tasks,) = run_all([open_level], 1, clock, on_stop=brake.stop) or ([],)
-    np.random.default_rng(0).shuffle(tasks)
-
-    def tick(clock: Clock) -> None:
-        clock.report("covers", None, brake.n_found)
-
-    parts = run_all([partial(search, *task) for task in tasks], n_threads, clock, on_stop=brake.stop, on_tick=tick)
+        (branches,) = run_all([open_level], budget, on_stop=brake.stop) or ([],)
+    np.random.default_rng(0).shuffle(branches)
+    parts = run_all(
+        [partial(search, *branch) for branch in branches],
+        budget,
+        on_stop=brake.stop,
+        on_tick=lambda budget: budget.report("covers", None, brake.n_found),
+    )
     return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])
+
+
+def drop_impossible(
+    covers: UInt64Array, vertices: Vertices, nulls: Nulls, budget: Budget | None = None
+) -> tuple[UInt64Array, bool]:
+    """Drop the covers whose predicates exclude each other in every table; and say whether all were looked at.
+
+    Within one comparison the search never builds such a cover. Between comparisons (t.A == s.A, t.A == s.B,
+    t.B == s.A, t.B != s.B) only cycles of values that are compared with each other can do it, so each distinct
+    choice among those is looked at once. Covers that there was no time for are dropped too.
+    """
+    judge = _Judge(vertices, nulls)
+    if not judge.linked or not len(covers):
+        return covers, True
+    choices, first, where = np.unique(
+        covers & vertices.words([judge.linked])[0], axis=0, return_index=True, return_inverse=True
+    )
+    fine = np.zeros(len(choices), np.bool_)
+    # In the order of the covers: those that there is no time for are the last of them.
+    for n_judged, choice in enumerate(np.argsort(first)):
+        if n_judged >= _AT_LEAST and n_judged % 64 == 0 and budget is not None and budget.late():
+            return covers[fine[where.ravel()]], False
+        fine[choice] = judge.is_possible(to_int(choices[choice]))
+    return covers[fine[where.ravel()]], True
+
+
+class _Judge:
+    """Says whether a pair of rows of some table could satisfy a cover. What covers have in common is judged once."""
+
+    def __init__(self, vertices: Vertices, nulls: Nulls) -> None:
+        self._vertices = vertices
+        self._nulls = nulls
+        across = [group.comparison for group in vertices.groups if group.comparison.across]
+        names = {column.name for comparison in across for column in (comparison.left, comparison.right)}
+        self._groups = [group for group in vertices.groups if group.comparison.left.name in names]
+        self.linked = sum(group.mask for group in self._groups)
+        self._cycles: dict[int, int] = {}
+        self._known: dict[int, bool] = {0: True}
+
+    def is_possible(self, cover: int) -> bool:
+        """Judge a cover, or its vertices in `linked`: nothing else matters."""
+        # At most two comparisons: there is no third value through which they could meet.
+        if cover.bit_count() < 3:
+            return True
+        groups = [group for group in self._groups if cover & group.mask]
+        used = sum(group.mask for group in groups)
+        if used not in self._cycles:
+            self._cycles[used] = _vertices_in_cycles(groups)
+        within = cover & self._cycles[used]
+        if within not in self._known:
+            self._known[within] = not Network(self._vertices.rule(within).predicates, self._nulls).contradiction
+        return self._known[within]
+
+
+def _vertices_in_cycles(groups: list[VertexGroup]) -> int:
+    """The vertices of the groups that are left after dropping, again and again, each with a value of its own.
+
+    A value that is compared once can always be chosen so as to satisfy that comparison.
+    """
+    while groups:
+        uses = Counter(value for group in groups for value in (group.comparison.left, group.comparison.right))
+        linked = [group for group in groups if min(uses[group.comparison.left], uses[group.comparison.right]) > 1]
+        if len(linked) == len(groups):
+            break
+        groups = linked
+    return sum(group.mask for group in groups)
+
+
+def drop_relaxed(
+    covers: UInt64Array,
+    vertices: Vertices,
+    edges: UInt64Array,
+    counts: Int64Array,
+    most: int,
+    budget: Budget | None = None,
+) -> tuple[UInt64Array, bool]:
+    """Drop the covers that say `<=` and `>=` of a comparison if `==` would do; and say whether all were tried.
+
+    If nulls equal each other, `<=` and `>=` together mean equal and not null, which is less than `==`; the search
+    takes the vertices one by one and cannot see it. `most` is the number of pairs that may break a rule. Covers that
+    there was no time for are dropped too.
+    """
+    groups = [group for group in vertices.groups if group.kind is FieldKind.ORDER_OR_NULL]
+    if not groups or not len(covers):
+        return covers, True
+    size = max(_AT_LEAST, _RELAXED_WORK // max(1, len(edges)))
+    kept: list[UInt64Array] = []
+    for start in range(0, len(covers), size):
+        if start and budget is not None and budget.late():
+            return np.concatenate(kept), False
+        kept.append(_drop_relaxed(covers[start : start + size], groups, edges, counts, most))
+    return np.concatenate(kept), True
+
+
+def _drop_relaxed(
+    covers: UInt64Array, groups: list[VertexGroup], edges: UInt64Array, counts: Int64Array, most: int
+) -> UInt64Array:
+    from naysay.kernels.covers.minimal import count_missed
+
+    for group in groups:
+        word = group.first // 64
+        chosen = (covers[:, word] >> np.uint64(group.first % 64)) & np.uint64(0b1111)
+        places = np.flatnonzero(chosen == 0b101)
+        if not places.size:
+            continue
+        relaxed = covers[places]
+        relaxed[:, word] ^= np.uint64(0b1101 << (group.first % 64))
+        missed = count_missed(edges, counts, relaxed, most)
+        covers = np.delete(covers, places[missed <= most], axis=0)
+    return covers

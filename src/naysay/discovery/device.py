@@ -9,19 +9,18 @@ from naysay.errors import UsageError
 
 
 class Device(Enum):
-    """`auto` takes a GPU where there is one and the pairs are many enough to be worth it."""
+    """`auto` takes a GPU if there is one and there are enough pairs to make it worthwhile."""
 
     AUTO = "auto"
     CPU = "cpu"
     CUDA = "cuda"
 
 
-# Measured: pairs a second of 15 columns on one core and on a data-centre GPU; and what a GPU takes to begin with, its
-# library, its compiler.
+# Measured: comparisons per second on one core and on a data-centre GPU, and the seconds for loading a GPU's library.
 _CPU_COMPARISONS = 4e9
 _CUDA_COMPARISONS = 2e12
 _CUDA_BEGIN_SECONDS = 3.0
-# Below this nobody looks whether there is a GPU: loading its library alone takes about a second.
+# For less nobody looks for a GPU: just loading its library takes about a second.
 _WORTH_SECONDS = 5.0
 
 
@@ -43,7 +42,7 @@ def device_named(name: str | Device) -> Device:
 
 
 def cpu_seconds(outcomes: Outcomes, n_threads: int) -> float:
-    """What looking at all pairs will cost, roughly."""
+    """Roughly what comparing all pairs takes."""
     return _n_pairs(outcomes) * max(8, len(outcomes.layout.fields)) / _CPU_COMPARISONS / n_threads
 
 

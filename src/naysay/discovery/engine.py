@@ -1,4 +1,4 @@
-"""Discovery on a table in memory: the space, a method chosen by cost, the ranking, and what detection knows of the best."""
+"""Discovery on a table in memory: the space, a method chosen by cost, the ranking, and measures of the best rules."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from naysay.discovery import selective
-from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
-from naysay.discovery.evidence import all_pairs
+from naysay.discovery.evidence import Evidence, all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer, in_order, search_rules
-from naysay.discovery.ranker import Ranker, ranker_of
+from naysay.discovery.ranking import Ranker, ranker_of
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.space import build_space
 from naysay.discovery.vertices import edges_of, sorted_unique
-from naysay.discovery.work import Clock
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
 from naysay.rule.model import Rule
@@ -49,30 +47,20 @@ def discover(table: Table, request: DiscoverRequest, measure: Measure | None = N
 
     `measure` says of each finding how many rows are in conflict and how many must be removed.
     """
-    clock = Clock(request.max_seconds, request.progress)
-    device = device_named(request.device)
-    with clock.heeding_interrupts():
-        with clock.phase("space"):
+    budget = request.budget()
+    device_named(request.device)
+    with budget.stop_on_interrupt():
+        with budget.phase("space"):
             space = build_space(table, request.columns, request.scope)
         request = request.fitted_to(space)
-        if request.memory is not None:
-            request.require_memory(space, table.n_rows, request.memory - process_bytes() - still_to_load())
-        with clock.phase("encode"):
+        if budget.memory is not None:
+            request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
+        with budget.phase("encode"):
             outcomes = outcomes_of(table, space, request.nulls)
-        problem = Problem.of(
-            space,
-            request.nulls,
-            outcomes,
-            most=allowed_pairs(request.error, outcomes.n_pairs),
-            max_predicates=request.max_predicates,
-            max_rules=request.max_rules,
-            n_threads=request.n_threads,
-            clock=clock,
-            device=device,
-        )
-        method, answer = solve(problem, request.method)
-        found = conclude(problem, answer, method, request)
-    return found if measure is None else _measured(found, measure, min(_SECONDS, clock.left))
+        problem = Problem.of(space, outcomes, request, budget)
+        method, answer = solve(problem)
+        found = conclude(problem, answer, method)
+    return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
 
 
 def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
@@ -89,21 +77,19 @@ def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
     return replace(found, findings=tuple(findings))
 
 
-def conclude(
-    problem: Problem, answer: Answer, method: str, request: DiscoverRequest, ranker: Ranker | None = None
-) -> Discovery:
+def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:
     """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
-    clock, space = problem.clock, problem.space
+    budget, space, request = problem.budget, problem.space, problem.request
     rules = Rules(answer.covers, problem.vertices, request.error, answer.edges if request.error else None)
-    with clock.phase("ranking"):
+    with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
-        findings, n_ranked = ranker.ranked(rules, N_BEST, clock)
-    notes = (*space.notes, *answer.notes, *_notes(problem, answer, request.error))
-    if clock.stopped() and n_ranked < len(rules):
-        notes = (*notes, f"{clock.reason}: only the {n_ranked:,} shortest rules were ranked")
+        findings, n_ranked = ranker.rank(rules, N_BEST, budget)
+    notes = (*space.notes, *_notes(problem, answer))
+    if budget.stopped() and n_ranked < len(rules):
+        notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason = ""
     if answer.partial:
-        reason = clock.reason or "limit on rules"
+        reason = budget.reason or "limit on rules"
     elif request.leaves_out(space):
         reason = request.limit_reason
     return Discovery(
@@ -114,43 +100,44 @@ def conclude(
         problem.outcomes.n_table_rows,
         request.error,
         space,
-        problem.nulls,
+        request.nulls,
         method,
-        clock.seconds,
+        budget.seconds,
         notes,
         device=answer.device.value,
         ranker=ranker,
     )
 
 
-def _notes(problem: Problem, answer: Answer, error: float) -> list[str]:
+def _notes(problem: Problem, answer: Answer) -> list[str]:
     if problem.outcomes.n_table_rows < 2:
         return ["fewer than two rows: there is no pair that could break a rule, so none is reported"]
     if len(answer.covers) or answer.partial:
         return []
-    most = problem.max_predicates
+    most, error = problem.request.max_predicates, problem.request.error
     rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
     if problem.most:
-        return [f"{rule} was found within the error that is allowed"]
+        return [f"{rule} was found within the error allowed"]
     if error:
-        return [f"{rule} holds for all rows, and an error of {error:g} is less than one pair of so few"]
-    return [f"{rule} holds for all rows; a few wrong ones are enough for that: allow an error, such as 0.01"]
+        return [f"{rule} holds for all rows, and an error of {error:g} allows less than one pair"]
+    return [f"{rule} holds for all rows; a few wrong rows are enough to break every rule: allow an error, such as 0.01"]
 
 
-def solve(problem: Problem, method: str) -> tuple[str, Answer]:
-    """Choose a method by its cost, and run it."""
-    if problem.outcomes.n_table_rows < 2:
+def solve(problem: Problem) -> tuple[str, Answer]:
+    """Run the method asked for, or choose one by its cost."""
+    method, outcomes, threads = problem.request.method, problem.outcomes, problem.budget.threads
+    if outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     if method == "hydra":
         answer: Answer = published("hydra").find(problem)
         return method, answer
     if method == "selective":
         return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
-    device = choose_device(problem.device, problem.outcomes, problem.n_threads)
-    if method == "all-pairs" or problem.most or problem.device is Device.CUDA:
+    wanted = Device(problem.request.device)
+    device = choose_device(wanted, outcomes, threads)
+    if method == "all-pairs" or problem.most or wanted is Device.CUDA:
         return "all-pairs", compare_all(problem, device)
-    on_cuda = device is Device.CUDA
-    seconds = cuda_seconds(problem.outcomes) if on_cuda else cpu_seconds(problem.outcomes, problem.n_threads)
+    seconds = cuda_seconds(outcomes) if device is Device.CUDA else cpu_seconds(outcomes, threads)
     return _with_first(problem, seconds, lambda: _choose(problem, device, seconds))
 
 
@@ -159,26 +146,31 @@ def compare_all(problem: Problem, device: Device = Device.CPU, *, may_leave: boo
 
     Raises TooSlow, if `may_leave`, when time runs short.
     """
-    clock = problem.clock
-    with clock.phase("evidence"):
-        part = clock.part(_EVIDENCE_SHARE) if may_leave else clock
-        evidence = all_pairs(problem.outcomes, n_threads=problem.n_threads, clock=part, device=device)
+    budget = problem.budget
+    with budget.phase("evidence"):
+        part = budget.part(_EVIDENCE_SHARE) if may_leave else budget
+        evidence = all_pairs(problem.outcomes, part, device=device)
     if evidence is None:
-        if may_leave and not clock.stopped():
+        if may_leave and not budget.stopped():
             raise TooSlow
         return empty_answer(problem, partial=True)
-    with clock.phase("covers"):
+    return answer_from(problem, evidence, device)
+
+
+def answer_from(problem: Problem, evidence: Evidence, device: Device = Device.CPU) -> Answer:
+    """The rules of the evidence of all pairs."""
+    with problem.budget.phase("covers"):
         edges, counts = edges_of(evidence, problem.outcomes.layout, problem.vertices)
         covers, partial = search_rules(problem, edges, counts)
-    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)}, device=device)
+    return Answer(covers, partial, edges, counts, device=device)
 
 
 def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:
-    """What `find` gives; if it may run into the time limit, and does, together with some rules that were found before.
+    """What `find` returns; if it may run into the time limit, and does, with some rules that were found before.
 
     `seconds`: what it takes by its estimate.
     """
-    if not problem.clock.is_limited or seconds * _WORST_ESTIMATE < problem.clock.left:
+    if not problem.budget.is_limited or seconds * _WORST_ESTIMATE < problem.budget.left:
         return find()
     first = selective.first_rules(problem)
     method, answer = find()
@@ -188,7 +180,7 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
     evidence = answer if len(answer.edges) else first
     return method, replace(
         answer,
-        covers=covers[: problem.max_rules],
+        covers=covers[: problem.request.max_rules],
         edges=evidence.edges,
         counts=evidence.counts,
         n_sampled=evidence.n_sampled,
@@ -197,7 +189,7 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
 
 def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:
     """All exact rules by the method that looks cheaper: comparing all pairs takes `seconds`."""
-    may_leave = problem.clock.is_limited
+    may_leave = problem.budget.is_limited
     if seconds > (_PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS):
         try:
             return "selective", selective.find(problem, may_leave=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 import numpy as np
 
-from naysay.arrays import Int32Array, Int64Array
+from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from naysay.budget import Budget, run_all
 from naysay.discovery.device import Device
-from naysay.discovery.outcomes import Layout, Outcomes, mirrored
-from naysay.discovery.work import Clock, run_all
+from naysay.discovery.outcomes import CodeLayout, Outcomes, mirrored
 
-# Up to so many bits a code may be the place of its counter: 512 MiB, of which little is ever touched. It must pay for
-# being read through at the end, so there have to be more pairs than counters.
+# A code of up to this many bits is the place of its counter: 512 MiB, of which little is ever touched. They are all
+# read at the end, so there must be more pairs than counters.
 DIRECT_BITS = 26
 _BLOCK_ROWS = 64
 _BLOCK_PAIRS = 1 << 23
@@ -36,23 +37,24 @@ class Evidence:
 
 
 Block = tuple[int, int, int, int, int]
+Rows = TypeVar("Rows", Int32Array, UInt64Array)
 
 
-def all_pairs(
-    outcomes: Outcomes, *, n_threads: int = 1, clock: Clock | None = None, device: Device = Device.CPU
-) -> Evidence | None:
-    """The evidence of all ordered pairs of distinct rows; None where the clock stopped before the end.
+def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Device = Device.CPU) -> Evidence | None:
+    """The evidence of all ordered pairs of distinct rows; None if the budget stopped it before the end.
 
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
     if device is Device.CUDA:
         half: Evidence | None = _on_cuda(outcomes)
     else:
-        blocks = list(triangle(outcomes.n_rows))
-        half = count_blocks(outcomes, outcomes, blocks, n_threads=n_threads, clock=clock)
+        half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), budget)
     if half is None:
         return None
-    return whole(half, outcomes)
+    evidence = merge([half, mirror_of(half, outcomes.layout), equal_rows(outcomes)])
+    if evidence.n_pairs != outcomes.n_pairs:
+        raise AssertionError(f"{evidence.n_pairs} pairs counted instead of {outcomes.n_pairs}")
+    return evidence
 
 
 def _on_cuda(outcomes: Outcomes) -> Evidence:
@@ -63,24 +65,20 @@ def _on_cuda(outcomes: Outcomes) -> Evidence:
     codes, counts = count_pairs(
         outcomes.left, outcomes.right, outcomes.weights, outcomes.weights, layout.masks, layout.spans, once=True
     )
-    return merged([Evidence(codes, counts)], layout)
+    return merge([Evidence(codes, counts)])
 
 
-def whole(half: Evidence, outcomes: Outcomes) -> Evidence:
-    """The evidence of all ordered pairs from that of the unordered pairs of distinct rows."""
-    own = _equal_rows(outcomes)
-    evidence = merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts), own], outcomes.layout)
-    if evidence.n_pairs != outcomes.n_pairs:
-        raise AssertionError(f"{evidence.n_pairs} pairs counted where there are {outcomes.n_pairs}")
-    return evidence
+def mirror_of(evidence: Evidence, layout: CodeLayout) -> Evidence:
+    """The evidence of the same pairs with their rows exchanged; its codes do not ascend."""
+    return Evidence(mirrored(evidence.codes, layout), evidence.counts)
 
 
-def between(left: Outcomes, right: Outcomes, *, n_threads: int = 1, clock: Clock | None = None) -> Evidence | None:
+def between(left: Outcomes, right: Outcomes, budget: Budget | None = None) -> Evidence | None:
     """The evidence of all pairs (t, s) with t among the rows of `left` and s among those of `right`.
 
     The two have one layout and no row in common. The mirror of the codes is the evidence of the pairs (s, t).
     """
-    return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), n_threads=n_threads, clock=clock)
+    return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), budget)
 
 
 def triangle(n_rows: int) -> Iterator[Block]:
@@ -102,14 +100,9 @@ def _split_right(left_start: int, left_stop: int, right_start: int, right_stop: 
 
 
 def count_blocks(
-    left: Outcomes,
-    right: Outcomes,
-    blocks: Sequence[Block] | Int64Array,
-    *,
-    n_threads: int = 1,
-    clock: Clock | None = None,
+    left: Outcomes, right: Outcomes, blocks: Sequence[Block] | Int64Array, budget: Budget | None = None
 ) -> Evidence | None:
-    """Count the codes of all pairs in the given blocks; None where it was stopped.
+    """Count the codes of all pairs in the given blocks; None if it was stopped.
 
     A block is (left start, left stop, right start, right stop, once), `once` as in `kernels.evidence`. Each thread
     has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
@@ -134,7 +127,7 @@ def count_blocks(
         arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
         counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
-        while clock is None or not clock.stopped():
+        while budget is None or not budget.stopped():
             try:
                 batch = todo.get_nowait()
             except Empty:
@@ -147,12 +140,12 @@ def count_blocks(
             return None
         return _of_direct(counts) if direct else _of_hashed(keys, counts)
 
-    def tick(clock: Clock) -> None:
-        clock.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
+    def tick(budget: Budget) -> None:
+        budget.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
 
-    workers = [work] * max(1, min(n_threads, len(batches)))
-    parts = [part for part in run_all(workers, n_threads, clock, on_stop=stop, on_tick=tick) if part is not None]
-    return merged(parts, layout) if todo.empty() and len(parts) == len(workers) else None
+    workers = [work] * max(1, min(1 if budget is None else budget.threads, len(batches)))
+    parts = [part for part in run_all(workers, budget, on_stop=stop, on_tick=tick) if part is not None]
+    return merge(parts) if todo.empty() and len(parts) == len(workers) else None
 
 
 def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
@@ -168,26 +161,23 @@ def agreeing_pairs(
     outcomes: Outcomes,
     order: Int64Array,
     starts: Int64Array,
+    budget: Budget | None = None,
     *,
-    n_threads: int = 1,
-    clock: Clock | None = None,
     share: slice = slice(None),
 ) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 
-    None where the clock stopped before the end. Equal rows behind one row are not among the pairs. Shares that
+    None if the budget stopped it before the end. Equal rows behind one row are not among the pairs. Shares that
     together are all of a list see each pair once, for the same outcomes, order and starts.
     """
     sizes = np.diff(starts)
     inside = np.repeat(sizes > 1, sizes)
     some = outcomes.take(order[inside])
-    half = count_blocks(some, some, _group_blocks(sizes[sizes > 1])[share], n_threads=n_threads, clock=clock)
-    if half is None:
-        return None
-    return merged([half, Evidence(mirrored(half.codes, outcomes.layout), half.counts)], outcomes.layout)
+    half = count_blocks(some, some, group_blocks(sizes[sizes > 1])[share], budget)
+    return None if half is None else merge([half, mirror_of(half, outcomes.layout)])
 
 
-def _group_blocks(sizes: Int64Array) -> Int64Array:
+def group_blocks(sizes: Int64Array) -> Int64Array:
     """Blocks of at most _BLOCK_ROWS left rows that hold each unordered pair within consecutive groups once."""
     stops = np.cumsum(sizes)
     n_blocks = -(-sizes // _BLOCK_ROWS)
@@ -208,11 +198,11 @@ def _of_hashed(keys: Int32Array, counts: Int64Array) -> Evidence:
     return Evidence(keys[used], counts[used])
 
 
-def _equal_rows(outcomes: Outcomes) -> Evidence:
-    """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row that stands for w."""
+def equal_rows(outcomes: Outcomes) -> Evidence:
+    """The pairs inside each set of equal rows: w * (w - 1) ordered ones for a row of weight w."""
     places = np.flatnonzero(outcomes.weights > 1)
     weights = outcomes.weights[places]
-    return merged([Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1))], outcomes.layout)
+    return merge([Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1))])
 
 
 def codes_of_pairs(outcomes: Outcomes, lefts: Int64Array, rights: Int64Array) -> Int32Array:
@@ -228,16 +218,29 @@ def codes_of_pairs(outcomes: Outcomes, lefts: Int64Array, rights: Int64Array) ->
     return codes
 
 
-def merged(parts: Sequence[Evidence], layout: Layout) -> Evidence:
+def merge(parts: Sequence[Evidence]) -> Evidence:
     """Add up the counts of equal codes."""
     codes = np.concatenate([part.codes for part in parts])
-    counts = np.concatenate([part.counts for part in parts])
+    return Evidence(*add_up(codes, np.concatenate([part.counts for part in parts])))
+
+
+def add_up(rows: Rows, counts: Int64Array) -> tuple[Rows, Int64Array]:
+    """Distinct rows of words, sorted, and the sum of the counts of each."""
+    order = word_order(rows)
+    rows, counts = rows[order], counts[order]
     if not counts.size:
-        return Evidence(codes, counts)
-    if layout.n_words == 1:
-        order = np.argsort(codes[:, 0], kind="stable")
-    else:
-        order = np.lexsort([codes[:, word] for word in range(layout.n_words)])
-    codes, counts = codes[order], counts[order]
-    starts = np.flatnonzero(np.concatenate([[True], (codes[1:] != codes[:-1]).any(axis=1)]))
-    return Evidence(np.ascontiguousarray(codes[starts]), np.add.reduceat(counts, starts))
+        return rows, counts
+    starts = np.flatnonzero(is_first(rows))
+    return np.ascontiguousarray(rows[starts]), np.add.reduceat(counts, starts)
+
+
+def word_order(rows: Int32Array | UInt64Array) -> Int64Array:
+    """The order of rows of words; the last word weighs most."""
+    return np.argsort(rows[:, 0], kind="stable") if rows.shape[1] == 1 else np.lexsort(rows.T)
+
+
+def is_first(rows: Int32Array | UInt64Array) -> BoolArray:
+    """For each of some sorted rows whether it is the first of its equals."""
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return first

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int32Array
-from naysay.discovery.outcomes import Field, FieldKind, Layout, _lay_out, _Line
+from naysay.discovery.outcomes import CodeLayout, Field, FieldKind, _lay_out, _Line
 from naysay.discovery.space import Comparison, Space
 from naysay.live.codes import NARROW_NULL, CodeSpace
 from naysay.rule.model import Nulls, Row
@@ -73,7 +73,7 @@ class Fields:
     nulls: Nulls
     nullable: frozenset[str]
     chances: Mapping[Comparison, float]
-    layout: Layout
+    layout: CodeLayout
 
     @property
     def n_lines(self) -> int:
@@ -88,7 +88,7 @@ class Fields:
         """The same with room for null in more columns."""
         return fields_of(self.space, self.nulls, nullable, self.chances)
 
-    def now(self, with_null: frozenset[str]) -> Layout:
+    def now(self, with_null: frozenset[str]) -> CodeLayout:
         """The layout as discovery would have it of a table with nulls in these columns: for vertices and edges."""
         fields = tuple(
             replace(field, kind=FieldKind.ORDER)
@@ -153,7 +153,7 @@ def _line(comparison: Comparison, nulls: Nulls, nullable: bool, chance: float) -
     return _Line(comparison, kind, _NOTHING, _NOTHING, null, null, chance)
 
 
-def converted(codes: Int32Array, old: Layout, new: Layout) -> Int32Array:
+def converted(codes: Int32Array, old: CodeLayout, new: CodeLayout) -> Int32Array:
     """Codes of one layout in another of the same comparisons, with room for null in more of them."""
     same = np.zeros((len(codes), new.n_words), np.int32)
     sources = {field.comparison: field for field in old.fields}

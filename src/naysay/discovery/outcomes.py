@@ -1,7 +1,7 @@
 """Columns of outcomes: how two rows compare in each comparison of the space, as bits of a code.
 
 Three outcomes (less, equal, greater) tell everything that six operators can say; a null adds one or two. A row that
-is null where a field looks sets the field's `missing` bits, whatever the other row holds:
+is null in a field's column sets the field's `missing` bits, no matter what the other row holds:
 
 | field            | bits | outcomes                                                        |
 |------------------|------|-----------------------------------------------------------------|
@@ -9,7 +9,7 @@ is null where a field looks sets the field's `missing` bits, whatever the other 
 | ORDER            | 2    | 10 equal, 01 less, 00 greater; 11 incomparable                   |
 | ORDER_OR_NULL    | 3    | as ORDER; with the third bit: 111 both null, 101 one of them     |
 
-(bits written missing, equal, less). ORDER_OR_NULL is for nulls that equal each other and have no order; where nulls
+(bits written missing, equal, less). ORDER_OR_NULL is for nulls that equal each other and have no order; if nulls
 are as in SQL, "incomparable" satisfies no predicate at all.
 """
 
@@ -39,7 +39,7 @@ class Field:
     """One comparison and its bits in a word of the code.
 
     `mirror` is the number of the field that holds this one's outcome, flipped, when the two rows change places;
-    `place` the number of its comparison in the space, None where only the mirror of another field needs it.
+    `place` the number of its comparison in the space, None if only the mirror of another field needs it.
     """
 
     comparison: Comparison
@@ -53,7 +53,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CodeLayout:
     """How outcomes lie in a code, as the kernels of `kernels.evidence` want to know it."""
 
     fields: tuple[Field, ...]
@@ -70,11 +70,11 @@ class Layout:
 class Outcomes:
     """A table ready to be compared with itself, row with row.
 
-    `left` and `right` are the sides that `kernels.evidence` describes (the same array where no comparison needs
-    two), `weights` the number of equal rows that stand behind each place, `rows` the number of the first of them.
+    `left` and `right` are the sides that `kernels.evidence` describes (the same array if no comparison needs
+    two), `weights` the number of equal rows behind each place, `rows` the number of the first of them.
     """
 
-    layout: Layout
+    layout: CodeLayout
     left: Int32Array
     right: Int32Array
     weights: Int64Array
@@ -95,7 +95,7 @@ class Outcomes:
         return self.n_table_rows * (self.n_table_rows - 1)
 
     def take(self, places: Int64Array) -> Outcomes:
-        """Some of the rows, each standing for one row of the table alone."""
+        """Some of the rows, each with a weight of one."""
         left = _taken(self.left, places)
         right = left if self.right is self.left else _taken(self.right, places)
         return Outcomes(self.layout, left, right, np.ones(places.size, np.int64), self.rows[places])
@@ -121,6 +121,12 @@ class _Line:
     left_null: BoolArray | None
     right_null: BoolArray | None
     p_equal: float
+
+    @property
+    def variation(self) -> tuple[float, float]:
+        """Of the bits for equal and less: 0 if it never varies, greatest if it is as often set as not."""
+        p_less = (1 - self.p_equal) / 2
+        return min(self.p_equal, 1 - self.p_equal), min(p_less, 1 - p_less)
 
     @property
     def has_missing(self) -> bool:
@@ -173,10 +179,7 @@ def _within_row(comparison: Comparison, left: Codes, right: Codes, nulls: Nulls)
     The row's value is 0, 1 or 2 as its left column is less than, equal to or greater than its right one, against 1.
     """
     own = 1 + np.sign(left.values - right.values)
-    null_left, null_right = _null(left), _null(right)
-    none = np.zeros(own.size, np.bool_)
-    one = none if null_left is None else null_left
-    other = none if null_right is None else null_right
+    one, other = (np.zeros(own.size, np.bool_) if codes.valid is None else ~codes.valid for codes in (left, right))
     either = one | other
     null = either if either.any() else None
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
@@ -198,7 +201,7 @@ def _null(codes: Codes) -> BoolArray | None:
 
 
 def _above_null(codes: Codes) -> Int64Array:
-    """Codes from 1, and 0 where the value is null."""
+    """Codes from 1, and 0 for null."""
     return codes.values + 1 if codes.valid is None else np.where(codes.valid, codes.values + 1, 0)
 
 
@@ -212,39 +215,44 @@ def _chance_equal(left: Int64Array, right: Int64Array) -> float:
     return float(left_counts @ right_counts)
 
 
-def _lay_out(lines: list[_Line], space: Space) -> tuple[Layout, list[int]]:
+def _lay_out(lines: list[_Line], space: Space) -> tuple[CodeLayout, list[int]]:
     """Give every field its bits, those that vary most lowest, and fields with order first within each word."""
-    entropy = [max(_entropy(line.p_equal), _entropy((1 - line.p_equal) / 2)) for line in lines]
     words: list[list[int]] = [[]]
     used = 0
-    for i in sorted(range(len(lines)), key=lambda i: -entropy[i]):
+    for i in sorted(range(len(lines)), key=lambda i: -max(lines[i].variation)):
         if used + lines[i].n_bits > BITS_PER_WORD:
             words.append([])
             used = 0
         words[-1].append(i)
         used += lines[i].n_bits
-    order: list[int] = []
-    spans = []
-    bits: dict[int, dict[str, int]] = {}
     for word in words:
         word.sort(key=lambda i: lines[i].kind is FieldKind.EQUALITY)
+    order = [i for word in words for i in word]
+    numbers = {lines[i].comparison: number for number, i in enumerate(order)}
+    places = {comparison: place for place, comparison in enumerate(space.comparisons)}
+    fields: list[Field] = []
+    spans = []
+    for number, word in enumerate(words):
         n_ordered = sum(lines[i].kind is not FieldKind.EQUALITY for i in word)
-        spans.append((len(order), len(order) + n_ordered, len(order) + len(word)))
-        order += word
-        bits.update(_assign_bits(lines, word))
-    fields = _fields(lines, order, spans, bits, space)
+        spans.append((len(fields), len(fields) + n_ordered, len(fields) + len(word)))
+        bits = _assign_bits(lines, word)
+        for i in word:
+            pair = lines[i].comparison
+            less, equal, missing = _masks(lines[i], bits[i])
+            mirror, place = numbers[pair.mirrored()], places.get(pair)
+            fields.append(Field(pair, lines[i].kind, number, less, equal, missing, mirror, place))
     masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
     n_bits = sum(line.n_bits for line in lines)
-    return Layout(fields, masks.reshape(2, len(fields)), np.array(spans, np.int64), n_bits), order
+    return CodeLayout(tuple(fields), masks.reshape(2, len(fields)), np.array(spans, np.int64), n_bits), order
 
 
 def _assign_bits(lines: list[_Line], word: list[int]) -> dict[int, dict[str, int]]:
     wanted: list[tuple[float, int, str]] = []
     for i in word:
         line = lines[i]
-        wanted.append((_entropy(line.p_equal), i, "equal"))
+        wanted.append((line.variation[0], i, "equal"))
         if line.kind is not FieldKind.EQUALITY:
-            wanted.append((_entropy((1 - line.p_equal) / 2), i, "less"))
+            wanted.append((line.variation[1], i, "less"))
         if line.has_missing and line.kind is not FieldKind.ORDER:
             wanted.append((0.0, i, "missing"))
     bits: dict[int, dict[str, int]] = {i: {} for i in word}
@@ -253,50 +261,17 @@ def _assign_bits(lines: list[_Line], word: list[int]) -> dict[int, dict[str, int
     return bits
 
 
-def _fields(
-    lines: list[_Line],
-    order: list[int],
-    spans: list[tuple[int, int, int]],
-    bits: dict[int, dict[str, int]],
-    space: Space,
-) -> tuple[Field, ...]:
-    numbers = {lines[i].comparison: number for number, i in enumerate(order)}
-    places = {comparison: place for place, comparison in enumerate(space.comparisons)}
-    fields = []
-    for word, (first, _, last) in enumerate(spans):
-        for i in order[first:last]:
-            line, own = lines[i], bits[i]
-            less, equal = own.get("less", 0), own["equal"]
-            missing = 0
-            if line.has_missing:
-                # What else the rows' codes would say next to a null means nothing: set it, so that it says one thing.
-                missing = {
-                    FieldKind.EQUALITY: own.get("missing", 0) | equal,
-                    FieldKind.ORDER: less | equal,
-                    FieldKind.ORDER_OR_NULL: own.get("missing", 0) | less,
-                }[line.kind]
-            comparison = line.comparison
-            fields.append(
-                Field(
-                    comparison,
-                    line.kind,
-                    word,
-                    less,
-                    equal,
-                    missing,
-                    numbers[comparison.mirrored()],
-                    places.get(comparison),
-                )
-            )
-    return tuple(fields)
+def _masks(line: _Line, bits: dict[str, int]) -> tuple[int, int, int]:
+    """Bits for less, equal and missing. What else a code would say next to a null means nothing: `missing` sets it too,
+    so that it always says the same."""
+    less, equal, own = bits.get("less", 0), bits["equal"], bits.get("missing", 0)
+    if not line.has_missing:
+        return less, equal, 0
+    also = {FieldKind.EQUALITY: equal, FieldKind.ORDER: less | equal, FieldKind.ORDER_OR_NULL: less}
+    return less, equal, own | also[line.kind]
 
 
-def _entropy(p: float) -> float:
-    """Zero where a bit never varies, greatest where it is as often set as not."""
-    return min(p, 1.0 - p)
-
-
-def _side(lines: list[_Line], layout: Layout, rows: Int64Array, *, left: bool) -> Int32Array:
+def _side(lines: list[_Line], layout: CodeLayout, rows: Int64Array, *, left: bool) -> Int32Array:
     side = np.zeros((len(lines) + layout.n_words, rows.size), np.int32)
     everything = lines and rows.size == lines[0].left.size
     for number, (line, field) in enumerate(zip(lines, layout.fields, strict=True)):
@@ -337,7 +312,7 @@ def _is_ordered(space: Space, name: str) -> bool:
     )
 
 
-def mirrored(codes: Int32Array, layout: Layout) -> Int32Array:
+def mirrored(codes: Int32Array, layout: CodeLayout) -> Int32Array:
     """The codes of the same pairs with their rows exchanged; codes is int32[n, n_words]."""
     swapped = np.zeros_like(codes)
     for field in layout.fields:

@@ -1,6 +1,6 @@
 """Which sets of columns to enumerate the agreeing pairs of: each settles many candidates at once, at a price.
 
-A set is a mask: bit k stands for group k of the vertices, a column compared with itself.
+A set is a mask: bit k means group k of the vertices, a column compared with itself.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from naysay.discovery.verify import Verifier
 from naysay.discovery.vertices import Vertices
 
 # Measured on one core of a server: pairs compared, rows verified, node pairs looked at.
-_PAIRS_A_SECOND = 3e8
-_SECONDS_A_CHECK = 3e-4
-_SECONDS_A_ROW = 1.2e-7
-_SECONDS_A_NODE = 2e-8
-_SECONDS_A_SET = 2e-3
-_SECONDS_A_ROW_OF_A_SET = 1e-7
+_PAIRS_PER_SECOND = 3e8
+_SECONDS_PER_CHECK = 3e-4
+_SECONDS_PER_ROW = 1.2e-7
+_SECONDS_PER_NODE = 2e-8
+_SECONDS_PER_SET = 2e-3
+_SECONDS_PER_ROW_OF_SET = 1e-7
 _MAX_COLUMNS = 63
 
 
@@ -46,7 +46,7 @@ class Costs:
         return [1 << place for place in self._fields if place < _MAX_COLUMNS]
 
     def _rows(self, mask: int) -> tuple[tuple[int, ...], Int64Array | None]:
-        """The fields of a set, and the rows that can agree with another on them: a null that is no value cannot."""
+        """The fields of a set, and the rows that can agree with another on them: a null that equals nothing cannot."""
         fields = tuple(number for place, number in self._fields.items() if mask >> place & 1)
         layout = self._verifier.outcomes.layout
         strict = tuple(n for n in fields if layout.fields[n].kind is not FieldKind.ORDER_OR_NULL)
@@ -64,7 +64,7 @@ class Costs:
         return (order if rows is None else rows[order]), starts
 
     def look_up(self, masks: Iterable[int]) -> None:
-        """Say which sets will be asked about next. Here there is nothing to do; far from the rows, all go at once."""
+        """Announce which sets will be asked about next, so that a search far from the rows can ask once for all."""
 
     def n_pairs(self, mask: int) -> int:
         """The unordered pairs of rows that agree on a set."""
@@ -76,24 +76,24 @@ class Costs:
         return self._n_pairs[mask]
 
     def seconds_of(self, mask: int) -> float:
-        """To enumerate the pairs that agree on a set."""
+        """The seconds for enumerating the pairs that agree on a set."""
         n_pairs = self.n_pairs(mask)
-        gather = self.n_rows * len(self._fields) * _SECONDS_A_ROW_OF_A_SET / 4 * min(1.0, 2 * n_pairs / self.n_rows)
-        return _SECONDS_A_SET + gather + n_pairs / (_PAIRS_A_SECOND * self._n_threads)
+        gather = self.n_rows * len(self._fields) * _SECONDS_PER_ROW_OF_SET / 4 * min(1.0, 2 * n_pairs / self.n_rows)
+        return _SECONDS_PER_SET + gather + n_pairs / (_PAIRS_PER_SECOND * self._n_threads)
 
     def least_seconds(self) -> float:
-        """To look at a set at all: its groups."""
-        return _SECONDS_A_SET + self.n_rows * _SECONDS_A_ROW_OF_A_SET
+        """The seconds for grouping rows by a set."""
+        return _SECONDS_PER_SET + self.n_rows * _SECONDS_PER_ROW_OF_SET
 
     def check_seconds(self) -> float:
-        """To verify one candidate."""
-        return (_SECONDS_A_CHECK + self.n_rows * _SECONDS_A_ROW) / self._n_threads
+        """The seconds for verifying one candidate."""
+        return (_SECONDS_PER_CHECK + self.n_rows * _SECONDS_PER_ROW) / self._n_threads
 
     def search_seconds(self, budget: int) -> float:
-        return budget * _SECONDS_A_NODE
+        return budget * _SECONDS_PER_NODE
 
     def all_pairs_seconds(self) -> float:
-        return self.n_rows * (self.n_rows - 1) / 2 / (_PAIRS_A_SECOND * self._n_threads)
+        return self.n_rows * (self.n_rows - 1) / 2 / (_PAIRS_PER_SECOND * self._n_threads)
 
 
 def equality_masks(covers: UInt64Array, vertices: Vertices) -> NDArray[np.uint64]:

@@ -7,67 +7,59 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.budget import Budget
+from naysay.discovery.cover import Brake, allowed_pairs, drop_impossible, drop_relaxed, minimal_covers, near_covers
 from naysay.discovery.device import Device
+from naysay.discovery.evidence import word_order
 from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
-from naysay.discovery.trivial import possible, unrelaxed
 from naysay.discovery.vertices import Vertices, vertices_of
-from naysay.discovery.work import Clock
-from naysay.rule.model import Nulls
 
-# Where nobody set a limit: as many rules as a person can still do something with.
+# If nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
-# Where time is up, sorting more than so many would take longer than anybody wants to wait then.
+# Once time is up, sorting more than these would take longer than anybody wants to wait then.
 MOST_PARTIAL = 200_000
 _BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A table encoded for a space, and how far to search.
-
-    `most` is the number of ordered pairs that may break a rule. `max_predicates` and `max_rules` None: no limit but
-    MOST_RULES.
-    """
+    """A table encoded for a space, and what is asked of it. `most` is the number of ordered pairs that may break a
+    rule."""
 
     space: Space
-    nulls: Nulls
     outcomes: Outcomes
     vertices: Vertices
-    most: int
-    max_predicates: int | None
-    max_rules: int | None
-    n_threads: int
-    clock: Clock
-    device: Device = Device.CPU
+    request: DiscoverRequest = field(default_factory=DiscoverRequest)
+    most: int = 0
+    budget: Budget = field(default_factory=Budget)
 
     @classmethod
     def of(
-        cls,
-        space: Space,
-        nulls: Nulls,
-        outcomes: Outcomes,
-        *,
-        most: int = 0,
-        max_predicates: int | None = None,
-        max_rules: int | None = None,
-        n_threads: int = 1,
-        clock: Clock | None = None,
-        device: Device = Device.CPU,
+        cls, space: Space, outcomes: Outcomes, request: DiscoverRequest | None = None, budget: Budget | None = None
     ) -> Problem:
-        vertices = vertices_of(space, outcomes.layout)
-        return cls(
-            space, nulls, outcomes, vertices, most, max_predicates, max_rules, n_threads, clock or Clock(), device
-        )
+        request = request or DiscoverRequest()
+        most = allowed_pairs(request.error, outcomes.n_pairs)
+        return cls(space, outcomes, vertices_of(space, outcomes.layout), request, most, budget or Budget())
+
+    @property
+    def limit(self) -> int:
+        """The most rules to return."""
+        return min(self.request.max_rules or MOST_RULES, MOST_RULES)
+
+    @property
+    def most_groups(self) -> int:
+        """The most comparisons that a rule may have."""
+        return self.request.max_predicates or len(self.vertices.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rules as covers, one of each pair of twins; whether these are all; and the evidence behind them.
+    """Rules as covers, one of each pair of twins; whether some may be missing; and the evidence behind them.
 
     Every cover is a minimal rule of the whole table, whether or not all were found. `counts` are those of all pairs
-    where `n_sampled` is None, else of all pairs of so many rows drawn at random.
+    if `n_sampled` is None, else of all pairs of that many rows drawn at random.
     """
 
     covers: UInt64Array
@@ -75,8 +67,6 @@ class Answer:
     edges: UInt64Array
     counts: Int64Array
     n_sampled: int | None = None
-    notes: tuple[str, ...] = ()
-    figures: dict[str, float] = field(default_factory=dict)
     device: Device = Device.CPU
 
 
@@ -88,72 +78,63 @@ def empty_answer(problem: Problem, *, partial: bool) -> Answer:
 def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tuple[UInt64Array, bool]:
     """All minimal rules of complete evidence, and whether a limit or the clock left some out.
 
-    Where there are more rules than wanted, the shortest are found: by searching again with few predicates, then more.
+    If there are more rules than wanted, the shortest are found: by searching again with few predicates, then more.
     """
-    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
-    most_groups = problem.max_predicates or len(problem.vertices.groups)
+    limit, budget = problem.limit, problem.budget
     # Twins are found twice.
     brake = Brake(2 * limit + 2)
-    first = _covers(problem, edges, counts, most_groups, brake)
-    if problem.clock.stopped() or not brake.stopped:
-        covers, complete = finished(problem, first, edges, counts)
-        if complete and not problem.clock.stopped() and len(covers) <= limit:
+    first = _covers(problem, edges, counts, problem.most_groups, brake)
+    if budget.stopped() or not brake.stopped:
+        covers, complete = finish_rules(problem, first, edges, counts)
+        if complete and not budget.stopped() and len(covers) <= limit:
             return covers, False
-        if problem.clock.stopped():
+        if budget.stopped():
             return covers[:limit], True
     shortest: UInt64Array | None = None
-    for n_groups in range(1, most_groups):
+    for n_groups in range(1, problem.most_groups):
         brake = Brake(2 * limit + 2)
-        covers, _ = finished(problem, _covers(problem, edges, counts, n_groups, brake), edges, counts)
-        if problem.clock.stopped():
+        covers, _ = finish_rules(problem, _covers(problem, edges, counts, n_groups, brake), edges, counts)
+        if budget.stopped():
             break
         shortest = covers
         if brake.stopped or len(covers) > limit:
             break
     if shortest is None:
         # Stopped before anything better was found.
-        shortest, _ = finished(problem, first, edges, counts)
+        shortest, _ = finish_rules(problem, first, edges, counts)
     return shortest[:limit], True
 
 
 def _covers(problem: Problem, edges: UInt64Array, counts: Int64Array, max_groups: int, brake: Brake) -> UInt64Array:
-    if problem.most:
-        return near_covers(
-            edges,
-            counts,
-            problem.vertices,
-            problem.most,
-            max_groups=max_groups,
-            n_threads=problem.n_threads,
-            brake=brake,
-            clock=problem.clock,
-        )
-    return minimal_covers(
-        edges, problem.vertices, max_groups=max_groups, n_threads=problem.n_threads, brake=brake, clock=problem.clock
-    )
+    vertices, most, budget = problem.vertices, problem.most, problem.budget
+    if most:
+        return near_covers(edges, counts, vertices, most, max_groups=max_groups, brake=brake, budget=budget)
+    return minimal_covers(edges, vertices, max_groups=max_groups, brake=brake, budget=budget)
 
 
-def finished(problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array) -> tuple[UInt64Array, bool]:
+def finish_rules(
+    problem: Problem, covers: UInt64Array, edges: UInt64Array, counts: Int64Array
+) -> tuple[UInt64Array, bool]:
     """Covers to rules: without those that say nothing or say it too weakly, short ones first, twins once.
 
-    And whether these are all. Once the clock has stopped, a few of the shortest are finished, and more while there is
+    And whether these are all. Once the budget has stopped, a few of the shortest are finished, and more while there is
     time.
     """
-    vertices, clock = problem.vertices, problem.clock
+    vertices, budget, request = problem.vertices, problem.budget, problem.request
     covers = covers[covers.any(axis=1)]
-    complete = not clock.stopped() or len(covers) <= MOST_PARTIAL
+    complete = not budget.stopped() or len(covers) <= MOST_PARTIAL
     if not complete:
         n_vertices = _BITS[np.ascontiguousarray(covers).view(np.uint8)].sum(axis=1)
         covers = covers[np.argpartition(n_vertices, MOST_PARTIAL)[:MOST_PARTIAL]]
     covers = in_order(vertices.once(covers), vertices)
-    if problem.max_predicates is not None:
-        covers = covers[vertices.n_predicates(covers) <= problem.max_predicates]
-    covers, all_judged = possible(covers, vertices, problem.nulls, clock)
-    covers, all_tried = unrelaxed(covers, vertices, edges, counts, problem.most, clock)
+    if request.max_predicates is not None:
+        covers = covers[vertices.n_predicates(covers) <= request.max_predicates]
+    covers, all_judged = drop_impossible(covers, vertices, request.nulls, budget)
+    covers, all_tried = drop_relaxed(covers, vertices, edges, counts, problem.most, budget)
     return np.ascontiguousarray(covers), complete and all_judged and all_tried
 
 
 def in_order(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
     """The covers of rules with few predicates first, then by their vertices: one order, however they were found."""
-    covers = covers[np.lexsort([covers[:, word] for word in range(covers.shape[1])])]
+    covers = covers[word_order(covers)]
     return covers[np.argsort(vertices.n_predicates(covers), kind="stable")]

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from naysay.budget import Budget, Progress
 from naysay.discovery.device import parse_device
 from naysay.discovery.space import Scope, Space, scope_of
-from naysay.discovery.work import Progress
 from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Nulls
 
@@ -38,7 +38,7 @@ class DiscoverRequest:
     device: where all pairs are compared: "auto", "cpu" or "cuda".
     space: the predicate space, by name or as a Scope.
     memory: the bytes that the process may use in all; None for no limit.
-    threads: the number of threads; 0 for all cores.
+    threads: the most threads to use; 0 for all cores.
     progress: called as the work goes on.
     is_narrowed: set by `fitted_to` if the limit on predicates is not the caller's.
     """
@@ -72,6 +72,8 @@ class DiscoverRequest:
             raise UsageError(f"unknown method {self.method!r}; choose one of {', '.join(METHODS)}")
         if self.method in ("selective", "hydra") and self.error:
             raise UsageError(f"the method {self.method} finds exact rules only; use all-pairs for rules with an error")
+        if self.method in ("selective", "hydra") and self.device == "cuda":
+            raise UsageError(f"device 'cuda' compares all pairs, which the method {self.method} does not")
         scope_of(self.space, self.cross)
         parse_device(self.device)
 
@@ -82,6 +84,10 @@ class DiscoverRequest:
     @property
     def n_threads(self) -> int:
         return self.threads or os.cpu_count() or 1
+
+    def budget(self) -> Budget:
+        """A budget with the limits of this request, whose time begins now."""
+        return Budget(self.max_seconds, threads=self.n_threads, memory=self.memory, progress=self.progress)
 
     def leaves_out(self, space: Space) -> bool:
         """Whether rules of this space may have more predicates than the limit."""
@@ -119,7 +125,7 @@ class DiscoverRequest:
         across = sum(pair.across for pair in space.comparisons)
         n_fields = len(space.comparisons) + across
         row_bytes = _COLUMN_BYTES * (len(space.names) + across) + _FIELD_BYTES * (n_fields + 4) * (2 if across else 1)
-        if self.method in ("auto", "selective") and not self.error:
+        if self.method != "all-pairs" and not self.error:
             row_bytes += _VERIFIER_BYTES
         needed = n_rows * row_bytes + self.n_threads * _COUNTER_BYTES
         if needed > available:

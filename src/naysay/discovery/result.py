@@ -1,4 +1,4 @@
-"""What a discovery gives: the rules to look at first, and all of them."""
+"""The result of a discovery: all rules, and the ones to look at first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from naysay.arrays import UInt64Array
-from naysay.discovery.ranking import Tested
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, to_int
 from naysay.errors import UsageError
@@ -20,7 +19,7 @@ from naysay.rule.model import Nulls, Rule
 from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
-    from naysay.discovery.ranker import Ranker
+    from naysay.discovery.ranking import Ranker
 
 
 N_BEST = 20
@@ -29,7 +28,7 @@ N_BEST = 20
 class Rules(Sequence[Rule]):
     """Every minimal rule, each built when it is asked for: there may be very many.
 
-    Where an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
+    If an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
     and tolerates none that break it.
     """
 
@@ -115,10 +114,32 @@ def _unknown(name: str, vertices: Vertices) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Tested:
+    """How the data tested one rule.
+
+    `near` counts, for each of its comparisons, the ordered pairs that satisfy all its other predicates and not this
+    one: the pairs that came within one predicate of breaking it. `violations` break it. `surprise` is the negative
+    logarithm of the chance that it holds by accident, less that of the number of such rules; `by_accident` says that
+    this chance is not small, `exact` that counts were not extrapolated from a sample of rows.
+    """
+
+    near: tuple[int, ...]
+    violations: int
+    surprise: float
+    by_accident: bool
+    exact: bool = True
+
+    @property
+    def support(self) -> int:
+        """The pairs that tested the rule, for the predicate that was tested least."""
+        return min(self.near, default=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A rule with what is known of it. `tested` says how well the data tested it.
 
-    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known where they were cheap to find out.
+    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out.
     """
 
     rule: Rule
@@ -222,16 +243,12 @@ class Discovery(Document):
 
 
 def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
-    found: dict[RuleKind, list[Finding]] = {}
-    for of_kind in RuleKind:
-        members = [finding for finding in findings if finding.kind is of_kind]
-        if members:
-            found[of_kind] = members
-    return found
+    members = {each: [finding for finding in findings if finding.kind is each] for each in RuleKind}
+    return {each: found for each, found in members.items() if found}
 
 
 def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
-    """One rule a line with its meaning as a comment; as YAML where an error was allowed, with the tolerances."""
+    """One rule per line with its meaning as a comment; as YAML with tolerances if an error was allowed."""
     head = "".join(f"# {_one_line(line)}\n" for line in _heading(discovery, len(rules)))
     if discovery.error and len(rules):
         return head + render_file(list(rules), short=True)

@@ -17,24 +17,33 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, UInt64Array
+from naysay.budget import run_all
 from naysay.discovery.cover import Brake, minimal_covers
-from naysay.discovery.evidence import Evidence, _equal_rows, agreeing_pairs, all_pairs, codes_of_pairs, merged
-from naysay.discovery.outcomes import mirrored
+from naysay.discovery.evidence import (
+    Evidence,
+    agreeing_pairs,
+    all_pairs,
+    codes_of_pairs,
+    equal_rows,
+    is_first,
+    merge,
+    mirror_of,
+    word_order,
+)
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discovery.problem import MOST_RULES, Answer, Problem, finished
+from naysay.discovery.problem import Answer, Problem, finish_rules
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
 from naysay.discovery.vertices import edges_of, missing_some, sorted_unique, to_int
-from naysay.discovery.work import run_all
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
-_SAMPLE_WORK_A_SECOND = 4_000_000
+_SAMPLE_WORK_PER_SECOND = 4_000_000
 _FEWEST_SAMPLE_ROWS = 200
 # The most comparisons of the rules that are proven first if time is limited.
 _SHORT = 3
 # The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
 _FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
-# Together the single columns whose agreeing pairs are enumerated at the start may have so many, or so many a row.
+# The most agreeing pairs, in all or per row, of the single columns that are enumerated at the start.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
 ENUMERATE: Pair = (-2, -2)
@@ -45,31 +54,22 @@ class TooManyChecks(Exception):
 
 
 def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch | None = None) -> Answer:
-    """All minimal exact rules. TooManyChecks, where `may_leave`, if all pairs look cheaper once candidates are known.
+    """All minimal exact rules. Raises TooManyChecks, if `may_leave`, when all pairs look cheaper.
 
-    Where more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
+    If more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
     the rows.
     """
-    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
+    limit, most_groups = problem.limit, problem.most_groups
     search = search or SelectiveSearch(problem)
     search.begin()
-    most_groups = problem.max_predicates or len(problem.vertices.groups)
-    if problem.clock.is_limited:
+    if problem.budget.is_limited:
         # The search for all of them may not end in time: have the short ones by then.
         search.run_levels(min(_SHORT, most_groups - 1), limit, may_leave=may_leave)
     complete = search.run(most_groups, limit, may_leave=may_leave)
-    if not complete and not problem.clock.stopped():
+    if not complete and not problem.budget.stopped():
         # Too many: those with few predicates first, for as long as there is room.
         search.run_levels(most_groups - 1, limit)
-    covers, finished_all = search.proven()
-    return Answer(
-        covers[:limit],
-        not complete or not finished_all or len(covers) > limit,
-        search.sample_edges,
-        search.sample_counts,
-        n_sampled=search.n_sampled,
-        figures=search.figures,
-    )
+    return search.answer(complete=complete)
 
 
 def first_rules(problem: Problem) -> Answer:
@@ -77,14 +77,12 @@ def first_rules(problem: Problem) -> Answer:
 
     Few rows are sampled, so that candidates are few and known soon; each is then verified on the whole table.
     """
-    limit = min(problem.max_rules or MOST_RULES, MOST_RULES)
-    search = SelectiveSearch(replace(problem, clock=problem.clock.part(_FIRST_SHARE)), _FIRST_SAMPLE_ROWS)
-    with problem.clock.phase("sample"):
+    search = SelectiveSearch(replace(problem, budget=problem.budget.part(_FIRST_SHARE)), _FIRST_SAMPLE_ROWS)
+    with problem.budget.phase("sample"):
         search.sample()
-    for n_groups in range(1, min(_FIRST_LEVELS, problem.max_predicates or _FIRST_LEVELS) + 1):
-        search.prove_some(n_groups, limit)
-    covers, _ = search.proven()
-    return Answer(covers[:limit], True, search.sample_edges, search.sample_counts, n_sampled=search.n_sampled)
+    for n_groups in range(1, min(_FIRST_LEVELS, problem.request.max_predicates or _FIRST_LEVELS) + 1):
+        search.prove_some(n_groups, problem.limit)
+    return search.answer(complete=False)
 
 
 class SelectiveSearch:
@@ -95,31 +93,30 @@ class SelectiveSearch:
         self.problem = problem
         self._most_sampled = most_sampled
         self.verifier = Verifier(problem.outcomes, problem.vertices)
-        self.costs = Costs(self.verifier, problem.n_threads)
+        self.costs = Costs(self.verifier, problem.budget.threads)
         self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
         self.covers = self.edges
         # The edges that the covers were found for.
         self._covered = self.edges
-        # Proven covers of earlier runs: minimal rules of the table, whatever is learnt later.
+        # Proven covers of earlier runs: minimal rules of the table for good.
         self._proven = self.edges
         self.n_sampled = 0
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
         self.verified: set[int] = set()
-        self.figures: dict[str, float] = {"pairs": 0.0, "verified": 0.0, "rounds": 0.0}
 
     def begin(self) -> None:
         """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
-        clock = self.problem.clock
-        with clock.phase("sample"):
+        budget = self.problem.budget
+        with budget.phase("sample"):
             self.sample()
-        if clock.stopped():
+        if budget.stopped():
             return
         left = max(_FIRST_PAIRS, _FIRST_PAIRS_A_ROW * self.costs.n_rows)
         masks = self.costs.single_masks()
         self.costs.look_up(masks)
         for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in masks):
-            if n_pairs > left or clock.stopped():
+            if n_pairs > left or budget.stopped():
                 break
             left -= n_pairs
             self.enumerate(mask)
@@ -129,36 +126,39 @@ class SelectiveSearch:
         outcomes = self.problem.outcomes
         n_rows = min(outcomes.n_rows, self._most_sampled or self._n_sample_rows())
         places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
-        sample = all_pairs(outcomes.take(places), n_threads=self.problem.n_threads, clock=self.problem.clock)
+        sample = all_pairs(outcomes.take(places), self.problem.budget)
         if sample is None:
             return
         self.n_sampled = n_rows
         self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
-        self.add(merged([sample, _equal_rows(outcomes)], outcomes.layout))
-        self.figures["pairs"] += n_rows * (n_rows - 1) / 2
+        self.add(merge([sample, equal_rows(outcomes)]))
 
     def _n_sample_rows(self) -> int:
-        clock = self.problem.clock
-        if not clock.is_limited:
+        budget = self.problem.budget
+        if not budget.is_limited:
             return SAMPLE_ROWS
         n_fields = len(self.problem.outcomes.layout.fields)
-        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_A_SECOND * max(0.0, clock.left) / n_fields))
+        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_PER_SECOND * max(0.0, budget.left) / n_fields))
         return max(_FEWEST_SAMPLE_ROWS, min(SAMPLE_ROWS, n_rows))
 
-    def add(self, evidence: Evidence) -> None:
+    def add(self, evidence: Evidence) -> UInt64Array:
+        """Learn the edges of some evidence, and give them."""
         edges, _ = edges_of(evidence, self.problem.outcomes.layout, self.problem.vertices)
+        return self.add_edges(edges)
+
+    def add_edges(self, edges: UInt64Array) -> UInt64Array:
         self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+        return edges
 
     def enumerate(self, mask: int) -> None:
-        """See all pairs that agree on a set of columns; whatever asks for that agreement is settled then."""
+        """See all pairs that agree on a set of columns; every rule that asks for that agreement is settled then."""
         problem = self.problem
-        with problem.clock.phase("agreeing pairs"):
+        with problem.budget.phase("agreeing pairs"):
             order, starts = self.costs.grouped(mask)
-            evidence = agreeing_pairs(problem.outcomes, order, starts, n_threads=problem.n_threads, clock=problem.clock)
+            evidence = agreeing_pairs(problem.outcomes, order, starts, problem.budget)
             if evidence is None:
                 return
             self.add(evidence)
-            self.figures["pairs"] += self.costs.n_pairs(mask)
             self.settle(mask)
 
     def settle(self, mask: int) -> None:
@@ -177,43 +177,44 @@ class SelectiveSearch:
 
         A minimal cover of any evidence is a minimal rule if it holds. What breaks is not extended.
         """
-        clock = self.problem.clock
-        if clock.stopped():
+        budget = self.problem.budget
+        if budget.stopped():
             return
-        with clock.phase("covers"):
+        with budget.phase("covers"):
             self.update(max_groups, limit)
-        with clock.phase("verify"):
+        with budget.phase("verify"):
             self.verify(self.open_covers())
         proven = self.covers[self._is_proven(self.covers)]
         self._proven = sorted_unique(np.concatenate([self._proven, proven]))
 
     def run(self, max_groups: int, limit: int, *, may_leave: bool = False) -> bool:
-        """Prove all covers of at most `max_groups` comparisons. False where there are too many, or time ran out."""
-        problem, clock = self.problem, self.problem.clock
+        """Prove all covers of at most `max_groups` comparisons. False if there are too many, or time ran out."""
+        problem, budget = self.problem, self.problem.budget
         before = None
-        while not clock.stopped():
+        while not budget.stopped():
             known = self._known()
             if known == before:
-                raise AssertionError("selective discovery stands still: some rules are open, and nothing was learnt")
+                raise AssertionError(
+                    "selective discovery makes no progress: some rules are open, and nothing was learnt"
+                )
             before = known
-            self.figures["rounds"] += 1
-            with clock.phase("covers"):
+            with budget.phase("covers"):
                 if not self.update(max_groups, limit):
                     return False
             todo = self.open_covers()
             if not len(todo):
                 return True
-            with clock.phase("planning"):
+            with budget.phase("planning"):
                 masks = equality_masks(todo, problem.vertices)
                 chosen, seconds = choose_sets(masks, self.costs)
-            if may_leave and seconds > self.costs.all_pairs_seconds() < clock.left:
+            if may_leave and seconds > self.costs.all_pairs_seconds() < budget.left:
                 raise TooManyChecks
             may_leave = False
             for mask in chosen:
-                if not clock.stopped():
+                if not budget.stopped():
                     self.enumerate(mask)
             todo = todo[~settled_by(masks, self.settled)]
-            with clock.phase("verify"):
+            with budget.phase("verify"):
                 self.verify(todo[~missing_some(todo, self.fresh())])
         return False
 
@@ -222,26 +223,20 @@ class SelectiveSearch:
         return len(self.edges), len(self.verified), tuple(sorted(self.settled))
 
     def update(self, max_groups: int, limit: int) -> bool:
-        """Bring the covers up to date with the edges; False where there are more than wanted, or time ran out."""
+        """Bring the covers up to date with the edges; False if there are more than wanted, or time ran out."""
         problem = self.problem
         brake = Brake(2 * limit + 2)
         self._covered = self.edges
         self.covers = minimal_covers(
-            self.edges,
-            problem.vertices,
-            max_groups=max_groups,
-            n_threads=problem.n_threads,
-            brake=brake,
-            clock=problem.clock,
+            self.edges, problem.vertices, max_groups=max_groups, brake=brake, budget=problem.budget
         )
-        return not brake.stopped and not problem.clock.stopped()
+        return not brake.stopped and not problem.budget.stopped()
 
     def fresh(self) -> UInt64Array:
         """The edges that were learnt since the covers were found: all that these may miss."""
         both = np.concatenate([self.edges, self._covered])
-        both = both[np.lexsort([both[:, word] for word in range(both.shape[1])])]
-        differs = np.ones(len(both) + 1, np.bool_)
-        differs[1:-1] = (both[1:] != both[:-1]).any(axis=1)
+        both = both[word_order(both)]
+        differs = np.concatenate([is_first(both), [True]])
         return np.ascontiguousarray(both[differs[1:] & differs[:-1]])
 
     def open_covers(self) -> UInt64Array:
@@ -254,12 +249,10 @@ class SelectiveSearch:
         """Verify candidates, short ones first; a pair that breaks one spares all others that it breaks."""
         problem = self.problem
         todo = todo[np.argsort(problem.vertices.n_predicates(todo), kind="stable")]
-        n_done = 0
-        while len(todo) and not problem.clock.stopped():
-            batch, todo = todo[: 4 * problem.n_threads], todo[4 * problem.n_threads :]
-            tasks = [partial(self._verify_one, to_int(cover)) for cover in batch]
-            pairs = run_all(tasks, problem.n_threads, problem.clock)
-            self.figures["verified"] += len(pairs)
+        size, n_done = 4 * problem.budget.threads, 0
+        while len(todo) and not problem.budget.stopped():
+            batch, todo = todo[:size], todo[size:]
+            pairs = run_all([partial(self.verify_one, to_int(cover)) for cover in batch], problem.budget)
             n_done += len(pairs)
             for cover, pair in zip(batch, pairs, strict=False):
                 if pair == ENUMERATE:
@@ -267,10 +260,10 @@ class SelectiveSearch:
             broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
             if broken:
                 todo = todo[~missing_some(todo, self._learn(broken))]
-            problem.clock.report("verify", n_done / (n_done + len(todo)), len(self.verified))
+            problem.budget.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
-    def _verify_one(self, cover: int) -> Pair | None:
-        """A pair that breaks the rule, ENUMERATE where that is cheaper than going on; else it is noted as verified."""
+    def verify_one(self, cover: int) -> Pair | None:
+        """A pair that breaks the rule, or ENUMERATE if that is cheaper than going on; else it is noted as verified."""
         mask = int(equality_masks(self.problem.vertices.words([cover]), self.problem.vertices)[0])
         budget = BUDGET
         while True:
@@ -286,21 +279,20 @@ class SelectiveSearch:
             return pair
 
     def _learn(self, pairs: list[Pair]) -> UInt64Array:
-        """The edges of some pairs and of their mirrors become known; gives them."""
+        """Learn the edges of some pairs and of their mirrors, and give them."""
         outcomes = self.problem.outcomes
         places = np.array(pairs, np.int64)
         codes = codes_of_pairs(outcomes, places[:, 0], places[:, 1])
-        codes = np.concatenate([codes, mirrored(codes, outcomes.layout)])
-        edges, _ = edges_of(Evidence(codes, np.ones(len(codes), np.int64)), outcomes.layout, self.problem.vertices)
-        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
-        return edges
+        seen = Evidence(codes, np.ones(len(codes), np.int64))
+        return self.add(merge([seen, mirror_of(seen, outcomes.layout)]))
 
-    def proven(self) -> tuple[UInt64Array, bool]:
-        """The rules that are known to hold: settled or verified, and no evidence against them; see `finished`."""
-        problem = self.problem
-        covers = self.covers[self._is_proven(self.covers)]
-        covers = sorted_unique(np.concatenate([self._proven, covers]))
-        return finished(problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+    def answer(self, *, complete: bool) -> Answer:
+        """The rules that are known to hold: settled or verified, and no evidence against them."""
+        covers = sorted_unique(np.concatenate([self._proven, self.covers[self._is_proven(self.covers)]]))
+        rules, are_all = finish_rules(self.problem, covers, self.edges, np.ones(len(self.edges), np.int64))
+        limit = self.problem.limit
+        partial = not complete or not are_all or len(rules) > limit
+        return Answer(rules[:limit], partial, self.sample_edges, self.sample_counts, n_sampled=self.n_sampled)
 
     def _is_proven(self, covers: UInt64Array) -> BoolArray:
         vertices = self.problem.vertices

@@ -1,7 +1,7 @@
 """The predicate space: which values of two rows a discovered rule may compare, and how.
 
-As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != alone,
-everything with an order by all six operators; two different columns compare only where they hold the same kind of
+As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != only,
+everything with an order by all six operators; two different columns compare only if they hold the same kind of
 thing and enough of the same values.
 """
 
@@ -89,12 +89,12 @@ class Shared(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the space holds beside each column compared with itself.
+    """What the space holds besides each column compared with itself.
 
-    `cross` compares different columns where they share at least (OCCURRENCES: more than) `share` of their values;
+    `cross` compares different columns if they share at least (OCCURRENCES: more than) `share` of their values;
     `both_ways` takes t.A with s.B and t.B with s.A, else only the earlier column on the left. `average_factor` keeps
     order comparisons between different columns to numbers whose averages lie within that factor.
-    `within_row` adds comparisons of two columns of one row: of t alone unless `both_ways`, and only for = and !=
+    `within_row` adds comparisons of two columns of one row: only of t unless `both_ways`, and only for = and !=
     unless `order_within_row`. `order_text` orders text and booleans too.
     """
 
@@ -120,7 +120,7 @@ def scope_of(space: str | Scope, cross: bool) -> Scope:
     """A scope by name; `cross=False` takes the comparisons of different columns out of any."""
     if isinstance(space, str):
         if space not in SCOPES:
-            raise UsageError(f"no predicate space is called {space!r}; there are {', '.join(SCOPES)}")
+            raise UsageError(f"unknown predicate space {space!r}; choose one of {', '.join(SCOPES)}")
         space = SCOPES[space]
     return space if cross else replace(space, cross=False, within_row=False)
 
@@ -129,15 +129,16 @@ def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope
     """The predicate space of a table, or of the named columns of it."""
     kinds = {name: table.kind(name) for name in table.names}
     for name in columns or ():
+        # Raises TableError if rules cannot compare the column.
         table.codes(name, ordered=False)
     names, notes = columns_of(kinds, columns)
     values = {name: _value_counts(table, name) for name in names} if scope.cross or scope.within_row else {}
     averages = _averages(table, names) if scope.average_factor is not None else {}
     return space_over(
-        {name: table.kind(name) for name in names},
+        {name: kinds[name] for name in names},
         scope,
         lambda first, second: _share_enough(values[first], values[second], scope),
-        lambda first, second: averages_allow(averages, first, second, scope),
+        averages,
         notes,
     )
 
@@ -146,18 +147,20 @@ def space_over(
     kinds: Mapping[str, Kind],
     scope: Scope,
     share_enough: Callable[[str, str], bool],
-    averages_allow: Callable[[str, str], bool],
+    averages: Mapping[str, float],
     notes: tuple[str, ...] = (),
 ) -> Space:
-    """The space of columns of given kinds; the two functions say of two columns what only their values tell."""
+    """The space of columns of given kinds. `share_enough` says whether two columns share enough values to be compared,
+    `averages` are those of the columns of numbers."""
     same = [
         Comparison(Column(Row.LEFT, name), Column(Row.RIGHT, name), _has_order(kind, scope))
         for name, kind in kinds.items()
     ]
     across: list[Comparison] = []
     for first, second in itertools.combinations(kinds, 2) if scope.cross or scope.within_row else ():
-        if _alike(kinds[first], kinds[second]) and share_enough(first, second):
-            ordered = _has_order(kinds[first], scope) and averages_allow(first, second)
+        kind = kinds[first]
+        if kind is kinds[second] and kind not in (Kind.NULL, Kind.OTHER) and share_enough(first, second):
+            ordered = _has_order(kind, scope) and _averages_allow(averages, first, second, scope)
             across += _comparisons(first, second, ordered, scope)
     return Space((*same, *across), notes)
 
@@ -192,11 +195,6 @@ def _comparisons(first: str, second: str, ordered: bool, scope: Scope) -> list[C
         pair = Comparison(Column(Row.LEFT, first), Column(Row.LEFT, second), ordered)
         found += [pair, pair.mirrored()] if scope.both_ways else [pair]
     return found
-
-
-def _alike(first: Kind, second: Kind) -> bool:
-    """Whether two columns are of the same type, as far as that makes their comparison worth a thought."""
-    return first is second and first not in (Kind.NULL, Kind.OTHER)
 
 
 _Counts = tuple[pa.ChunkedArray, Int64Array]
@@ -240,8 +238,8 @@ def _share_enough(first: _Counts, second: _Counts, scope: Scope) -> bool:
     return float(np.minimum(own, other).sum()) > scope.share * float(np.maximum(own, other).sum())
 
 
-def averages_allow(averages: Mapping[str, float], first: str, second: str, scope: Scope) -> bool:
-    """Whether two columns may be ordered against each other; `averages` are those of the columns of numbers."""
+def _averages_allow(averages: Mapping[str, float], first: str, second: str, scope: Scope) -> bool:
+    """Whether two columns may be ordered against each other."""
     if scope.average_factor is None:
         return True
     if first not in averages or second not in averages:

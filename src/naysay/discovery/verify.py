@@ -21,12 +21,12 @@ from naysay.rule.model import Op
 Pair = tuple[int, int]
 Made = TypeVar("Made")
 
-# Beyond so many node pairs a search gives up, and the caller enumerates the pairs instead.
+# After this many node pairs a search gives up, and the caller enumerates the pairs instead.
 BUDGET = 40_000_000
-# A sweep through three orders takes so many steps a row; one that would take more is done by a tree.
-_STEPS_A_ROW = 48
+# The most steps per row for a sweep through three orders; beyond that a tree is searched.
+_STEPS_PER_ROW = 48
 _GAVE_UP: Pair = (-2, -2)
-# A tree over two columns has a cell for each pair of their values: so many at most.
+# A tree over two columns has a cell for each pair of their values: the most of these.
 _TREE_CELLS = 1 << 20
 
 
@@ -35,7 +35,7 @@ class TooLong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Conditions:
     """What a cover asks of a pair, by field number: equalities, orders, differences.
 
     `values_only` are the fields in which a null satisfies nothing.
@@ -52,7 +52,7 @@ class Parts:
 
     @property
     def reflexive(self) -> bool:
-        """Whether a pair of rows that are equal wherever it looks satisfies all of it."""
+        """Whether a pair of rows that are equal in all of its fields satisfies all of it."""
         return not self.differs and not any(op.is_strict for _, op in self.orders)
 
 
@@ -66,7 +66,7 @@ class Verifier:
         self._kept: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
-    def parts(self, cover: int) -> Parts:
+    def conditions_of(self, cover: int) -> Conditions:
         keys, orders, differs, values_only = [], [], [], []
         for place, group in enumerate(self.vertices.groups):
             ops = group.ops(cover)
@@ -81,25 +81,25 @@ class Verifier:
                 orders.append((field, ops[0]))
             if group.kind is not FieldKind.ORDER_OR_NULL or len(ops) == 2 or ops[0].is_order:
                 values_only.append(field)
-        return Parts(tuple(keys), tuple(orders), tuple(differs), tuple(values_only))
+        return Conditions(tuple(keys), tuple(orders), tuple(differs), tuple(values_only))
 
     def find(self, cover: int, budget: int = BUDGET) -> Pair | None:
-        """A pair of places (t, s) that breaks the rule, or None; TooLong where the search exceeds the budget."""
-        parts = self.parts(cover)
-        if any(self.outcomes.layout.fields[field].comparison.across for field in parts.fields):
-            return self._find_across(parts, budget)
-        rows = self._rows(parts.values_only, left=True)
-        if not parts.orders and len(parts.differs) <= 1:
-            return self._find_agreeing(parts, rows)
-        if not parts.orders and len(parts.differs) == 2:
-            return self._find_two_differs(parts, rows)
-        if len(parts.orders) == 2 and len(parts.differs) <= 1:
-            return self._find_two_orders(parts, rows)
-        if len(parts.orders) == 3 and len(parts.differs) <= 1:
-            found = self._find_three_orders(parts, rows)
+        """A pair of places (t, s) that breaks the rule, or None; TooLong if the search exceeds the budget."""
+        conditions = self.conditions_of(cover)
+        if any(self.outcomes.layout.fields[field].comparison.across for field in conditions.fields):
+            return self._find_across(conditions, budget)
+        rows = self._rows(conditions.values_only, left=True)
+        if not conditions.orders and len(conditions.differs) <= 1:
+            return self._find_agreeing(conditions, rows)
+        if not conditions.orders and len(conditions.differs) == 2:
+            return self._find_two_differs(conditions, rows)
+        if len(conditions.orders) == 2 and len(conditions.differs) <= 1:
+            return self._find_two_orders(conditions, rows)
+        if len(conditions.orders) == 3 and len(conditions.differs) <= 1:
+            found = self._find_three_orders(conditions, rows)
             if found != _GAVE_UP:
                 return found
-        return self._find_any(parts, rows, budget)
+        return self._find_any(conditions, rows, budget)
 
     def _keep(self, key: Any, make: Callable[[], Made]) -> Made:
         with self._lock:
@@ -119,6 +119,12 @@ class Verifier:
         one_sided = not self.outcomes.layout.fields[field].comparison.across
         key = ("values", field, left or one_sided)
         return self._keep(key, lambda: side[field].astype(np.int64))
+
+    def _n_rows(self, rows: Int64Array | None) -> int:
+        return self.outcomes.n_rows if rows is None else rows.size
+
+    def _values_at(self, field: int, rows: Int64Array | None) -> Int64Array:
+        return self.values(field) if rows is None else self.values(field)[rows]
 
     def _rows(self, fields: tuple[int, ...], *, left: bool) -> Int64Array | None:
         """The places that are not null in any of the fields, on one side; None for all."""
@@ -146,198 +152,167 @@ class Verifier:
     def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
         from naysay.kernels.sort import dense_groups
 
-        n_rows = self.outcomes.n_rows if rows is None else rows.size
-        if not fields:
-            return np.zeros(n_rows, np.int64), min(1, n_rows)
+        n_rows = self._n_rows(rows)
+        ids, n_ids = np.zeros(n_rows, np.int64), min(1, n_rows)
         if rows is None and len(fields) > 1:
+            # Candidates share fields, and so what is kept of all but the last.
             ids, n_ids = self.groups(fields[:-1], None)
             if n_ids == n_rows:
                 return ids, n_ids
-            values = self.values(fields[-1])
-            return self._dense(ids * (int(values.max(initial=0)) + 1) + values)
-        ids, n_ids = np.zeros(n_rows, np.int64), min(1, n_rows)
+            fields = fields[-1:]
         for field in fields:
-            values = self.values(field) if rows is None else self.values(field)[rows]
+            values = self._values_at(field, rows)
             ids, _, n_ids = dense_groups(ids * (int(values.max(initial=0)) + 1) + values, values[:0])
-        return ids, n_ids
-
-    def _dense(self, keys: Int64Array) -> tuple[Int64Array, int]:
-        from naysay.kernels.sort import dense_groups
-
-        ids, _, n_ids = dense_groups(keys, keys[:0])
         return ids, n_ids
 
     def _sorted_groups(
         self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int64Array | None = None, name: Any = None
     ) -> tuple[Int64Array, Int64Array]:
-        """Places group by group, ascending in `minor` within, and where each group starts; groups of two or more."""
-        if rows is None:
-            return self._keep(("sorted", fields, name), lambda: self._sort_groups(fields, None, minor))
-        return self._sort_groups(fields, rows, minor)
-
-    def _sort_groups(
-        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int64Array | None
-    ) -> tuple[Int64Array, Int64Array]:
+        """Places group by group, ascending in `minor` within, and where each group starts. `name` names `minor`."""
         from naysay.kernels.sort import group_starts, sorted_places
 
-        ids, _ = self.groups(fields, rows)
-        order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor)
-        return order, group_starts(ids[order])
+        def sort() -> tuple[Int64Array, Int64Array]:
+            ids, _ = self.groups(fields, rows)
+            order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor)
+            return order, group_starts(ids[order])
 
-    def _find_agreeing(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+        return self._keep(("sorted", fields, name), sort) if rows is None else sort()
+
+    def _find_agreeing(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Rows that agree on the keys and, if there is a difference, differ in it."""
         from naysay.kernels.joins.find import find_differing, find_repeated
         from naysay.kernels.sort import table_bits
 
-        ids, n_ids = self.groups(parts.keys, rows)
+        ids, n_ids = self.groups(conditions.keys, rows)
         if n_ids == ids.size:
             return None
-        if not parts.differs:
+        if not conditions.differs:
             place = int(find_repeated(ids, table_bits(ids.size)))
             partners = np.flatnonzero(ids == ids[place])
         else:
-            values = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+            values = self._values_at(conditions.differs[0], rows)
             place = int(find_differing(ids, values, ids, values, n_ids))
             if place < 0:
                 return None
             partners = np.flatnonzero((ids == ids[place]) & (values != values[place]))
-        other = int(partners[partners != place][0])
-        return (place, other) if rows is None else (int(rows[place]), int(rows[other]))
+        return _pair((place, int(partners[partners != place][0])), rows)
 
-    def _find_two_differs(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+    def _find_two_differs(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         from naysay.kernels.joins.pair_search import find_two_differs
 
-        order, starts = self._sorted_groups(parts.keys, rows)
-        first, second = (self.values(field) if rows is None else self.values(field)[rows] for field in parts.differs)
+        order, starts = self._sorted_groups(conditions.keys, rows)
+        first, second = (self._values_at(field, rows) for field in conditions.differs)
         return _pair(find_two_differs(order, starts, first, second), rows)
 
-    def _find_two_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
+    def _find_two_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Two orders, at most one difference: a sweep."""
         from naysay.kernels.joins.pair_search import find_two_orders
 
-        (first, first_op), (second, second_op) = parts.orders
+        (first, first_op), (second, second_op) = conditions.orders
         swapped = first_op in (Op.GT, Op.GE)
         if swapped:
             first_op, second_op = first_op.flipped, second_op.flipped
-        x = self.values(first) if rows is None else self.values(first)[rows]
-        y = self.values(second) if rows is None else self.values(second)[rows]
+        x, y = self._values_at(first, rows), self._values_at(second, rows)
         if second_op in (Op.LT, Op.LE):
             y = -y
-        order, starts = self._sorted_groups(parts.keys, rows, x, first)
-        label = np.arange(x.size)
-        if parts.differs:
-            label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
+        order, starts = self._sorted_groups(conditions.keys, rows, x, first)
+        label = self._label(conditions, rows)
         found = _pair(find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows)
         return None if found is None else (found[::-1] if swapped else found)
 
-    def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
-        """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP where that is slow."""
+    def _find_three_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
+        """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP if that is slow."""
         from naysay.kernels.joins.find import find_three_orders
 
-        n_rows = self.outcomes.n_rows if rows is None else rows.size
+        n_rows = self._n_rows(rows)
         if n_rows < 2:
             return None
-        turned = [self._ascending(number, op, rows) for number, op in parts.orders]
+        turned = [_turn(self._values_at(number, rows), op) for number, op in conditions.orders]
         few = sorted(range(3), key=lambda k: int(np.ptp(turned[k])))
-        first, flipped = parts.orders[few[2]][0], parts.orders[few[2]][1] in (Op.GT, Op.GE)
-        order, starts = self._sorted_groups(parts.keys, rows, turned[few[2]], (first, flipped))
-        label = np.arange(n_rows)
-        if parts.differs:
-            label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
-        columns = (turned[few[2]], turned[few[0]] - turned[few[0]].min(), turned[few[1]], label)
-        strict = np.array([parts.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
+        first, flipped = conditions.orders[few[2]][0], conditions.orders[few[2]][1] in (Op.GT, Op.GE)
+        order, starts = self._sorted_groups(conditions.keys, rows, turned[few[2]], (first, flipped))
+        lowest = turned[few[0]] - turned[few[0]].min()
+        columns = (turned[few[2]], lowest, turned[few[1]], self._label(conditions, rows))
+        strict = np.array([conditions.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
         points = np.stack([column[order] for column in columns])
-        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_A_ROW * n_rows)
+        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_PER_ROW * n_rows)
         if found[0] < 0:
             return _GAVE_UP if found[0] == _GAVE_UP[0] else None
         return _pair((int(order[found[0]]), int(order[found[1]])), rows)
 
-    def _ascending(self, field: int, op: Op, rows: Int64Array | None) -> Int64Array:
-        """A column turned so that the operator is less or at most."""
-        values = self.values(field) if rows is None else self.values(field)[rows]
-        return -values if op in (Op.GT, Op.GE) else values
-
-    def _find_any(self, parts: Parts, rows: Int64Array | None, budget: int) -> Pair | None:
-        """Any number of orders and differences, on rows that are distinct wherever the rule looks."""
-        ids, n_ids = self.groups(parts.fields, rows)
+    def _find_any(self, conditions: Conditions, rows: Int64Array | None, budget: int) -> Pair | None:
+        """Any number of orders and differences, on rows that are distinct in the fields of the rule."""
+        ids, n_ids = self.groups(conditions.fields, rows)
         if n_ids < ids.size:
-            if parts.reflexive:
-                return self._find_agreeing(Parts(parts.fields, (), (), ()), rows)
+            if conditions.reflexive:
+                return self._find_agreeing(Conditions(conditions.fields, (), (), ()), rows)
             first = np.full(n_ids, ids.size, np.int64)
             # The last assignment wins, so that each set is left with its first row.
             first[ids[::-1]] = np.arange(ids.size)[::-1]
             rows = first if rows is None else rows[first]
         places = np.arange(self.outcomes.n_rows) if rows is None else rows
-        key, n_keys = self.groups(parts.keys, rows)
-        left = self._features(parts, places, left=True)
-        plan = _sweep_plan(left, parts)
+        key, n_keys = self.groups(conditions.keys, rows)
+        side = _Side(self._features(conditions, places, left=True), key, places)
+        plan = _sweep_plan(side.features, conditions)
         if plan is not None:
-            return _pair(_sweep(left, key, parts, plan), places)
-        found = _search(left, key, places, left, key, places, parts, n_keys, budget)
-        return None if found is None else (int(places[found[0]]), int(places[found[1]]))
+            return _pair(_sweep(side.features, key, conditions, plan), places)
+        return _search(side, side, conditions, n_keys, budget)
 
-    def _find_across(self, parts: Parts, budget: int) -> Pair | None:
+    def _find_across(self, conditions: Conditions, budget: int) -> Pair | None:
         """Comparisons between different columns: the two sides are different points."""
         from naysay.kernels.sort import dense_groups
 
-        everything = np.arange(self.outcomes.n_rows)
-        left_rows, right_rows = (self._rows(parts.values_only, left=left) for left in (True, False))
-        left_rows = everything if left_rows is None else left_rows
-        right_rows = everything if right_rows is None else right_rows
+        rows = [self._rows(conditions.values_only, left=left) for left in (True, False)]
+        left_rows, right_rows = (np.arange(self.outcomes.n_rows) if some is None else some for some in rows)
         left_key, right_key, n_keys = np.zeros(left_rows.size, np.int64), np.zeros(right_rows.size, np.int64), 1
-        for field in parts.keys:
+        for field in conditions.keys:
             left, right = self.values(field)[left_rows], self.values(field, left=False)[right_rows]
             width = int(max(left.max(initial=0), right.max(initial=0))) + 1
             left_key, right_key, n_keys = dense_groups(left_key * width + left, right_key * width + right)
-        found = _search(
-            self._features(parts, left_rows, left=True),
-            left_key,
-            left_rows,
-            self._features(parts, right_rows, left=False),
-            right_key,
-            right_rows,
-            parts,
-            n_keys,
-            budget,
-        )
-        return None if found is None else (int(left_rows[found[0]]), int(right_rows[found[1]]))
+        left_side = _Side(self._features(conditions, left_rows, left=True), left_key, left_rows)
+        right_side = _Side(self._features(conditions, right_rows, left=False), right_key, right_rows)
+        return _search(left_side, right_side, conditions, n_keys, budget)
 
-    def _features(self, parts: Parts, rows: Int64Array, *, left: bool) -> Int64Array:
+    def _features(self, conditions: Conditions, rows: Int64Array, *, left: bool) -> Int64Array:
         """Orders turned into less or at most, then differences."""
-        lines = []
-        for field, op in parts.orders:
-            values = self.values(field, left=left)[rows]
-            lines.append(-values if op in (Op.GT, Op.GE) else values)
-        lines += [self.values(field, left=left)[rows] for field in parts.differs]
+        lines = [_turn(self.values(field, left=left)[rows], op) for field, op in conditions.orders]
+        lines += [self.values(field, left=left)[rows] for field in conditions.differs]
         return np.array(lines, np.int64).reshape(len(lines), rows.size)
 
+    def _label(self, conditions: Conditions, rows: Int64Array | None) -> Int64Array:
+        """What the two rows must differ in: the values of the one difference, or the rows themselves."""
+        return self._values_at(conditions.differs[0], rows) if conditions.differs else np.arange(self._n_rows(rows))
 
-def _search(
-    left: Int64Array,
-    left_key: Int64Array,
-    left_rows: Int64Array,
-    right: Int64Array,
-    right_key: Int64Array,
-    right_rows: Int64Array,
-    parts: Parts,
-    n_keys: int,
-    budget: int,
-) -> Pair | None:
-    """Walk two trees; left and right are features, keys and places of the two sides."""
+
+def _turn(values: Int64Array, op: Op) -> Int64Array:
+    """A column turned so that the operator is less or at most."""
+    return -values if op in (Op.GT, Op.GE) else values
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a search: its features, keys and places."""
+
+    features: Int64Array
+    key: Int64Array
+    rows: Int64Array
+
+
+def _search(left: _Side, right: _Side, conditions: Conditions, n_keys: int, budget: int) -> Pair | None:
+    """Walk two trees."""
     from naysay.kernels.trees.dual_tree import AT_MOST, DIFFERS, LESS, build_tree, find_pair
 
-    kinds = [LESS if op.is_strict else AT_MOST for _, op in parts.orders] + [DIFFERS] * len(parts.differs)
-    left_order, left_starts = _by_key(left_key, n_keys)
-    left_tree = build_tree(left, left_order, left_starts)
-    if right is left:
-        right_order, right_tree = left_order, left_tree
-    else:
-        right_order, right_starts = _by_key(right_key, n_keys)
-        right_tree = build_tree(right, right_order, right_starts)
+    kinds = [LESS if op.is_strict else AT_MOST for _, op in conditions.orders] + [DIFFERS] * len(conditions.differs)
+    left_order, left_starts = _by_key(left.key, n_keys)
+    left_tree = build_tree(left.features, left_order, left_starts)
+    right_order, right_tree = left_order, left_tree
+    if right is not left:
+        right_order, right_starts = _by_key(right.key, n_keys)
+        right_tree = build_tree(right.features, right_order, right_starts)
     found = find_pair(
-        (left, right),
+        (left.features, right.features),
         (left_order, right_order),
-        (left_rows, right_rows),
+        (left.rows, right.rows),
         left_tree,
         right_tree,
         np.array(kinds, np.int64),
@@ -345,13 +320,13 @@ def _search(
     )
     if found[0] == -2:
         raise TooLong
-    return None if found[0] < 0 else (int(found[0]), int(found[1]))
+    return None if found[0] < 0 else (int(left.rows[found[0]]), int(right.rows[found[1]]))
 
 
-def _sweep_plan(features: Int64Array, parts: Parts) -> list[int] | None:
-    """Which of three or four orders to sweep in, keep a tree over and compare; None where too many values are left."""
-    n_orders = len(parts.orders)
-    if not 3 <= n_orders <= 4 or len(parts.differs) > 1 or not features.shape[1]:
+def _sweep_plan(features: Int64Array, conditions: Conditions) -> list[int] | None:
+    """Which of three or four orders to sweep in, keep a tree over and compare; None if too many values are left."""
+    n_orders = len(conditions.orders)
+    if not 3 <= n_orders <= 4 or len(conditions.differs) > 1 or not features.shape[1]:
         return None
     ranges = np.ptp(features[:n_orders], axis=1) + 1
     few = np.argsort(ranges, kind="stable").tolist()
@@ -361,18 +336,18 @@ def _sweep_plan(features: Int64Array, parts: Parts) -> list[int] | None:
     return [few[3], few[1], few[0], few[2]] if n_orders == 4 else [few[2], few[0], few[1]]
 
 
-def _sweep(features: Int64Array, key: Int64Array, parts: Parts, plan: list[int]) -> Pair:
+def _sweep(features: Int64Array, key: Int64Array, conditions: Conditions, plan: list[int]) -> Pair:
     """Three or four orders, at most one difference."""
     from naysay.kernels.joins.pair_search import find_four_orders
     from naysay.kernels.sort import group_starts, sorted_places
 
     lines = [features[k] - features[k].min() for k in plan]
-    strict = [int(parts.orders[k][1].is_strict) for k in plan]
+    strict = [int(conditions.orders[k][1].is_strict) for k in plan]
     if len(plan) == 3:
         lines.insert(2, np.zeros(key.size, np.int64))
         strict.insert(2, 0)
     order = sorted_places(key, lines[0])
-    label = features[-1] if parts.differs else np.arange(key.size)
+    label = features[-1] if conditions.differs else np.arange(key.size)
     found: Pair = find_four_orders(
         order,
         group_starts(key[order]),

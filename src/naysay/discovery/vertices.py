@@ -1,10 +1,10 @@
 """Rules as sets of vertices that hit every evidence.
 
-A vertex is a weakest predicate of one comparison: `>=`, `!=`, `<=` where there is an order, `==` and `!=` where there
-is none. All other operators are conjunctions of these (`<` is `<=` and `!=`). A pair of rows keeps a rule exactly
+A vertex is a weakest predicate of one comparison: `>=`, `!=`, `<=` if there is an order, else `==` and
+`!=`. All other operators are conjunctions of these (`<` is `<=` and `!=`). A pair of rows keeps a rule exactly
 when it fails one of its vertices, so a rule holds when its vertices hit, in each evidence, the set of vertices that
 the evidence fails: the *edge*. Minimal hitting sets are the minimal rules, and that `<=` implies less than `<` comes
-for nothing. Where nulls equal each other `==` is no conjunction of the others and is a vertex of its own.
+for free. If nulls equal each other, `==` is not a conjunction of the others and is a vertex of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.discovery.evidence import Evidence
-from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.evidence import Evidence, add_up, is_first, word_order
+from naysay.discovery.outcomes import CodeLayout, Field, FieldKind
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
@@ -48,12 +48,16 @@ _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
         _GE | _LE: (Op.LE, Op.GE),
     },
 }
+# How many predicates a set of vertices means.
+_LENGTHS = {
+    kind: np.array([len(sets.get(chosen, ())) for chosen in range(16)], np.int64) for kind, sets in _MEANING.items()
+}
 _SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
 _FLIPPED = {FieldKind.EQUALITY: (0, 1), FieldKind.ORDER: (2, 1, 0), FieldKind.ORDER_OR_NULL: (2, 1, 0, 3)}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class VertexGroup:
     """The vertices of one comparison: bits first, first + 1, ... of 64-bit words; a group stays within one word."""
 
     comparison: Comparison
@@ -68,21 +72,17 @@ class Group:
     def mask(self) -> int:
         return ((1 << self.size) - 1) << self.first
 
-    def is_equality(self, cover: int) -> bool:
-        """Whether a cover asks for equality here."""
-        return Op.EQ in self.ops(cover) or len(self.ops(cover)) == 2
-
     def says_equal(self, chosen: int) -> bool:
         """Whether a choice of its vertices, its first as bit 0, asks for equality."""
         ops = _MEANING[self.kind].get(chosen, ())
         return Op.EQ in ops or len(ops) == 2
 
     def vertices_of(self, op: Op) -> int | None:
-        """The vertices that together mean an operator; None where this comparison does not know it."""
+        """The vertices that together mean an operator; None if this comparison does not have it."""
         return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)
 
     def ops(self, cover: int) -> tuple[Op, ...]:
-        """What a cover says about this comparison; nothing where it has none of its vertices."""
+        """What a cover says about this comparison; nothing if it has none of its vertices."""
         chosen = (cover & self.mask) >> self.first
         return _MEANING[self.kind][chosen] if chosen else ()
 
@@ -91,15 +91,11 @@ class Group:
 class Vertices:
     """All vertices of a space over a table. A cover is an int or a row of 64-bit words, a bit a vertex."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[VertexGroup, ...]
 
     @property
     def n_words(self) -> int:
         return max((group.first // 64 + 1 for group in self.groups), default=1)
-
-    @property
-    def n_vertices(self) -> int:
-        return sum(group.size for group in self.groups)
 
     def rule(self, cover: int) -> Rule:
         return Rule(
@@ -111,7 +107,7 @@ class Vertices:
         )
 
     def cover(self, rule: Rule) -> int:
-        """The vertices that a rule asks for; UsageError where it compares what the space does not."""
+        """The vertices that a rule asks for; UsageError if it compares what the space does not."""
         cover = 0
         for predicate in rule.predicates:
             turned = [predicate.flipped()] if isinstance(predicate.right, Column) else []
@@ -130,14 +126,10 @@ class Vertices:
         """How many predicates each cover's rule has."""
         total = np.zeros(len(covers), np.int64)
         for group in self.groups:
-            chosen = self.chosen(covers, group)
-            lengths = np.zeros(16, np.int64)
-            for mask, ops in _MEANING[group.kind].items():
-                lengths[mask] = len(ops)
-            total += lengths[chosen]
+            total += _LENGTHS[group.kind][self.chosen(covers, group)]
         return total
 
-    def chosen(self, covers: UInt64Array, group: Group) -> Int64Array:
+    def chosen(self, covers: UInt64Array, group: VertexGroup) -> Int64Array:
         """Each cover's vertices in a group, the group's first as bit 0."""
         words = covers[:, group.first // 64] >> np.uint64(group.first % 64)
         chosen: Int64Array = (words & np.uint64((1 << group.size) - 1)).astype(np.int64)
@@ -197,7 +189,7 @@ def to_int(cover: Any) -> int:
     return sum(int(word) << (64 * place) for place, word in enumerate(cover))
 
 
-def vertices_of(space: Space, layout: Layout) -> Vertices:
+def vertices_of(space: Space, layout: CodeLayout) -> Vertices:
     """Number the vertices of all comparisons, in the order of the space."""
     kinds = {field.place: field.kind for field in layout.fields if field.place is not None}
     groups = []
@@ -206,26 +198,25 @@ def vertices_of(space: Space, layout: Layout) -> Vertices:
         size = _SIZE[kinds[place]]
         if first % 64 + size > 64:
             first += 64 - first % 64
-        groups.append(Group(comparison, kinds[place], first))
+        groups.append(VertexGroup(comparison, kinds[place], first))
         first += size
     return Vertices(tuple(groups))
 
 
-def edges_of(evidence: Evidence, layout: Layout, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
+def edges_of(evidence: Evidence, layout: CodeLayout, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
     """The vertices that the pairs of each evidence fail, distinct, and the number of ordered pairs behind each."""
-    edges = np.zeros((len(evidence), vertices.n_words), np.uint64)
+    return add_up(edge_of_each(evidence.codes, layout, vertices), evidence.counts)
+
+
+def edge_of_each(codes: NDArray[np.int32], layout: CodeLayout, vertices: Vertices) -> UInt64Array:
+    """For each code the vertices that its pairs fail, in the order of the codes."""
+    edges = np.zeros((len(codes), vertices.n_words), np.uint64)
     for field in layout.fields:
-        if field.place is None:
-            continue
-        group = vertices.groups[field.place]
-        failed = _failed(evidence.codes[:, field.word], field).astype(np.uint64)
-        edges[:, group.first // 64] |= failed << np.uint64(group.first % 64)
-    order = np.lexsort([edges[:, word] for word in range(vertices.n_words)])
-    edges, counts = edges[order], evidence.counts[order]
-    if not counts.size:
-        return edges, counts
-    starts = np.flatnonzero(np.concatenate([[True], (edges[1:] != edges[:-1]).any(axis=1)]))
-    return np.ascontiguousarray(edges[starts]), np.add.reduceat(counts, starts)
+        if field.place is not None:
+            group = vertices.groups[field.place]
+            failed = _failed(codes[:, field.word], field).astype(np.uint64)
+            edges[:, group.first // 64] |= failed << np.uint64(group.first % 64)
+    return edges
 
 
 def _failed(words: NDArray[np.int32], field: Field) -> Int64Array:
@@ -255,9 +246,8 @@ def _less(left: UInt64Array, right: UInt64Array) -> NDArray[np.bool_]:
 def sorted_unique(covers: UInt64Array) -> UInt64Array:
     if len(covers) < 2:
         return covers
-    covers = covers[np.lexsort([covers[:, word] for word in range(covers.shape[1])])]
-    keep = np.concatenate([[True], (covers[1:] != covers[:-1]).any(axis=1)])
-    return np.ascontiguousarray(covers[keep])
+    covers = covers[word_order(covers)]
+    return np.ascontiguousarray(covers[is_first(covers)])
 
 
 def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:

@@ -12,12 +12,11 @@ from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.device import Device, choose_device
 from naysay.discovery.evidence import Evidence, all_pairs
 from naysay.discovery.fields import Fields, converted
-from naysay.discovery.outcomes import Layout
+from naysay.discovery.outcomes import CodeLayout
 from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
-from naysay.discovery.vertices import Vertices, edges_of, vertices_of
-from naysay.discovery.work import Clock
-from naysay.evolve.covers import all_covers, edge_of_each, places, update_covers
+from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, vertices_of
+from naysay.evolve.covers import all_covers, places, update_covers
 from naysay.evolve.delta import NO_ROW, PairEvidence, compare_all, compare_blocks, compare_change, raise_if_interrupted
 from naysay.evolve.method import (
     Arrays,
@@ -43,8 +42,8 @@ class Counted:
     """
 
     evidence: Evidence
-    layout: Layout
-    shape: Layout
+    layout: CodeLayout
+    shape: CodeLayout
     vertices: Vertices
     edges: UInt64Array
     counts: Int64Array
@@ -53,7 +52,12 @@ class Counted:
 
     @classmethod
     def of(
-        cls, evidence: Evidence, fields: Fields, shape: Layout, settings: Settings, covers: UInt64Array | None = None
+        cls,
+        evidence: Evidence,
+        fields: Fields,
+        shape: CodeLayout,
+        settings: Settings,
+        covers: UInt64Array | None = None,
     ) -> Counted:
         """Evidence with its covers, which are searched from scratch unless they are given."""
         vertices = vertices_of(fields.space, shape)
@@ -69,7 +73,7 @@ class Counted:
     def rules(self, fields: Fields, settings: Settings) -> Rules:
         return to_rules(fields, settings, self.vertices, self.covers, self.edges, self.counts, self.most)
 
-    def evidence_after(self, layout: Layout, gone: PairEvidence, came: PairEvidence) -> Evidence:
+    def evidence_after(self, layout: CodeLayout, gone: PairEvidence, came: PairEvidence) -> Evidence:
         """The evidence without the pairs that disappear and with those that appear, in a layout that may be wider."""
         known = self.evidence
         if self.layout is not layout:
@@ -77,7 +81,7 @@ class Counted:
         return add_evidence(known, came.evidence, Evidence(gone.codes, -gone.counts))
 
     def advance(
-        self, evidence: Evidence, came: PairEvidence, fields: Fields, shape: Layout, settings: Settings
+        self, evidence: Evidence, came: PairEvidence, fields: Fields, shape: CodeLayout, settings: Settings
     ) -> tuple[Counted, PairEvidence]:
         """The covers of new evidence, from those before; and what came, as far as it can break rules."""
         vertices = vertices_of(fields.space, shape)
@@ -95,14 +99,14 @@ class Counted:
 
 def count_all(relation: Relation, settings: Settings) -> Counted:
     """Compare all pairs of rows. Quadratic."""
-    clock = Clock()
+    budget = settings.request.budget()
     outcomes = relation.outcomes()
     device = choose_device(settings.device, outcomes, settings.n_threads)
     if device is Device.CUDA:
         # A GPU is given whole arrays, without the room for rows to come.
         outcomes = outcomes.take(np.arange(outcomes.n_rows))
-    evidence = all_pairs(outcomes, n_threads=settings.n_threads, clock=clock, device=device)
-    raise_if_interrupted(clock)
+    evidence = all_pairs(outcomes, budget, device=device)
+    raise_if_interrupted(budget)
     assert evidence is not None
     return Counted.of(evidence, relation.fields, relation.shape(), settings)
 

@@ -10,29 +10,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
-from naysay.discovery.outcomes import Layout
 from naysay.discovery.problem import MOST_RULES
-from naysay.discovery.vertices import Vertices, _failed, sorted_unique
-from naysay.discovery.work import Clock
+from naysay.discovery.vertices import Vertices, sorted_unique
 from naysay.errors import ResourceError
 from naysay.evolve.delta import raise_if_interrupted, run_tasks
 
 Made = TypeVar("Made")
 _UNLIMITED = 1 << 62
 _TASK = 64
-
-
-def edge_of_each(codes: Int32Array, shape: Layout, vertices: Vertices) -> UInt64Array:
-    """For each code the vertices that its pairs fail, in the order of the codes."""
-    edges = np.zeros((len(codes), vertices.n_words), np.uint64)
-    for field in shape.fields:
-        if field.place is not None:
-            group = vertices.groups[field.place]
-            failed = _failed(codes[:, field.word], field).astype(np.uint64)
-            edges[:, group.first // 64] |= failed << np.uint64(group.first % 64)
-    return edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +42,14 @@ def all_covers(edges: UInt64Array, search: Search, counts: Int64Array | None = N
 
     ResourceError if there are too many to keep.
     """
-    brake, clock = Brake(2 * MOST_RULES), Clock()
-    limits: dict[str, Any] = {
-        "max_groups": search.max_predicates,
-        "n_threads": search.n_threads,
-        "brake": brake,
-        "clock": clock,
-    }
+    brake, budget = Brake(2 * MOST_RULES), Budget(threads=search.n_threads)
+    limits: dict[str, Any] = {"max_groups": search.max_predicates, "brake": brake, "budget": budget}
     if search.most:
         assert counts is not None
         covers = near_covers(edges, counts, search.vertices, search.most, **limits)
     else:
         covers = minimal_covers(edges, search.vertices, **limits)
-    raise_if_interrupted(clock)
+    raise_if_interrupted(budget)
     # The search does not count the covers that its first levels find.
     if len(covers) > 2 * MOST_RULES:
         brake.stop()

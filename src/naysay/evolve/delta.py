@@ -11,11 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
+from naysay.budget import Budget, run_all
 from naysay.discovery.device import _CPU_COMPARISONS, _CUDA_BEGIN_SECONDS, _CUDA_COMPARISONS, _WORTH_SECONDS, Device
 from naysay.discovery.device import _missing as missing
-from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, rectangle, triangle
-from naysay.discovery.outcomes import Layout, mirrored
-from naysay.discovery.work import Clock, run_all
+from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, is_first, rectangle, triangle, word_order
+from naysay.discovery.outcomes import CodeLayout, mirrored
 from naysay.evolve.relation import EncodedRows, RelationChange
 
 Made = TypeVar("Made")
@@ -34,14 +34,14 @@ def run_tasks(tasks: Sequence[Callable[[], Made]], n_threads: int) -> list[Made]
     """The results of all tasks. Ctrl-C is raised again here, because a partial answer is useless."""
     if n_threads <= 1 or len(tasks) <= 1:
         return [task() for task in tasks]
-    clock = Clock()
-    made = run_all(tasks, n_threads, clock)
-    raise_if_interrupted(clock)
+    budget = Budget(threads=n_threads)
+    made = run_all(tasks, budget)
+    raise_if_interrupted(budget)
     return made
 
 
-def raise_if_interrupted(clock: Clock) -> None:
-    if clock.stopped():
+def raise_if_interrupted(budget: Budget) -> None:
+    if budget.stopped():
         raise KeyboardInterrupt
 
 
@@ -59,7 +59,7 @@ class PairEvidence:
     locate: Callable[[Int32Array], tuple[Int64Array, Int64Array]] | None = None
 
     @classmethod
-    def empty(cls, layout: Layout) -> PairEvidence:
+    def empty(cls, layout: CodeLayout) -> PairEvidence:
         nothing = np.empty(0, np.int64)
         return cls(np.empty((0, layout.n_words), np.int32), nothing, nothing, nothing)
 
@@ -73,7 +73,7 @@ class PairEvidence:
     def take(self, places: Int64Array) -> PairEvidence:
         return PairEvidence(self.codes[places], self.counts[places], self.left[places], self.right[places], self.locate)
 
-    def both_ways(self, layout: Layout) -> PairEvidence:
+    def both_ways(self, layout: CodeLayout) -> PairEvidence:
         """These pairs, and the same pairs with their rows exchanged."""
         other = PairEvidence(mirrored(self.codes, layout), self.counts, self.right, self.left)
         return merge_evidence([self, other])
@@ -107,17 +107,12 @@ def merge_evidence(parts: Sequence[PairEvidence]) -> PairEvidence:
 
 def sorted_runs(codes: Int32Array) -> tuple[Int64Array, Int64Array]:
     """The order that sorts rows of codes, the last word first, and where in it each distinct row begins."""
-    if codes.shape[1] == 1:
-        order = np.argsort(codes[:, 0], kind="stable")
-    else:
-        order = np.lexsort([codes[:, word] for word in range(codes.shape[1])])
-    ordered = codes[order]
-    starts = np.flatnonzero(np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)]))
-    return order, starts
+    order = word_order(codes)
+    return order, np.flatnonzero(is_first(codes[order]))
 
 
 def compare_change(
-    change: RelationChange, layout: Layout, n_threads: int = 1, device: Device = Device.CPU
+    change: RelationChange, layout: CodeLayout, n_threads: int = 1, device: Device = Device.CPU
 ) -> tuple[PairEvidence, PairEvidence]:
     """All ordered pairs that disappear with a change and all that appear: its rows with the others and each other."""
     on_cuda = device_for(device, change.n_pairs, layout, n_threads) is Device.CUDA
@@ -125,19 +120,19 @@ def compare_change(
     return compare(change.gone, change.stay, layout, n_threads), compare(change.fresh, change.stay, layout, n_threads)
 
 
-def compare_all(rows: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+def compare_all(rows: EncodedRows, layout: CodeLayout, n_threads: int) -> PairEvidence:
     """All ordered pairs of some rows. Quadratic."""
     return compare_blocks(rows, rows, list(triangle(rows.n_rows)), layout, n_threads).both_ways(layout)
 
 
-def _compare_on_cpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+def _compare_on_cpu(rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, n_threads: int) -> PairEvidence:
     across = compare_blocks(rows, stay, list(rectangle(rows.n_rows, stay.n_rows)), layout, n_threads)
     within = compare_blocks(rows, rows, list(triangle(rows.n_rows)), layout, n_threads)
     return merge_evidence([across, within]).both_ways(layout)
 
 
 def compare_blocks(
-    left: EncodedRows, right: EncodedRows, blocks: Sequence[Block], layout: Layout, n_threads: int = 1
+    left: EncodedRows, right: EncodedRows, blocks: Sequence[Block], layout: CodeLayout, n_threads: int = 1
 ) -> PairEvidence:
     """Count the codes of all pairs in blocks as of `evidence.count_blocks`, and keep a pair for each."""
     n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
@@ -164,7 +159,7 @@ def _drain(todo: SimpleQueue[Block]) -> Iterator[Int64Array]:
 
 
 def _count_in_table(
-    left: EncodedRows, right: EncodedRows, layout: Layout, blocks: Iterator[Int64Array]
+    left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """The codes of all pairs, their counts and a pair for each, by a counter for every possible code."""
     from naysay.kernels.evidence.changed_pairs import see_direct
@@ -182,7 +177,7 @@ def _count_in_table(
 
 
 def _count_by_hash(
-    left: EncodedRows, right: EncodedRows, layout: Layout, blocks: Iterator[Int64Array]
+    left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """As `_count_in_table`, by a hash table."""
     from naysay.kernels.evidence.changed_pairs import see_hashed
@@ -195,7 +190,7 @@ def _count_by_hash(
     return keys[used], counts[used], pairs[used]
 
 
-def device_for(device: Device, n_pairs: int, layout: Layout, n_threads: int) -> Device:
+def device_for(device: Device, n_pairs: int, layout: CodeLayout, n_threads: int) -> Device:
     """The device for the evidence of this many pairs: the one asked for, or the faster one that is available."""
     if device is not Device.AUTO:
         return device
@@ -206,20 +201,20 @@ def device_for(device: Device, n_pairs: int, layout: Layout, n_threads: int) -> 
     return Device.CUDA if missing() is None else Device.CPU
 
 
-def _compare_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int) -> PairEvidence:
+def _compare_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, n_threads: int) -> PairEvidence:
     """As `_compare_on_cpu`; which pairs have a code is found when asked for."""
     both = _count_on_gpu(rows, stay, layout, 0, rows.n_rows).both_ways(layout)
     return replace(both, locate=partial(_locate, rows, stay, layout, n_threads))
 
 
-def _count_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: Layout, start: int, stop: int) -> PairEvidence:
+def _count_on_gpu(rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, start: int, stop: int) -> PairEvidence:
     """The codes of the rows from start to stop with those that stay and with the rows behind them; no pairs."""
     own, behind = rows.cut(start, stop), rows.cut(stop, rows.n_rows)
     blocks = [(own, stay, False), (own, own, True), (own, behind, False)]
     return merge_evidence([_count_pairs(left, right, layout, once=once) for left, right, once in blocks])
 
 
-def _count_pairs(left: EncodedRows, right: EncodedRows, layout: Layout, *, once: bool) -> PairEvidence:
+def _count_pairs(left: EncodedRows, right: EncodedRows, layout: CodeLayout, *, once: bool) -> PairEvidence:
     from naysay.kernels.evidence.gpu import count_pairs
 
     n_left, n_right = left.n_rows, right.n_rows
@@ -239,7 +234,7 @@ def _count_pairs(left: EncodedRows, right: EncodedRows, layout: Layout, *, once:
 
 
 def _locate(
-    rows: EncodedRows, stay: EncodedRows, layout: Layout, n_threads: int, codes: Int32Array
+    rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, n_threads: int, codes: Int32Array
 ) -> tuple[Int64Array, Int64Array]:
     """For each code a pair that has it: the GPU halves the rows until few are left, whose pairs the CPU compares."""
     left, right = np.full(len(codes), NO_ROW, np.int64), np.full(len(codes), NO_ROW, np.int64)
@@ -264,7 +259,7 @@ def _locate(
     return left, right
 
 
-def _find_codes(codes: Int32Array, seen: PairEvidence, layout: Layout) -> Int64Array:
+def _find_codes(codes: Int32Array, seen: PairEvidence, layout: CodeLayout) -> Int64Array:
     """For each code its place, or that of its mirror if only that is there, among those seen; -1 if neither is."""
     places = _places(codes, seen.codes)
     return np.where(places >= 0, places, _places(mirrored(codes, layout), seen.codes))

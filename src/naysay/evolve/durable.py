@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Field, FieldKind, Layout
+from naysay.discovery.outcomes import CodeLayout, Field, FieldKind
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import StateError, UsageError
@@ -109,7 +109,7 @@ def fields_from_bytes(data: bytes, space: Space, nulls: Nulls) -> Fields:
     )
     masks = np.array([[field.less for field in fields], [field.equal for field in fields]], np.int32)
     spans = np.array(given["spans"], np.int64).reshape(-1, 3)
-    layout = Layout(fields, masks.reshape(2, len(fields)), spans, given["n_bits"])
+    layout = CodeLayout(fields, masks.reshape(2, len(fields)), spans, given["n_bits"])
     chances = {_comparison_from_json(pair): chance for pair, chance in given["chances"]}
     return Fields(space, nulls, frozenset(given["nullable"]), chances, layout)
 

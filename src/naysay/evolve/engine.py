@@ -14,9 +14,9 @@ import pyarrow as pa
 from naysay.arrays import BoolArray
 from naysay.discovery.engine import conclude
 from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space, build_space
-from naysay.discovery.work import Clock
 from naysay.errors import UsageError
 from naysay.evolve.change import PreparedBatch
 from naysay.evolve.durable import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from naysay.live.journal.journal import Event, Payload
 
 
-class LocalEngine:
+class LocalEvolveEngine:
     """See `evolver.EvolveEngine`."""
 
     what = LOCAL
@@ -60,7 +60,7 @@ class LocalEngine:
         self._kept_fields, self._kept_schema = relation.fields, relation.layout.schema
 
     @classmethod
-    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEngine:
+    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEvolveEngine:
         """Find the rules of a table, in a given space or in the one that was asked for."""
         request = settings.request
         space = space or build_space(from_frame(table), request.columns, request.scope)
@@ -70,7 +70,7 @@ class LocalEngine:
         return cls(relation, method, replace(settings, method=method.name))
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEngine:
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         first, nulls = events[0].parts, settings.request.nulls
         schema = schema_from_bytes(first["schema"])
@@ -138,11 +138,12 @@ class LocalEngine:
 
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows. O(n) for the rows, plus the ranking."""
-        clock, request = Clock(), self.settings.request
-        with clock.phase("encode"):
+        request = self.settings.request
+        budget = request.budget()
+        with budget.phase("encode"):
             outcomes = outcomes_of(Table(self.relation.rows()[1]), self.space, request.nulls)
-        problem = self.settings.problem(self.space, outcomes, clock, outcomes.n_pairs)
-        return conclude(problem, self.method.answer(), self.method.name, request)
+        problem = Problem.of(self.space, outcomes, request, budget)
+        return conclude(problem, self.method.answer(), self.method.name)
 
     def whole_parts(self) -> Payload:
         """Everything, as the first event and snapshots hold it."""

@@ -111,20 +111,20 @@ class Evolver:
         given_space = space if isinstance(space, Space) else None
         self._engine: EvolveEngine
         if on_spark:
-            from naysay.evolve.spark.engine import SparkEngine
+            from naysay.evolve.spark.engine import SparkEvolveEngine
 
             assert state is not None
             journal = durable.open_journal(state, make=True)
             self.log = BatchLog("Evolver", journal)
             with self.log.writing():
                 settings = Settings(key_names(key), "all-pairs", request)
-                self._engine = SparkEngine.start(frame, settings, given_space, journal.path.parent)
+                self._engine = SparkEvolveEngine.start(frame, settings, given_space, journal.path.parent)
         else:
-            from naysay.evolve.engine import LocalEngine
+            from naysay.evolve.engine import LocalEvolveEngine
 
             table = to_arrow(frame)
             settings = Settings(key_names(key), choose_method(method, table.num_rows, error), request)
-            self._engine = LocalEngine.start(table, settings, given_space, may_change=method == "auto")
+            self._engine = LocalEvolveEngine.start(table, settings, given_space, may_change=method == "auto")
             self.log = BatchLog("Evolver", None if state is None else durable.open_journal(state, make=True))
         if self.log.journal is not None:
             with self.log.writing():
@@ -264,12 +264,12 @@ def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
     try:
         what, settings, space = durable.read_about(journal, run)
         if what == durable.ON_SPARK:
-            from naysay.evolve.spark.engine import SparkEngine
+            from naysay.evolve.spark.engine import SparkEvolveEngine
 
-            return SparkEngine.restore(events, settings, space, journal.path.parent)
-        from naysay.evolve.engine import LocalEngine
+            return SparkEvolveEngine.restore(events, settings, space, journal.path.parent)
+        from naysay.evolve.engine import LocalEvolveEngine
 
-        return LocalEngine.restore(events, settings, space)
+        return LocalEvolveEngine.restore(events, settings, space)
     except StateError:
         raise
     except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:

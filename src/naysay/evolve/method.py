@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.device import Device, parse_device
-from naysay.discovery.evidence import Evidence
+from naysay.discovery.evidence import Evidence, add_up, word_order
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Layout, Outcomes
-from naysay.discovery.problem import Answer, Problem, finished
+from naysay.discovery.outcomes import CodeLayout, Outcomes
+from naysay.discovery.problem import Answer, Problem, finish_rules
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Rules
-from naysay.discovery.space import Space
-from naysay.discovery.vertices import Vertices, sorted_unique
-from naysay.discovery.work import Clock
+from naysay.discovery.vertices import Vertices, edge_of_each, sorted_unique
 from naysay.errors import UsageError
-from naysay.evolve.covers import Search, edge_of_each, find_missed, members, places
-from naysay.evolve.delta import NO_ROW, PairEvidence, sorted_runs
+from naysay.evolve.covers import Search, find_missed, members, places
+from naysay.evolve.delta import NO_ROW, PairEvidence
 from naysay.evolve.relation import Relation, RelationChange
 from naysay.published import published
 from naysay.rule.model import Nulls
@@ -72,19 +70,6 @@ class Settings:
         """How far to search for covers, in a table of this many ordered pairs."""
         most = allowed_pairs(self.request.error, n_pairs)
         return Search(vertices, self.request.max_predicates, self.n_threads, most)
-
-    def problem(self, space: Space, outcomes: Outcomes, clock: Clock | None = None, n_pairs: int = 0) -> Problem:
-        """What discovery is asked to solve for these rows, of which this many ordered pairs count for the error."""
-        request = self.request
-        return Problem.of(
-            space,
-            request.nulls,
-            outcomes,
-            most=allowed_pairs(request.error, n_pairs),
-            max_predicates=request.max_predicates,
-            n_threads=request.n_threads,
-            clock=clock,
-        )
 
     def to_json(self) -> dict[str, Any]:
         request = self.request
@@ -187,13 +172,13 @@ def to_rules(
     """The covers that are rules, short ones first, given the evidence that they cover."""
     nothing = np.zeros((fields.n_lines, 0), np.int32)
     no_rows = Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64), np.empty(0, np.int64))
-    request = settings.request
-    problem = Problem(fields.space, request.nulls, no_rows, vertices, most, request.max_predicates, None, 1, Clock())
-    found, _ = finished(problem, covers, edges, np.ones(len(edges), np.int64) if counts is None else counts)
-    return Rules(found, vertices, request.error, edges if request.error else None)
+    problem = Problem(fields.space, no_rows, vertices, settings.request, most)
+    found, _ = finish_rules(problem, covers, edges, np.ones(len(edges), np.int64) if counts is None else counts)
+    error = settings.request.error
+    return Rules(found, vertices, error, edges if error else None)
 
 
-def pairs_breaking(covers: UInt64Array, seen: PairEvidence, shape: Layout, vertices: Vertices) -> Broken:
+def pairs_breaking(covers: UInt64Array, seen: PairEvidence, shape: CodeLayout, vertices: Vertices) -> Broken:
     """For each cover a pair among those seen that breaks its rule."""
     broken = Broken.by_none(len(covers))
     if len(covers) and len(seen):
@@ -211,9 +196,7 @@ def add_evidence(known: Evidence, *changes: Evidence, may_be_negative: bool = Fa
     """
     codes = np.concatenate([known.codes, *(part.codes for part in changes)])
     counts = np.concatenate([known.counts, *(part.counts for part in changes)])
-    if counts.size:
-        order, starts = sorted_runs(codes)
-        codes, counts = codes[order[starts]], np.add.reduceat(counts[order], starts)
+    codes, counts = add_up(codes, counts)
     left = np.flatnonzero(counts)
     if not may_be_negative and counts.size and int(counts.min()) < 0:
         raise AssertionError("more pairs disappeared than there were")
@@ -257,6 +240,6 @@ def _folded(whole: Arrays, change: Arrays) -> Arrays:
         replaced = sorted_unique(np.concatenate([change["lines"], change["forgotten"]]))
         stay = ~members(whole["lines"], replaced)
         lines = {name: np.concatenate([whole[name][stay], change[name]]) for name in ("lines", "left", "right")}
-        order = np.lexsort([lines["lines"][:, word] for word in range(lines["lines"].shape[1])])
+        order = word_order(lines["lines"])
         folded |= {name: np.ascontiguousarray(array[order]) for name, array in lines.items()}
     return folded

@@ -18,15 +18,15 @@ from operator import or_
 import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
-from naysay.discovery.evidence import Block, Evidence, _group_blocks, codes_of_pairs, triangle
-from naysay.discovery.outcomes import Field, FieldKind, Layout, mirrored
+from naysay.discovery.evidence import Block, Evidence, codes_of_pairs, group_blocks, triangle, word_order
+from naysay.discovery.outcomes import CodeLayout, Field, FieldKind, mirrored
 from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import MOST_RULES, Problem
 from naysay.discovery.selective import _FIRST_PAIRS, _FIRST_PAIRS_A_ROW, SAMPLE_ROWS, SelectiveSearch
 from naysay.discovery.verify import Pair, Verifier
-from naysay.discovery.vertices import Vertices, edges_of, sorted_unique, to_int
+from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, sorted_unique, to_int
 from naysay.discovery.vertices import _less as is_less
-from naysay.evolve.covers import Search, all_covers, edge_of_each, members, places, update_covers
+from naysay.evolve.covers import Search, all_covers, members, places, update_covers
 from naysay.evolve.delta import NO_ROW, PairEvidence, compare_blocks, raise_if_interrupted
 from naysay.evolve.method import Arrays, add_evidence
 from naysay.evolve.relation import EncodedRows
@@ -44,7 +44,7 @@ class TwoWayEdges:
     turned: BoolArray
 
     @classmethod
-    def of(cls, codes: Int32Array, shape: Layout, vertices: Vertices) -> TwoWayEdges:
+    def of(cls, codes: Int32Array, shape: CodeLayout, vertices: Vertices) -> TwoWayEdges:
         edges = edge_of_each(codes, shape, vertices)
         others = edge_of_each(mirrored(codes, shape), shape, vertices)
         turned = is_less(others, edges)
@@ -99,7 +99,7 @@ class OpenEvidence:
         rights[known[old][room], free[room]] = right[old][room]
         new = np.flatnonzero(known < 0)
         lines = np.concatenate([self.lines, lines[new]])
-        order = np.lexsort([lines[:, word] for word in range(lines.shape[1])])
+        order = word_order(lines)
         lefts = np.concatenate([lefts, _padded(left[new])])
         rights = np.concatenate([rights, _padded(right[new])])
         return OpenEvidence(np.ascontiguousarray(lines[order]), lefts[order], rights[order])
@@ -143,8 +143,8 @@ class ProvenCovers:
     Bit k of a mask is the k-th comparison of the space: a column with itself.
     """
 
-    layout: Layout
-    shape: Layout
+    layout: CodeLayout
+    shape: CodeLayout
     vertices: Vertices
     masks: tuple[int, ...]
     settled: Evidence
@@ -152,14 +152,14 @@ class ProvenCovers:
     covers: UInt64Array
 
     @classmethod
-    def unknown(cls, vertices: Vertices, layout: Layout, shape: Layout) -> ProvenCovers:
+    def unknown(cls, vertices: Vertices, layout: CodeLayout, shape: CodeLayout) -> ProvenCovers:
         """Before any pair was compared."""
         nothing = Evidence(np.empty((0, layout.n_words), np.int32), np.empty(0, np.int64))
         no_cover = np.zeros((1, vertices.n_words), np.uint64)
         return cls(layout, shape, vertices, (), nothing, OpenEvidence.empty(vertices), no_cover)
 
     @classmethod
-    def of_arrays(cls, kept: Arrays, vertices: Vertices, layout: Layout, shape: Layout) -> ProvenCovers:
+    def of_arrays(cls, kept: Arrays, vertices: Vertices, layout: CodeLayout, shape: CodeLayout) -> ProvenCovers:
         masks = tuple(int(mask) for mask in kept["masks"])
         settled = Evidence(kept["codes"], kept["counts"])
         opened = OpenEvidence(kept["lines"], kept["left"], kept["right"])
@@ -187,7 +187,7 @@ class ProvenCovers:
         return _agree_on(codes, self.shape, self.masks)
 
 
-def _agree_on(codes: Int32Array, layout: Layout, masks: Sequence[int]) -> BoolArray:
+def _agree_on(codes: Int32Array, layout: CodeLayout, masks: Sequence[int]) -> BoolArray:
     """For each code whether its pairs agree on all columns of one of the sets."""
     used = reduce(or_, masks, 0)
     agreed = {
@@ -230,9 +230,9 @@ class Prover(SelectiveSearch):
     def __init__(self, problem: Problem, rows: EncodedRows, known: ProvenCovers, proven: UInt64Array) -> None:
         super().__init__(problem)
         self.verifier = RankedVerifier(problem.outcomes, problem.vertices)
-        self.costs = Costs(self.verifier, problem.n_threads)
+        self.costs = Costs(self.verifier, problem.budget.threads)
         self._rows = rows
-        self._search = Search(problem.vertices, problem.max_predicates, problem.n_threads)
+        self._search = Search(problem.vertices, problem.request.max_predicates, problem.budget.threads)
         self._proof = known
         self.edges, self.covers = known.edges, known.covers
         # The edges that the covers cover.
@@ -265,9 +265,8 @@ class Prover(SelectiveSearch):
 
     def prove(self, *, may_leave: bool = False) -> ProvenCovers:
         """Continue until every cover is proven."""
-        most_groups = self.problem.max_predicates or len(self.problem.vertices.groups)
-        complete = self.run(most_groups, MOST_RULES, may_leave=may_leave)
-        raise_if_interrupted(self.problem.clock)
+        complete = self.run(self.problem.most_groups, MOST_RULES, may_leave=may_leave)
+        raise_if_interrupted(self.problem.budget)
         assert complete, "nothing but an interrupt ends the search"
         return replace(self._proof, masks=tuple(self.settled), covers=self.covers)
 
@@ -276,13 +275,12 @@ class Prover(SelectiveSearch):
         order, starts = self.costs.grouped(mask)
         sizes = np.diff(starts)
         inside = order[np.repeat(sizes > 1, sizes)]
-        seen = self._compare(inside, [tuple(block) for block in _group_blocks(sizes[sizes > 1]).tolist()])
+        seen = self._compare(inside, [tuple(block) for block in group_blocks(sizes[sizes > 1]).tolist()])
         counted = _agree_on(seen.codes, self._proof.shape, self.settled)
         fresh = seen.take(np.flatnonzero(~counted)).evidence
         self._proof = replace(self._proof, settled=add_evidence(self._proof.settled, fresh))
         self.settle(mask)
-        edges, _ = edges_of(fresh, self._proof.shape, self.problem.vertices)
-        self.edges = sorted_unique(np.concatenate([self.edges, edges]))
+        self.add_edges(edges_of(fresh, self._proof.shape, self.problem.vertices)[0])
 
     def update(self, max_groups: int, limit: int) -> bool:
         """Bring the covers up to date with the edges."""
@@ -302,10 +300,9 @@ class Prover(SelectiveSearch):
     def _learn_codes(self, codes: Int32Array, left: Int64Array, right: Int64Array) -> UInt64Array:
         both = TwoWayEdges.of(codes, self._proof.shape, self.problem.vertices)
         self._proof = replace(self._proof, open=self._proof.open.put(both, left, right))
-        self.edges = sorted_unique(np.concatenate([self.edges, both.edges]))
-        return both.edges
+        return self.add_edges(both.edges)
 
     def _compare(self, places: Int64Array, blocks: list[Block]) -> PairEvidence:
         """All pairs in blocks of the rows at some places, both ways."""
         rows, layout = self._rows.take(places), self._proof.layout
-        return compare_blocks(rows, rows, blocks, layout, self.problem.n_threads).both_ways(layout)
+        return compare_blocks(rows, rows, blocks, layout, self.problem.budget.threads).both_ways(layout)

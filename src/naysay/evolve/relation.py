@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discovery.fields import Codes, Coding, Fields, chances_of, fields_of, n_nulls
-from naysay.discovery.outcomes import Layout as CodeLayout
-from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.outcomes import CodeLayout, Outcomes
 from naysay.discovery.space import Space
 from naysay.live.layout import Layout
 from naysay.live.table import LiveTable, TableChange

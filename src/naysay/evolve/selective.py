@@ -17,12 +17,12 @@ from naysay.arrays import BoolArray, UInt64Array
 from naysay.discovery.device import Device
 from naysay.discovery.evidence import Evidence, all_pairs, codes_of_pairs
 from naysay.discovery.fields import converted
-from naysay.discovery.outcomes import Layout
-from naysay.discovery.problem import Answer
+from naysay.discovery.outcomes import CodeLayout
+from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Rules
 from naysay.discovery.selective import SAMPLE_ROWS
-from naysay.discovery.vertices import edges_of, sorted_unique, to_int, vertices_of
-from naysay.evolve.covers import are_within, edge_of_each, find_missed, grow, members, shrink
+from naysay.discovery.vertices import edge_of_each, edges_of, sorted_unique, to_int, vertices_of
+from naysay.evolve.covers import are_within, find_missed, grow, members, shrink
 from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, device_for
 from naysay.evolve.method import (
     Arrays,
@@ -87,7 +87,7 @@ class Selective:
         outcomes = self._relation.outcomes()
         n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
         chosen = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
-        sample = all_pairs(outcomes.take(chosen), n_threads=self._settings.n_threads)
+        sample = all_pairs(outcomes.take(chosen), self._settings.request.budget())
         assert sample is not None
         edges, counts = edges_of(sample, self._known.shape, self._known.vertices)
         return Answer(self.rules.covers, False, edges, counts, n_sampled=n_rows)
@@ -95,7 +95,7 @@ class Selective:
     def arrays(self) -> Arrays:
         return self._known.arrays()
 
-    def _is_costly(self, n_pairs: int, n_after: int, layout: Layout) -> bool:
+    def _is_costly(self, n_pairs: int, n_after: int, layout: CodeLayout) -> bool:
         """Whether starting over costs less than comparing this many pairs. A GPU compares them in no time."""
         if n_pairs <= max(_MIN_PAIRS, _RESTART_ROWS * n_after):
             return False
@@ -162,10 +162,10 @@ class Selective:
         return after, breaking
 
     def _start(
-        self, rows: EncodedRows, shape: Layout, seed: ProvenCovers | None = None, *, may_leave: bool = False
+        self, rows: EncodedRows, shape: CodeLayout, seed: ProvenCovers | None = None, *, may_leave: bool = False
     ) -> ProvenCovers:
         """Find all rules of some rows; a seed knows edges of some of them, and which sets were worth counting."""
-        problem = self._settings.problem(self._relation.space, rows.outcomes(shape))
+        problem = self._problem(rows, shape)
         known = ProvenCovers.unknown(problem.vertices, self._relation.fields.layout, shape)
         if seed is not None:
             known = replace(known, open=seed.open.take(seed.open.witnessed))
@@ -176,16 +176,19 @@ class Selective:
 
     def _prove(self, known: ProvenCovers, rows: EncodedRows, proven: UInt64Array) -> ProvenCovers:
         """Prove the covers that are not proven; learn from those that do not hold."""
-        problem = self._settings.problem(self._relation.space, rows.outcomes(known.shape))
-        return Prover(problem, rows, known, proven).prove()
+        return Prover(self._problem(rows, known.shape), rows, known, proven).prove()
 
-    def _converted_to(self, layout: Layout) -> ProvenCovers:
+    def _converted_to(self, layout: CodeLayout) -> ProvenCovers:
         known = self._known
         if known.layout is layout:
             return known
         codes = converted(known.settled.codes, known.layout, layout)
         settled = add_evidence(Evidence(codes, known.settled.counts))
         return replace(known, layout=layout, settled=settled)
+
+    def _problem(self, rows: EncodedRows, shape: CodeLayout) -> Problem:
+        request = self._settings.request
+        return Problem.of(self._relation.space, rows.outcomes(shape), request, request.budget())
 
     def _to_rules(self, known: ProvenCovers) -> Rules:
         return to_rules(self._relation.fields, self._settings, known.vertices, known.covers, known.edges)

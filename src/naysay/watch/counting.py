@@ -232,14 +232,8 @@ class CountingIndex:
             if term.right is not term.left:
                 sides.append((term.right, term.sides.right, rule.sides.right))
             for counter, side, whole in sides:
-                rows = self._rows(side, batch, whole)
+                rows = self._groups.rows(batch, side.key, side.features, whole.eligible(batch, self.nulls))
                 counter.insert(rows) if insert else counter.delete(rows)
-
-    def _rows(self, side: SideColumns, batch: CodedRows, whole: SideColumns) -> Int64Array:
-        places = whole.eligible(batch, self.nulls)
-        codes = [batch.codes[column][places] for column in side.features]
-        columns = [self._groups.of(batch, side.key)[places], *codes, batch.slots[places]]
-        return np.ascontiguousarray(np.stack(columns, axis=1))
 
     def _counts(self, rule: _CountedRule, batch: CodedRows, row: Row) -> Int64Array:
         """For each row of a batch, on one side, the number of its partners in the counters, itself included."""

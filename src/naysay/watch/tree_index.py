@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -181,10 +182,9 @@ class SharedTree:
         """The rows of a batch as the tree holds them."""
         if batch.n_rows == 0:
             return np.empty((0, self.tree.width), np.int64)
-        places = self.side.partners(batch, nulls)
-        codes = [batch.codes[column][places] for column in self.features] or [np.zeros(len(places), np.int64)]
-        columns = [groups.of(batch, self.side.key)[places], *codes, batch.slots[places]]
-        return np.ascontiguousarray(np.stack(columns, axis=1))
+        rows = groups.rows(batch, self.side.key, self.features, self.side.partners(batch, nulls))
+        # A tree has at least one feature.
+        return rows if self.features else np.insert(rows, 1, 0, axis=1)
 
     def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
         """The places of a rule's features in the tree's rows."""
@@ -212,6 +212,14 @@ class Groups:
         if key not in batch.groups:
             batch.groups[key] = self._combine(batch, key)
         return batch.groups[key]
+
+    def rows(
+        self, batch: CodedRows, key: tuple[Coded, ...], features: Sequence[Coded], places: Int64Array
+    ) -> Int64Array:
+        """Some rows of a batch as [key, features ..., slot]."""
+        codes = (batch.codes[column][places] for column in features)
+        columns = (self.of(batch, key)[places], *codes, batch.slots[places])
+        return np.ascontiguousarray(np.stack(columns, axis=1))
 
     def _combine(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         if not key:

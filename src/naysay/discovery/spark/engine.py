@@ -3,8 +3,8 @@
 Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
 blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
 block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
-n * (n - 1) ordered pairs, which is asserted. Where there are too many pairs for that, exact rules are proven by tasks
-that have all rows each (`spark_discover_spread`); Hydra's method runs in one (`spark_discover_whole`).
+n * (n - 1) ordered pairs, which is asserted. If there are too many pairs for that, exact rules are proven by tasks
+that have all rows each (`spread`); Hydra's method runs in one task.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +20,30 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discovery.cover import allowed_pairs
-from naysay.discovery.engine import conclude
-from naysay.discovery.evidence import Evidence, merged
+from naysay.budget import Budget, run_all
+from naysay.discovery.engine import answer_from, conclude
+from naysay.discovery.evidence import Evidence, merge, mirror_of
 from naysay.discovery.fields import Fields, chances_of, fields_of
-from naysay.discovery.outcomes import Outcomes, mirrored
-from naysay.discovery.problem import Answer, Problem, empty_answer, search_rules
-from naysay.discovery.ranker import Ranker, scale_of
-from naysay.discovery.ranking import Multiplicities
+from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.problem import Answer, Problem, empty_answer
+from naysay.discovery.ranking import Ranker, make_ranker
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Space
-from naysay.discovery.spark.single_task import SCHEMA, Whole, answer_of_table, read_answer
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.spark.spread import prove
-from naysay.discovery.spark.worker import COUNT, HOME, TASK, WEIGHT, codes_of, evidence_of_blocks, word
-from naysay.discovery.vertices import edges_of
-from naysay.discovery.work import Clock, run_all
+from naysay.discovery.spark.worker import (
+    ANSWER_SCHEMA,
+    COUNT,
+    HOME,
+    TASK,
+    WEIGHT,
+    codes_of,
+    count_in_task,
+    read_answer,
+    solve_in_task,
+    word,
+)
 from naysay.errors import UsageError
 from naysay.rule.model import Nulls
 from naysay.spark.expressions import hash_of
@@ -55,21 +63,21 @@ class Blocks:
 
     rows: int = 32_768
     tasks: int = 16
-    # All pairs of so few distinct rows are compared at once; so many fit into one task, and so many into all provers.
+    # The most distinct rows whose pairs are all compared at once, that fit into one task, and into all provers.
     quick_rows: int = 50_000
     whole_rows: int = 4_000_000
     proven_rows: int = 8_000_000
     provers: int = 8
 
     def count(self, n_rows: int) -> int:
-        """How many blocks for so many distinct rows."""
+        """The number of blocks for that many distinct rows."""
         if n_rows < 2_000:
             return 1
         for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
         return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
 
     def n_provers(self, n_rows: int) -> int:
-        """How many tasks prove rules; each holds all of so many distinct rows."""
+        """The number of tasks that prove rules; each holds all distinct rows."""
         return max(1, min(self.provers, self.proven_rows // max(1, n_rows)))
 
 
@@ -84,31 +92,22 @@ def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS)
     rules if the distinct rows are many, yet few enough for one task.
     """
     _refuse_local_options(request)
-    clock = Clock(request.max_seconds, request.progress)
-    with clock.heeding_interrupts():
+    budget = request.budget()
+    with budget.stop_on_interrupt():
         frame = Frame.of(data)
-        with clock.phase("space"):
+        with budget.phase("space"):
             space = space_of(frame, request.columns, request.scope)
         request = request.fitted_to(space)
         rows = distinct_rows(frame, space).persist()
         try:
-            profile = profile_of(rows, space, clock)
+            profile = profile_of(rows, space, budget)
             fields = fields_from(rows, space, request.nulls, profile)
-            problem = Problem.of(
-                space,
-                request.nulls,
-                _without_rows(fields, profile.n_rows),
-                most=allowed_pairs(request.error, profile.n_rows * (profile.n_rows - 1)),
-                max_predicates=request.max_predicates,
-                max_rules=request.max_rules,
-                n_threads=request.n_threads,
-                clock=clock,
-            )
-            method, answer = _solve(problem, rows, fields, profile, request.method, blocks)
+            problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
+            method, answer = _solve(problem, rows, fields, profile, blocks)
             ranker = _ranker(answer, problem, rows, profile)
         finally:
             rows.unpersist()
-        return replace(conclude(problem, answer, method, request, ranker), engine="spark")
+        return replace(conclude(problem, answer, method, ranker), engine="spark")
 
 
 def _refuse_local_options(request: DiscoverRequest) -> None:
@@ -128,16 +127,16 @@ class Profile:
 
 
 def distinct_rows(frame: Frame, space: Space) -> DataFrame:
-    """The distinct rows under the names of their positions, and how many rows of the table each stands for."""
+    """The distinct rows under the names of their positions, and how many rows of the table equal each."""
     names = [position(frame.place(name)) for name in space.names]
     counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
     return counted.select(*order, WEIGHT)
 
 
-def profile_of(rows: DataFrame, space: Space, clock: Clock) -> Profile:
+def profile_of(rows: DataFrame, space: Space, budget: Budget) -> Profile:
     names = [position(place) for place in range(len(space.names))]
-    with clock.phase("encode"):
+    with budget.phase("encode"):
         wanted = [F.max(F.col(name).isNull().cast(T.IntegerType())).alias(name) for name in names]
         found = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *wanted).collect()[0]
     nullable = frozenset(given for given, name in zip(space.names, names, strict=True) if found[name])
@@ -145,12 +144,8 @@ def profile_of(rows: DataFrame, space: Space, clock: Clock) -> Profile:
 
 
 def fields_from(rows: DataFrame, space: Space, nulls: Nulls, profile: Profile) -> Fields:
-    sample = _named(rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]), space)
+    sample = rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]).rename_columns(list(space.names))
     return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
-
-
-def _named(table: pa.Table, space: Space) -> pa.Table:
-    return table.rename_columns(list(space.names))
 
 
 def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
@@ -159,9 +154,8 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
     return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
 
 
-def _solve(
-    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, method: str, blocks: Blocks
-) -> tuple[str, Answer]:
+def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> tuple[str, Answer]:
+    method = problem.request.method
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
@@ -169,7 +163,7 @@ def _solve(
         return method, _in_one_task(problem, rows)
     if method == "selective" or (method == "auto" and not problem.most and many):
         n_provers = blocks.n_provers(profile.n_distinct)
-        answer = prove(problem, rows, profile.n_distinct, n_provers, _collected, may_leave=method == "auto")
+        answer = prove(problem, rows, profile.n_distinct, n_provers, _collect, may_leave=method == "auto")
         if answer is not None:
             return "selective", answer
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
@@ -177,54 +171,52 @@ def _solve(
 
 def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
     """The answer of Hydra's method."""
-    clock = problem.clock
-    seconds = None if clock.left == float("inf") else max(0.001, clock.left)
-    wanted = Whole(problem.space, problem.nulls, problem.max_predicates, problem.max_rules, seconds)
-    with clock.phase("hydra"):
-        found = _collected(map_in_arrow(rows.repartition(1), answer_of_table(wanted), SCHEMA), clock)
+    budget = problem.budget
+    # What is left of the time goes with the task; whom to report progress to does not.
+    seconds = max(0.001, budget.left) if budget.is_limited else None
+    request = replace(problem.request, max_seconds=seconds, threads=1, progress=None)
+    with budget.phase("hydra"):
+        work = partial(solve_in_task, problem.space, request)
+        found = _collect(map_in_arrow(rows.repartition(1), work, ANSWER_SCHEMA), budget)
     if found is None:
         return empty_answer(problem, partial=True)
     answer, reason = read_answer(found, problem.vertices.n_words)
     if reason:
-        clock.stop(reason)
+        budget.stop(reason)
     return answer
 
 
 def _from_all_pairs(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> Answer:
-    clock, layout = problem.clock, fields.layout
-    with clock.phase("evidence"):
-        evidence = evidence_of_pairs(rows, fields, profile, blocks, clock)
-        if evidence is None:
-            return empty_answer(problem, partial=True)
-    with clock.phase("covers"):
-        edges, counts = edges_of(evidence, layout, problem.vertices)
-        covers, partial = search_rules(problem, edges, counts)
-    return Answer(covers, partial, edges, counts, figures={"evidences": len(edges)})
+    with problem.budget.phase("evidence"):
+        evidence = evidence_of_pairs(rows, fields, profile, blocks, problem.budget)
+    return empty_answer(problem, partial=True) if evidence is None else answer_from(problem, evidence)
 
 
 def evidence_of_pairs(
-    rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, clock: Clock
+    rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, budget: Budget
 ) -> Evidence | None:
-    """The evidence of all ordered pairs of rows, from tasks that see each pair once; None where the clock stopped."""
+    """The evidence of all ordered pairs of rows, from tasks that see each pair once; None if the budget stopped."""
     n_words = fields.layout.n_words
     words = [word(number) for number in range(n_words)]
     schema = pa.schema([*((name, pa.int32()) for name in words), (COUNT, pa.int64())])
     n_blocks = blocks.count(profile.n_distinct)
-    counted = map_in_arrow(_dealt(rows, n_blocks), evidence_of_blocks(fields, n_blocks), schema)
-    found = _collected(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), clock)
+    counted = map_in_arrow(_dealt(rows, n_blocks), partial(count_in_task, fields, n_blocks), schema)
+    found = _collect(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), budget)
     if found is None:
         return None
     codes = np.stack([found.column(name).to_numpy() for name in words], axis=1).astype(np.int32)
     counts = found.column(COUNT).to_numpy().astype(np.int64)
     half = Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
-    evidence = merged([half, Evidence(mirrored(half.codes, fields.layout), half.counts)], fields.layout)
+    evidence = merge([half, mirror_of(half, fields.layout)])
     if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
-        raise AssertionError(f"{evidence.n_pairs} pairs counted where {profile.n_rows} rows have more or fewer")
+        raise AssertionError(
+            f"{evidence.n_pairs} pairs counted, which is not the number of pairs of {profile.n_rows} rows"
+        )
     return evidence
 
 
-def _collected(data: DataFrame, clock: Clock) -> pa.Table | None:
-    """The rows of a DataFrame; None where the clock stopped first, which also stops the work on them."""
+def _collect(data: DataFrame, budget: Budget) -> pa.Table | None:
+    """The rows of a DataFrame; None if the budget stopped first, which also stops the work on them."""
     session = data.sparkSession
     tag = f"naysay-{uuid.uuid4()}"
 
@@ -234,13 +226,13 @@ def _collected(data: DataFrame, clock: Clock) -> pa.Table | None:
         try:
             return data.toArrow()
         except Exception:
-            if clock.stopped():
+            if budget.stopped():
                 return None
             raise
         finally:
             session.removeTag(tag)
 
-    found = run_all([work], 1, clock, on_stop=lambda: session.interruptTag(tag))
+    found = run_all([work], budget, on_stop=lambda: session.interruptTag(tag))
     return found[0] if found else None
 
 
@@ -251,7 +243,7 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
     others = F.sequence(F.lit(0), F.lit(n_blocks - 1))
     copies = rows.withColumn(HOME, home).withColumn("other", F.explode(others))
     low, high = F.least(F.col(HOME), F.col("other")), F.greatest(F.col(HOME), F.col("other"))
-    # As `spark_discover_tasks.task_of` numbers them.
+    # As `worker.task_of` numbers them.
     task = low * n_blocks - F.floor(low * (low - 1) / 2) + high - low
     numbered = copies.withColumn(TASK, task.cast(T.IntegerType())).drop("other")
     return numbered.repartitionById(n_blocks * (n_blocks + 1) // 2, F.col(TASK))
@@ -260,26 +252,25 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
 def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: Profile) -> Ranker:
     """With how many rows share a value at most, column by column, from one more job."""
     names = {name: position(place) for place, name in enumerate(problem.space.names)}
-    # Where time is up, no further job: as many as there are is the bound that never makes a rule look better.
-    known = len(answer.covers) and not problem.clock.stopped()
-    largest = _largest(rows, list(names.values()), problem.nulls) if known else {}
+    # No further job once time is up: the number of rows is the bound that never makes a rule look better.
+    known = len(answer.covers) and not problem.budget.stopped()
+    largest = _largest(rows, list(names.values()), problem.request.nulls) if known else {}
     max_equal = tuple(
         _most(group.comparison, {name: largest.get(place, 0) for name, place in names.items()})
         if known and not group.comparison.within_row
         else profile.n_rows
         for group in problem.vertices.groups
     )
-    scale = scale_of(answer, profile.n_rows)
-    return Ranker(Multiplicities(problem.vertices, answer.edges, answer.counts, profile.n_rows, max_equal, scale))
+    return make_ranker(answer, problem, max_equal)
 
 
 def _most(comparison: Comparison, largest: Mapping[str, int]) -> int:
-    """As `discovery.ranker` has it: the most rows that one row can equal."""
+    """As in `discovery.ranking`: the most rows that one row can equal."""
     return largest[comparison.left.name] + (largest[comparison.right.name] if comparison.across else 0)
 
 
 def _largest(rows: DataFrame, names: Sequence[str], nulls: Nulls) -> dict[str, int]:
-    """The most rows that share a value, for each column; null is a value where nulls equal each other.
+    """The most rows that share a value, for each column; null is a value if nulls equal each other.
 
     By hash: it only has to be about right.
     """

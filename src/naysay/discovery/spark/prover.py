@@ -7,34 +7,30 @@ Arrow batches and know nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.evidence import agreeing_pairs
-from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.plan_pairs import equality_masks
 from naysay.discovery.problem import Problem
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.selective import ENUMERATE, SelectiveSearch
 from naysay.discovery.space import Space
-from naysay.discovery.spark.worker import WEIGHT
+from naysay.discovery.spark.worker import WEIGHT, Batches, outcomes_with_weights
 from naysay.discovery.vertices import missing_some, to_int
-from naysay.discovery.work import Clock
 from naysay.rule.model import Nulls
-from naysay.table import Table
 
 PART, HASH = "part", "hash"
 SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])
 
-Batches = Iterable[pa.RecordBatch]
 
-
-class Ask(Enum):
+class QuestionKind(Enum):
     """SAMPLE: all pairs of some rows. SIZES: how many pairs agree on sets of columns. AGREEING: the evidence of those
     pairs. VERIFY: which of some covers hold."""
 
@@ -44,7 +40,7 @@ class Ask(Enum):
     VERIFY = "verify"
 
 
-class Told(Enum):
+class ReplyPart(Enum):
     """What an answer holds. Each part says MISSED, STOPPED (its time was up) or DONE, and then the rest as arrays."""
 
     DONE = "done"
@@ -66,7 +62,7 @@ class Question:
     space: Space
     nulls: Nulls
     n_parts: int
-    ask: Ask
+    kind: QuestionKind
     masks: tuple[int, ...] = ()
     covers: bytes = b""
     seconds: float | None = None
@@ -76,12 +72,8 @@ class Question:
 _held: dict[str, SelectiveSearch] = {}
 
 
-def answer(question: Question) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The work of a task. Its rows are those of the table, or one alone that names the part."""
-    return partial(_answered, question)
-
-
-def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
+def answer(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The work of a task. Its rows are those of the table, or a single one that names the part."""
     part = None
     given = []
     for batch in batches:
@@ -95,7 +87,7 @@ def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
         _held.clear()
         _held[question.run] = _search_in(pa.Table.from_batches(given), question)
     search = _held.get(question.run)
-    found: dict[Told, bytes] = {Told.MISSED: b""} if search is None else _share(search, question, part)
+    found: dict[ReplyPart, bytes] = {ReplyPart.MISSED: b""} if search is None else _share(search, question, part)
     yield pa.RecordBatch.from_pydict(
         {PART: [part] * len(found), "what": [what.value for what in found], "content": list(found.values())},
         schema=SCHEMA,
@@ -104,10 +96,8 @@ def _answered(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 def _search_in(table: pa.Table, question: Question) -> SelectiveSearch:
     table = table.take(same_order(table)).drop_columns([PART, HASH])
-    weights = table.column(WEIGHT).to_numpy().astype(np.int64)
-    values = Table(table.drop_columns([WEIGHT]).rename_columns(list(question.space.names)))
-    outcomes = replace(outcomes_of(values, question.space, question.nulls, collapse=False), weights=weights)
-    return SelectiveSearch(Problem.of(question.space, question.nulls, outcomes))
+    outcomes = outcomes_with_weights(table, question.space, question.nulls)
+    return SelectiveSearch(Problem.of(question.space, outcomes, DiscoverRequest(nulls=question.nulls)))
 
 
 def same_order(table: pa.Table) -> Int64Array:
@@ -126,65 +116,65 @@ def same_order(table: pa.Table) -> Int64Array:
     return order
 
 
-def _share(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
-    search.problem = replace(search.problem, clock=Clock(question.seconds))
+def _share(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
+    search.problem = replace(search.problem, budget=Budget(question.seconds))
     # What one question brings to light is the asker's to keep.
     search.edges, search.verified = search.edges[:0], set()
-    work = {Ask.SAMPLE: _sample, Ask.SIZES: _sizes, Ask.AGREEING: _agreeing, Ask.VERIFY: _verify}[question.ask]
+    work = {"sample": _sample, "sizes": _sizes, "agreeing": _agreeing, "verify": _verify}[question.kind.value]
     return work(search, question, part)
 
 
-def _sample(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+def _sample(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
     if part == 0:
         search.sample()
-        if search.problem.clock.stopped():
-            return {Told.STOPPED: b""}
+        if search.problem.budget.stopped():
+            return {ReplyPart.STOPPED: b""}
     return {
-        Told.DONE: b"",
-        Told.EDGES: search.edges.tobytes(),
-        Told.SAMPLE_EDGES: search.sample_edges.tobytes() if part == 0 else b"",
-        Told.SAMPLE_COUNTS: search.sample_counts.tobytes() if part == 0 else b"",
+        ReplyPart.DONE: b"",
+        ReplyPart.EDGES: search.edges.tobytes(),
+        ReplyPart.SAMPLE_EDGES: search.sample_edges.tobytes() if part == 0 else b"",
+        ReplyPart.SAMPLE_COUNTS: search.sample_counts.tobytes() if part == 0 else b"",
     }
 
 
-def _sizes(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
+def _sizes(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
     sizes = [(mask, search.costs.n_pairs(mask)) for mask in question.masks[part :: question.n_parts]]
-    return {Told.DONE: b"", Told.SIZES: np.array(sizes, np.int64).tobytes()}
+    return {ReplyPart.DONE: b"", ReplyPart.SIZES: np.array(sizes, np.int64).tobytes()}
 
 
-def _agreeing(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
-    outcomes, clock = search.problem.outcomes, search.problem.clock
+def _agreeing(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
+    outcomes, budget = search.problem.outcomes, search.problem.budget
     for mask in question.masks:
         order, starts = search.costs.grouped(mask)
-        found = agreeing_pairs(outcomes, order, starts, clock=clock, share=slice(part, None, question.n_parts))
+        found = agreeing_pairs(outcomes, order, starts, budget, share=slice(part, None, question.n_parts))
         if found is None:
-            return {Told.STOPPED: b""}
+            return {ReplyPart.STOPPED: b""}
         search.add(found)
-    return {Told.DONE: b"", Told.EDGES: search.edges.tobytes()}
+    return {ReplyPart.DONE: b"", ReplyPart.EDGES: search.edges.tobytes()}
 
 
-def _verify(search: SelectiveSearch, question: Question, part: int) -> dict[Told, bytes]:
-    vertices, clock = search.problem.vertices, search.problem.clock
+def _verify(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
+    vertices, budget = search.problem.vertices, search.problem.budget
     covers = covers_of(question.covers, vertices.n_words)[part :: question.n_parts]
     too_long: list[int] = []
     done = 0
-    while done < len(covers) and not clock.stopped():
+    while done < len(covers) and not budget.stopped():
         cover = covers[done]
         done += 1
-        pair = search._verify_one(to_int(cover))
+        pair = search.verify_one(to_int(cover))
         if pair == ENUMERATE:
             too_long.append(int(equality_masks(cover[None, :], vertices)[0]))
         elif pair is not None:
             # Covers that the same pair breaks need no look of their own.
             rest = covers[done:]
             covers = np.concatenate([covers[:done], rest[~missing_some(rest, search._learn([pair]))]])
-    if clock.stopped():
-        return {Told.STOPPED: b""}
+    if budget.stopped():
+        return {ReplyPart.STOPPED: b""}
     return {
-        Told.DONE: b"",
-        Told.EDGES: search.edges.tobytes(),
-        Told.HOLD: vertices.words(search.verified).tobytes(),
-        Told.TOO_LONG: np.array(too_long, np.int64).tobytes(),
+        ReplyPart.DONE: b"",
+        ReplyPart.EDGES: search.edges.tobytes(),
+        ReplyPart.HOLD: vertices.words(search.verified).tobytes(),
+        ReplyPart.TOO_LONG: np.array(too_long, np.int64).tobytes(),
     }
 
 

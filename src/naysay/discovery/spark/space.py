@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.discovery.space import Scope, Shared, Space, averages_allow, columns_of, space_over
+from naysay.discovery.space import Scope, Shared, Space, columns_of, space_over
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark.frame import Frame, position
 from naysay.table.column import Kind
 
-# For columns of one kind a type in which equal values are equal, whatever their own types.
+# For columns of one kind a type in which equal values of different types are equal.
 _COMMON = {Kind.INT: T.LongType(), Kind.FLOAT: T.DoubleType(), Kind.TEXT: T.StringType()}
 
 
@@ -38,9 +38,7 @@ def space_of(frame: Frame, columns: Sequence[str] | None, scope: Scope) -> Space
         return smaller > 0 and shared[first, second] >= scope.share * larger
 
     averages = _averages(frame, kinds) if scope.cross and scope.average_factor is not None else {}
-    return space_over(
-        kinds, scope, share_enough, lambda first, second: averages_allow(averages, first, second, scope), notes
-    )
+    return space_over(kinds, scope, share_enough, averages, notes)
 
 
 def _averages(frame: Frame, kinds: Mapping[str, Kind]) -> dict[str, float]:

@@ -1,24 +1,31 @@
-"""What runs inside the tasks of a discovery: the rows of two blocks become codes, and the codes evidence.
+"""What runs inside the tasks of a discovery: the rows of two blocks become codes, and the codes evidence. Or, for the
+method that needs all rows at once, Hydra's, the whole table becomes an answer.
 
 Functions here take and give Arrow batches and know nothing of Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
-from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merged, triangle
+from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merge, triangle
 from naysay.discovery.fields import NULL, Codes, Fields
-from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.outcomes import Outcomes, outcomes_of
+from naysay.discovery.problem import Answer, Problem
+from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
+from naysay.published import published
+from naysay.rule.model import Nulls
 from naysay.table import Table
 
 HOME, TASK, WEIGHT, COUNT = "home", "task", "weight", "pairs"
+ANSWER_SCHEMA = pa.schema([("part", pa.string()), ("content", pa.binary())])
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -32,12 +39,8 @@ def task_of(low: int, high: int, n_blocks: int) -> int:
     return low * n_blocks - low * (low - 1) // 2 + high - low
 
 
-def evidence_of_blocks(fields: Fields, n_blocks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def count_in_task(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The work of a task: batches of the rows of one pair of blocks in, distinct codes with counts out."""
-    return partial(_counted, fields, n_blocks)
-
-
-def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     given = list(batches)
     if not sum(batch.num_rows for batch in given):
         return
@@ -52,12 +55,14 @@ def _counted(fields: Fields, n_blocks: int, batches: Batches) -> Iterator[pa.Rec
         return
     found = _evidence(outcomes, home, low, high)
     if len(found):
-        yield _batch(found)
+        columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
+        yield pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})
 
 
 def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evidence:
     if low < high:
-        left, right = (_part(outcomes, np.flatnonzero(home == block)) for block in (low, high))
+        sides = [np.flatnonzero(home == block) for block in (low, high)]
+        left, right = (replace(outcomes.take(at), weights=outcomes.weights[at]) for at in sides)
         across = between(left, right)
         assert across is not None
         return across
@@ -67,11 +72,11 @@ def _evidence(outcomes: Outcomes, home: Int64Array, low: int, high: int) -> Evid
     weights = outcomes.weights[places]
     # Unordered pairs of equal rows: whoever adds the mirror has both directions.
     own = Evidence(codes_of_pairs(outcomes, places, places), weights * (weights - 1) // 2)
-    return merged([within, own], outcomes.layout)
+    return merge([within, own])
 
 
 def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
-    """The rows of a table in a given layout. Codes keep the order of these rows' values alone."""
+    """The rows of a table in a given layout. Codes keep the order among these rows only."""
     left = np.zeros((fields.n_lines, table.n_rows), np.int32)
     right = np.zeros_like(left) if fields.two_sided else left
     fields.fill(codes_of(table, fields.space), left, right, 0)
@@ -93,24 +98,40 @@ def _families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
     family = {name: {name} for name in space.names}
     for pair in space.comparisons:
         together = family[pair.left.name] | family[pair.right.name]
-        for name in together:
-            family[name] = together
-    distinct = {frozenset(names): None for names in family.values()}
-    return [
-        (
-            tuple(name for name in space.names if name in names),
-            any(pair.ordered for pair in space.comparisons if pair.left.name in names),
-        )
-        for names in distinct
-    ]
+        family.update(dict.fromkeys(together, together))
+    found = dict.fromkeys(tuple(name for name in space.names if name in names) for names in family.values())
+    return [(names, any(pair.ordered for pair in space.comparisons if pair.left.name in names)) for names in found]
 
 
-def _part(outcomes: Outcomes, places: Int64Array) -> Outcomes:
-    left = np.ascontiguousarray(outcomes.left[:, places])
-    right = left if outcomes.right is outcomes.left else np.ascontiguousarray(outcomes.right[:, places])
-    return Outcomes(outcomes.layout, left, right, outcomes.weights[places], outcomes.rows[places])
+def outcomes_with_weights(table: pa.Table, space: Space, nulls: Nulls) -> Outcomes:
+    """All distinct rows of a table, each with its weight."""
+    weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+    values = Table(table.drop_columns([WEIGHT]).rename_columns(list(space.names)))
+    return replace(outcomes_of(values, space, nulls, collapse=False), weights=weights)
 
 
-def _batch(found: Evidence) -> pa.RecordBatch:
-    columns = {word(number): pa.array(found.codes[:, number]) for number in range(found.codes.shape[1])}
-    return pa.RecordBatch.from_pydict({**columns, COUNT: pa.array(found.counts)})
+def solve_in_task(space: Space, request: DiscoverRequest, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The work of a task that has all rows: Hydra's answer in parts, covers and evidence as bytes, the rest as JSON."""
+    given = list(batches)
+    if not sum(batch.num_rows for batch in given):
+        return
+    outcomes = outcomes_with_weights(pa.Table.from_batches(given), space, request.nulls)
+    problem = Problem.of(space, outcomes, request, request.budget())
+    answer: Answer = published("hydra").find(problem)
+    rest = {"partial": answer.partial, "sampled": answer.n_sampled, "reason": problem.budget.reason}
+    parts = {
+        "covers": answer.covers.tobytes(),
+        "edges": answer.edges.tobytes(),
+        "counts": answer.counts.tobytes(),
+        "rest": json.dumps(rest).encode(),
+    }
+    yield pa.RecordBatch.from_pydict({"part": list(parts), "content": list(parts.values())}, schema=ANSWER_SCHEMA)
+
+
+def read_answer(found: pa.Table, n_words: int) -> tuple[Answer, str]:
+    """The answer of the task, and what stopped it."""
+    parts = dict(zip(found.column("part").to_pylist(), found.column("content").to_pylist(), strict=True))
+    rest = json.loads(parts["rest"])
+    covers, edges = (np.frombuffer(parts[name], np.uint64).reshape(-1, n_words).copy() for name in ("covers", "edges"))
+    counts = np.frombuffer(parts["counts"], np.int64).copy()
+    return Answer(covers, rest["partial"], edges, counts, n_sampled=rest["sampled"]), rest["reason"]

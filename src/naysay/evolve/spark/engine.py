@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.budget import Budget
 from naysay.detect.request import CheckOptions
-from naysay.detect.spark import engine as detection
+from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.engine import conclude
 from naysay.discovery.evidence import Evidence
 from naysay.discovery.fields import Fields
-from naysay.discovery.problem import Answer
+from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Space
 from naysay.discovery.spark.engine import (
@@ -38,7 +39,6 @@ from naysay.discovery.spark.engine import (
 )
 from naysay.discovery.spark.space import space_of
 from naysay.discovery.vertices import to_int
-from naysay.discovery.work import Clock
 from naysay.errors import StateError
 from naysay.evolve.change import PreparedBatch
 from naysay.evolve.counted import Counted, make_step, require_pairs
@@ -85,7 +85,7 @@ class SparkRelation:
         return {"table": to_json(table), "dead": to_bytes(self.rows.dead)}
 
 
-class SparkEngine:
+class SparkEvolveEngine:
     """See `evolver.EvolveEngine`."""
 
     what = ON_SPARK
@@ -96,7 +96,7 @@ class SparkEngine:
 
     @classmethod
     @errors_of_tasks()
-    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEngine:
+    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEvolveEngine:
         """Compare all pairs of the first rows, in the tasks of a discovery."""
         frame = Frame.of(data)
         layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
@@ -116,7 +116,7 @@ class SparkEngine:
         return cls(SparkRelation(rows, fields, counted, n_nulls, int(found["rows"]), next_serial), settings)
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEngine:
+    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         session = SparkSession.getActiveSession()
         if session is None:
@@ -162,17 +162,17 @@ class SparkEngine:
     @errors_of_tasks()
     def discovery(self) -> Discovery:
         """What `discover` would return for the current rows; one pass over the rows for the ranking."""
-        now, request, clock = self._relation, self.settings.request, Clock()
+        now, request = self._relation, self.settings.request
         answer = Answer(self.rules.covers, False, now.counted.edges, now.counted.counts)
         distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
         try:
-            profile = profile_of(distinct, self.space, clock)
+            profile = profile_of(distinct, self.space, Budget())
             no_rows = _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows)
-            problem = self.settings.problem(self.space, no_rows, clock, now.counted.evidence.n_pairs)
+            problem = Problem.of(self.space, no_rows, request, request.budget())
             ranker = _ranker(answer, problem, distinct, profile)
         finally:
             distinct.unpersist()
-        return replace(conclude(problem, answer, self.settings.method, request, ranker), engine="spark")
+        return replace(conclude(problem, answer, self.settings.method, ranker), engine="spark")
 
     @errors_of_tasks()
     def prepare(self, inserts: Any, updates: Any, deletes: Any) -> PreparedBatch:
@@ -218,7 +218,7 @@ class SparkEngine:
     def _find_pairs(self, after: SparkRelation, covers: UInt64Array) -> tuple[Int64Array, Int64Array]:
         rules = [after.counted.vertices.rule(to_int(cover)) for cover in covers]
         options = CheckOptions(self.settings.request.nulls, key=(SERIAL,), quick=True)
-        report = detection.SparkEngine(after.rows.named()).check(rules, options)
+        report = SparkEngine(after.rows.named()).check(rules, options)
         samples = [next(iter(result.sample), None) for result in report]
         left = [NO_ROW if pair is None else int(pair.left[SERIAL]) for pair in samples]
         right = [NO_ROW if pair is None else int((pair.right or pair.left)[SERIAL]) for pair in samples]
@@ -271,11 +271,11 @@ class SparkEngine:
 def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields, Evidence]:
     distinct = distinct_rows(frame, space).persist()
     try:
-        profile = profile_of(distinct, space, Clock())
+        profile = profile_of(distinct, space, Budget())
         fields = fields_from(distinct, space, settings.request.nulls, profile)
         evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
         if profile.n_rows > 1:
-            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Clock())
+            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Budget())
     finally:
         distinct.unpersist()
     assert evidence is not None, "a clock without an end stopped"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.discovery.evidence import rectangle
 from naysay.discovery.fields import Fields
-from naysay.discovery.outcomes import Layout
+from naysay.discovery.outcomes import CodeLayout
 from naysay.discovery.spark.worker import outcomes_in, word
 from naysay.evolve.delta import PairEvidence, compare_blocks, merge_evidence
 from naysay.evolve.relation import EncodedRows
@@ -48,7 +48,7 @@ class ChangedRows:
         return pa.ipc.open_stream(self.rows).read_all()
 
 
-def schema_of(layout: Layout) -> pa.Schema:
+def schema_of(layout: CodeLayout) -> pa.Schema:
     """The columns of what tasks return."""
     words = [(word(number), pa.int32()) for number in range(layout.n_words)]
     return pa.schema([(GROUP, pa.int32()), *words, *((name, pa.int64()) for name in (COUNT, LEFT, RIGHT))])
@@ -109,7 +109,7 @@ def _batch(number: int, seen: PairEvidence) -> pa.RecordBatch:
     )
 
 
-def read_evidence(found: pa.Table, number: int, serials: Int64Array, layout: Layout) -> PairEvidence:
+def read_evidence(found: pa.Table, number: int, serials: Int64Array, layout: CodeLayout) -> PairEvidence:
     """What tasks found for deleted (0) or inserted (1) rows; `serials` are those of the changed rows."""
     mine = found.filter(pa.compute.equal(found.column(GROUP), number))
     codes = np.stack([mine.column(word(place)).to_numpy() for place in range(layout.n_words)], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from naysay.errors import StateError, UsageError
@@ -59,7 +59,8 @@ class BatchLog:
         try:
             yield
         except BaseException:
-            self.close()
+            with suppress(StateError):
+                self.close()
             self._closed = f"the last change of this {self._owner} could not be completed; open its state again"
             raise
 

@@ -9,16 +9,16 @@ from enum import Enum
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.discovery.evidence import Evidence, merged
-from naysay.discovery.outcomes import FieldKind, Outcomes, mirrored
-from naysay.discovery.work import Clock
+from naysay.budget import Budget
+from naysay.discovery.evidence import Evidence, merge, mirror_of
+from naysay.discovery.outcomes import FieldKind, Outcomes
 
 SAMPLES_A_ROW = 20
 EFFICIENCY = 0.005
 _CHUNK_PAIRS = 1 << 20
 
 
-class Strategy(Enum):
+class PartnerChoice(Enum):
     """What a focus asks of a row's partner, in its column: the same value, another, a smaller or a greater one."""
 
     WITHIN = "within"
@@ -29,52 +29,48 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """A column and a strategy; `order` lists its rows by value, `starts` where each value begins, `place` each row's
-    place in that order and `value` its value's number."""
+    """A column and which partners to choose by it. `order` is its rows by value, `starts` where each value begins."""
 
-    strategy: Strategy
+    choice: PartnerChoice
     order: Int64Array
     starts: Int64Array
-    place: Int64Array
-    value: Int64Array
 
     def partners(self, rng: np.random.Generator) -> tuple[Int64Array, Int64Array]:
         """A random partner for each row that has one."""
-        rows = self.order
-        low, high = self.starts[self.value], self.starts[self.value + 1]
+        low, high = (np.repeat(ends, np.diff(self.starts)) for ends in (self.starts[:-1], self.starts[1:]))
         n_rows, uniform = self.order.size, rng.random(self.order.size)
-        if self.strategy is Strategy.WITHIN:
+        if self.choice is PartnerChoice.WITHIN:
             size = high - low - 1
             chosen = low + (uniform * size).astype(np.int64)
-            chosen += chosen >= self.place
-        elif self.strategy is Strategy.OTHER:
+            chosen += chosen >= np.arange(n_rows)
+        elif self.choice is PartnerChoice.OTHER:
             size = n_rows - (high - low)
             chosen = (uniform * size).astype(np.int64)
             chosen += np.where(chosen >= low, high - low, 0)
-        elif self.strategy is Strategy.BACK:
+        elif self.choice is PartnerChoice.BACK:
             size = low
             chosen = (uniform * size).astype(np.int64)
         else:
             size = n_rows - high
             chosen = high + (uniform * size).astype(np.int64)
         has_one = size > 0
-        return rows[has_one], self.order[chosen[has_one]]
+        return self.order[has_one], self.order[chosen[has_one]]
 
 
 class Sampler:
     """Evidence of sampled pairs of the distinct rows of a table, and how often each was drawn at random."""
 
-    def __init__(self, outcomes: Outcomes, clock: Clock) -> None:
+    def __init__(self, outcomes: Outcomes, budget: Budget) -> None:
         self.outcomes = outcomes
-        self.clock = clock
+        self.budget = budget
         self.rng = np.random.default_rng(0)
         self.evidence = Evidence(np.empty((0, outcomes.layout.n_words), np.int32), np.empty(0, np.int64))
 
     def random(self) -> None:
-        """For each row so many partners at random; the counts tell how selective predicates are (section 4.2)."""
+        """Choose partners for each row at random; the counts tell how selective predicates are (section 4.2)."""
         n_rows = self.outcomes.n_rows
         for _ in range(SAMPLES_A_ROW):
-            if self.clock.stopped() or n_rows < 2:
+            if self.budget.stopped() or n_rows < 2:
                 return
             shift = self.rng.integers(1, n_rows, n_rows)
             rows = np.arange(n_rows)
@@ -84,10 +80,10 @@ class Sampler:
         """Apply the most fruitful focus again and again, until none is fruitful (section 4.3)."""
         queue: list[tuple[float, int, Focus]] = []
         for number, focus in enumerate(foci_of(self.outcomes)):
-            if self.clock.stopped():
+            if self.budget.stopped():
                 return
             heapq.heappush(queue, (-self.apply(focus), number, focus))
-        while queue and not self.clock.stopped():
+        while queue and not self.budget.stopped():
             _, number, focus = heapq.heappop(queue)
             efficiency = self.apply(focus)
             if efficiency >= EFFICIENCY:
@@ -110,13 +106,12 @@ class Sampler:
             codes = pair_codes(
                 outcomes.left, outcomes.right, layout.masks, layout.spans, lefts[start:stop], rights[start:stop]
             )
-            once = merged([Evidence(codes, np.ones(len(codes), np.int64))], layout)
-            other = Evidence(mirrored(once.codes, layout), once.counts)
-            self.evidence = merged([self.evidence, once, other], layout)
+            once = merge([Evidence(codes, np.ones(len(codes), np.int64))])
+            self.evidence = merge([self.evidence, once, mirror_of(once, layout)])
 
 
 def foci_of(outcomes: Outcomes) -> list[Focus]:
-    """All foci: each column compared with itself, WITHIN and OTHER, and BACK and FORTH where it has an order."""
+    """All foci: each column compared with itself, WITHIN and OTHER, and BACK and FORTH if it has an order."""
     from naysay.kernels.sort import group_starts, sorted_places
 
     foci = []
@@ -129,8 +124,6 @@ def foci_of(outcomes: Outcomes) -> list[Focus]:
             rows = np.flatnonzero((outcomes.left[len(outcomes.layout.fields) + field.word] & field.missing) == 0)
         order = rows[sorted_places(values[rows], np.zeros(rows.size, np.int64))]
         starts = group_starts(values[order])
-        value = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-        place = np.arange(order.size)
-        strategies = list(Strategy)[: 2 if field.kind is FieldKind.EQUALITY else 4]
-        foci += [Focus(strategy, order, starts, place, value) for strategy in strategies]
+        choices = list(PartnerChoice)[: 2 if field.kind is FieldKind.EQUALITY else 4]
+        foci += [Focus(choice, order, starts) for choice in choices]
     return foci

@@ -13,10 +13,10 @@ from naysay.discovery.evidence import codes_of_pairs
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
-from naysay.discovery.vertices import Vertices, sorted_unique, vertices_of
+from naysay.discovery.vertices import Vertices, edge_of_each, sorted_unique, vertices_of
 from naysay.errors import UsageError
 from naysay.evolve.counted import count_all
-from naysay.evolve.covers import all_covers, edge_of_each
+from naysay.evolve.covers import all_covers
 from naysay.evolve.delta import PairEvidence, compare_all, merge_evidence
 from naysay.evolve.method import Arrays, MethodStep, Settings, array_changes, pairs_breaking, to_rules
 from naysay.evolve.relation import Relation, RelationChange
