@@ -168,10 +168,10 @@ def _ragged() -> Iterator[Case]:
         yield _csv(f"{delimiter!r}: many in the last row", text, Refuses(("f.csv:1002", "4 fields", *said)))
     yield _csv("a trailing delimiter", "a,b\n1,2,\n", Refuses(("f.csv:2", "3 fields")))
     yield _csv("a trailing delimiter in the header too", "a,b,\n1,2,\n", Reads(1, 3))
-    yield _csv("ragged after a value of two lines", 'a,b\n"x\ny",1\n2\n', Refuses(("f.csv:4", "1 fields")))
-    yield _csv("ragged after blank lines", "a,b\n\n\n1\n", Refuses(("f.csv:4", "1 fields")))
+    yield _csv("ragged after a value of two lines", 'a,b\n"x\ny",1\n2\n', Refuses(("f.csv:4", "1 field")))
+    yield _csv("ragged after blank lines", "a,b\n\n\n1\n", Refuses(("f.csv:4", "1 field")))
     far = "a,b\n" + "1,2\n" * 999_999 + "1\n"
-    yield _csv("ragged in row 1,000,000", far, Refuses(("f.csv:1000001", "1 fields")))
+    yield _csv("ragged in row 1,000,000", far, Refuses(("f.csv:1000001", "1 field")))
 
 
 def _quotes() -> Iterator[Case]:
@@ -393,7 +393,7 @@ def _folders() -> Iterator[Case]:
         ("other columns", "2.csv", "b\n1\n", Refuses(("2.csv", "'b'", "'a'"))),
         ("other types", "2.csv", "a\nx\n", Reads(2, 1, "key(a)", 0, {"a": "string"})),
         ("one file ragged", "2.csv", "a\n1,2\n", Refuses(("2.csv:2",))),
-        ("a folder in it", "sub/2.csv", "a\n1\n", Refuses(("sub", "Spark"))),
+        ("a folder in it", "sub/2.csv", "a\n1\n", Refuses(("sub", "--engine spark"))),
         ("one file empty", "2.csv", "", Refuses(("2.csv", "empty"))),
     ):
         yield Case(f"folder: {name}", "f", folder({"1.csv": "a\n1\n", file: text}), wanted)
@@ -419,7 +419,7 @@ def _paths() -> Iterator[Case]:
     yield Case("a link to itself", "f.csv", loop, Refuses(("f.csv",)))
     yield Case("no suffix", "f", _text("a,b\n1,2\n"), Refuses(("f", ".csv", "format")))
     yield Case("an unknown suffix", "f.xyz", _text("a,b\n1,2\n"), Refuses(("f.xyz", ".csv")))
-    yield Case("an address", "s3://bucket/f.csv", nothing, Refuses(("Spark",)))
+    yield Case("an address", "s3://bucket/f.csv", nothing, Refuses(("--engine spark",)))
     yield Case("a name with spaces, quotes, emoji", "f 'x' \"y\" 😀.csv", _text("a\n1\n1\n"), Reads(2, 1, "key(a)", 2))
     yield Case("upper case", "F.CSV", _text("a\n1\n1\n"), Reads(2, 1, "key(a)", 2))
     unknown = Refuses(("format 'xls'",))

@@ -196,6 +196,10 @@ def test_load(tmp_path: Path) -> None:
     path.write_text("zip: ZipCode -> City\n", encoding="utf-8")
     assert read_rules_file(path).format is Format.YAML
     assert load_rules(str(path)) == [parse("zip: ZipCode -> City")]
+    assert load_rules(path, format="yaml") == load_rules(path, format=Format.YAML) == load_rules(path)
+    assert load_rules(path, format="lines")[0].name == "zip"
+    with pytest.raises(UsageError, match="unknown format 'toml' of rules; choose one of lines, yaml, columns"):
+        load_rules(path, format="toml")
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,10 @@ from naysay.io.csv import CsvFile, exact_type, holds_long_numbers, open_csv, rea
 from naysay.rule.scan import nearest_name
 
 _SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
     ".orc": "orc",
 }
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}

@@ -104,10 +104,8 @@ class Draft:
         row = row.translate(_PRIMES)
         if row not in self._names:
             if self._declared and row not in self._declared:
-                declared = shortened(", ".join(self._declared))
-                self._scanner.fail(
-                    position, f"row {shortened(row)!r} is not declared; the declared rows are {declared}"
-                )
+                known = shortened(", ".join(self._declared))
+                self._scanner.fail(position, f"row {shortened(row)!r} is not declared; the declared rows are {known}")
             if len(self._names) == 2:
                 messages.third_row(self._scanner, position, row, self._names)
             self._names.append(row)

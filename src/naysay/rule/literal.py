@@ -90,9 +90,8 @@ def _time(scanner: Scanner, text: str, position: int) -> datetime.time:
     if found is not None and _ZONE.fullmatch(text, found.end()):
         hint = "Write timestamp '2024-01-31 13:45:00+01:00' for a moment with a zone."
         scanner.fail(position, "a time of day has no zone", hint)
-    raise scanner.error(
-        position, f"{shortened(text)!r} is not a time of day", "Write time '13:45:00' or time '13:45:00.5'."
-    )
+    hint = "Write time '13:45:00' or time '13:45:00.5'."
+    raise scanner.error(position, f"{shortened(text)!r} is not a time of day", hint)
 
 
 def _timestamp(scanner: Scanner, text: str, position: int) -> datetime.datetime:
@@ -133,9 +132,8 @@ def _time_of(scanner: Scanner, found: re.Match[str], position: int) -> datetime.
             "Write at most six decimals of a second.",
         )
     try:
-        return datetime.time(
-            int(found.group(1)), int(found.group(2)), int(found.group(3) or 0), int(fraction.ljust(6, "0"))
-        )
+        hours, minutes, seconds = (int(found.group(part) or 0) for part in (1, 2, 3))
+        return datetime.time(hours, minutes, seconds, int(fraction.ljust(6, "0")))
     except ValueError:
         scanner.fail(position, f"{shortened(found.group())} is not a valid time")
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from naysay.rule import draft, messages
 from naysay.rule.draft import ROW, ROW_NAME, Draft, read_predicate
 from naysay.rule.formats import foreign
 from naysay.rule.model import Predicate, Rule
 from naysay.rule.scan import MAX_PREDICATES, QUOTED, Scanner, shortened
-
-Reader = Callable[[Scanner], tuple[Predicate, ...]]
 
 BARE_NAME = r"\w(?:[\w ./+-]*\w)?"
 _NAME = re.compile(rf"(?:({BARE_NAME})|({QUOTED}))\s*:(?!=)")
@@ -71,7 +69,7 @@ def _read_name(scanner: Scanner) -> str:
     return found.group(1) or scanner.unescape(found.group(2), position)
 
 
-def _choose(scanner: Scanner) -> Reader:
+def _choose(scanner: Scanner) -> foreign.Reader:
     """The reader for the form of rule that begins here."""
     if scanner.peek(_NOT) or scanner.peek(_FORALL):
         return _read_denial
@@ -133,7 +131,7 @@ def _read_key(scanner: Scanner) -> tuple[Predicate, ...]:
     return draft.key(columns)
 
 
-_SHORTHANDS: dict[str, Reader] = {
+_SHORTHANDS: dict[str, foreign.Reader] = {
     "key": _read_key,
     "ordered": lambda scanner: draft.ordered(*_read_two_by(scanner, "ordered")),
     "no_overlap": lambda scanner: draft.no_overlap(*_read_two_by(scanner, "no_overlap")),

@@ -370,23 +370,18 @@ class _Filter:
     """Drops the places for which a predicate can never hold: the value is null, or fails a filter."""
 
     def __init__(self, predicate: Refinable) -> None:
-        self._left = _bits(predicate.left_valid)
-        self._right = self._left if predicate.left_valid is predicate.right_valid else _bits(predicate.right_valid)
+        self._left, self._right = predicate.left_valid, predicate.right_valid
+        # By the identity of a mask: both sides may have the same one.
+        self._bits = {
+            id(mask): bitmap_of(np.flatnonzero(mask)) for mask in (self._left, self._right) if mask is not None
+        }
 
     def apply(self, pair: SetPair) -> SetPair:
-        left = _kept(pair.left, self._left)
-        return SetPair(left, left if pair.reflexive and self._left is self._right else _kept(pair.right, self._right))
+        left = self._keep(pair.left, self._left)
+        same = pair.reflexive and self._left is self._right
+        return SetPair(left, left if same else self._keep(pair.right, self._right))
 
-
-Mask = tuple[BoolArray, BitMap]
-
-
-def _bits(valid: BoolArray | None) -> Mask | None:
-    return None if valid is None else (valid, bitmap_of(np.flatnonzero(valid)))
-
-
-def _kept(rows: RowSet, mask: Mask | None) -> RowSet:
-    if mask is None:
-        return rows
-    valid, bits = mask
-    return rows & bits if isinstance(rows, BitMap) else rows[valid[rows]]
+    def _keep(self, rows: RowSet, mask: BoolArray | None) -> RowSet:
+        if mask is None:
+            return rows
+        return rows & self._bits[id(mask)] if isinstance(rows, BitMap) else rows[mask[rows]]

@@ -41,8 +41,6 @@ _WIDE_GAP = re.compile(r"(?<!\s)\s{2,}(?=[^\W\d]\w*\.)")
 _GAP = re.compile(r"\s(?=[^\W\d]\w*\.)")
 _SECOND_OPERAND = re.compile(r"(?<!\s)(?:\s\s+|\s(?=[a-z]\d?\.))")
 _COLUMNS = re.compile(rf"(\S+)\s+{_OP}\s+(\S+)")
-
-
 _LIST = "Write [DC: t0.A == t1.A  t0.B <> t1.B ], with a space on each side of the operator."
 
 
@@ -81,30 +79,21 @@ def read_holoclean(scanner: Scanner) -> tuple[Predicate, ...]:
 
 
 def _no_term(scanner: Scanner) -> NoReturn:
-    begun = scanner.peek(_TERM_BEGINS)
+    position, begun = scanner.skip(), scanner.peek(_TERM_BEGINS)
     if begun is not None:
-        name = begun.group(1)
-        scanner.fail(
-            scanner.skip(),
-            f"the predicate {shortened(name)} is not complete, or & is missing after it",
-            f"It is written {shortened(name)}(t1.A,t2.A).",
-        )
+        name = shortened(begun.group(1))
+        message = f"the predicate {name} is incomplete, or & is missing after it"
+        scanner.fail(position, message, f"Write {name}(t1.A,t2.A).")
     if "->" in scanner.text:
-        scanner.fail(scanner.skip(), "columns before an arrow are separated by commas", "Write A, B -> C.")
-    scanner.fail(
-        scanner.skip(),
-        f"expected a predicate such as EQ(t1.A,t2.A), found {scanner.here()}",
-        "A line of HoloClean is t1&t2&EQ(t1.A,t2.A)&IQ(t1.B,t2.B).",
-    )
+        scanner.fail(position, "columns before an arrow are separated by commas", "Write A, B -> C.")
+    message = f"expected a predicate such as EQ(t1.A,t2.A), found {scanner.here()}"
+    scanner.fail(position, message, "A line of HoloClean is t1&t2&EQ(t1.A,t2.A)&IQ(t1.B,t2.B).")
 
 
 def _unknown_term(scanner: Scanner, position: int, name: str) -> NoReturn:
     nearest = _OTHER_OPS.get(name.upper()) or nearest_name(name, _HOLOCLEAN_OPS)
-    scanner.fail(
-        position,
-        f"there is no predicate {shortened(name)!r}",
-        f"Did you mean {nearest}?" if nearest else "The predicates are EQ, IQ, LT, GT, LTE and GTE.",
-    )
+    hint = f"Did you mean {nearest}?" if nearest else "The predicates are EQ, IQ, LT, GT, LTE and GTE."
+    scanner.fail(position, f"there is no predicate {shortened(name)!r}", hint)
 
 
 def read_metanome(scanner: Scanner) -> tuple[Predicate, ...]:
@@ -198,11 +187,8 @@ def read_column_file(scanner: Scanner) -> tuple[Predicate, ...]:
         stop = scanner.text.find("\n", position, scanner.end)
         found = _COLUMNS.fullmatch(scanner.text[position : scanner.end if stop < 0 else stop].rstrip())
         if found is None:
-            scanner.fail(
-                position,
-                "a line of a column file must be 'Column operator Column'",
-                "Write State = State, for example.",
-            )
+            hint = "Write State = State, for example."
+            scanner.fail(position, "a line of a column file must be 'Column operator Column'", hint)
         left = scanner.known(found.group(1), position + found.start(1))
         right = scanner.known(found.group(3), position + found.start(3))
         predicates.append(Predicate(Column(Row.LEFT, left), OPS[found.group(2)], Column(Row.RIGHT, right)))
