@@ -20,9 +20,44 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
 
+# A test's JVM lives for seconds or minutes: the optimising compiler would take two fifths of its time, and a parallel
+# collector threads that the other process needs. Every JVM that Spark starts takes these, those of examples too.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JAVA)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JAVA)
+
+# Rough CPU seconds of the files that take longest; only their order matters. With two processes the heaviest go first,
+# so that neither process is left with one of them at the end.
+_SECONDS = {
+    "test_spark_large.py": 450,
+    "test_spark_differential.py": 280,
+    "test_spark_plans.py": 150,
+    "test_spark_mirror.py": 120,
+    "test_spark_discover.py": 110,
+    "test_machine.py": 100,
+    "test_spark_elsewhere.py": 100,
+    "test_spark_csv.py": 90,
+    "test_damage.py": 80,
+    "test_kill.py": 80,
+    "test_spark_meaning.py": 80,
+    "test_stream.py": 80,
+    "test_docs.py": 60,
+    "test_doses.py": 55,
+    "test_discover_clock.py": 30,
+    "test_examples.py": 30,
+    "test_mirror.py": 25,
+    "test_spark_cli.py": 25,
+    "test_spark_workers.py": 20,
+}
+
 # A shell starts background jobs with the interrupt ignored, and so would all that they start; tests send interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: -_SECONDS.get(item.path.name, 0))
 
 
 @pytest.fixture(scope="session")

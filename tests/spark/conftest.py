@@ -27,6 +27,11 @@ SETTINGS = {
     # Plans of tests are used once: compiling each to bytecode costs more than running it interpreted.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+    # To note the line of Python that each column came from, PySpark would call Java several times per column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Spark's checks of its own optimiser, and the plan as text for a page that nobody opens.
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.ui.explainMode": "simple",
     # Spark keeps its type for the time of day behind this until it is complete.
     "spark.sql.timeType.enabled": "true",
     "spark.log.level": "ERROR",
