@@ -230,8 +230,8 @@ def test_rows_of_files_have_numbers(spark: Any, work: Path, name: str) -> None:
     page = run("check", name, "--rule", "a -> b", "--report", "page.html")
     assert page.exit_code == 1, page.output
     text = (work / "page.html").read_text(encoding="utf-8")
-    assert "Where the rows in conflict lie" in text
-    assert "does not tell" not in text
+    assert "Where the rows in conflict are" in text
+    assert "does not report" not in text
 
 
 def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

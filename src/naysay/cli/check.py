@@ -66,29 +66,12 @@ class CheckRequest:
     click.option(
         "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report to this folder."
     ),
-    click.option(
-        "--limit",
-        type=click.IntRange(0),
-        default=10_000,
-        show_default=True,
-        metavar="N",
-        help="Maximum number of violations per rule to write to --out.",
-    ),
-    click.option(
-        "--out-format",
-        type=click.Choice(["parquet", "csv", "json"]),
-        default="parquet",
-        show_default=True,
-        help="Format of the tables in --out.",
-    ),
+    options.number("--limit", 0, "Maximum number of violations per rule to write to --out.", 10_000),
+    options.choice("--out-format", ("parquet", "csv", "json"), "Format of the tables in --out."),
     click.option("--raw-csv", is_flag=True, help="Do not escape cells that a spreadsheet would read as formulas."),
     options.page,
-    click.option(
-        "--strategy",
-        type=click.Choice(_STRATEGIES),
-        default="auto",
-        show_default=True,
-        help="How to find violations with --engine local: auto, or the method of a paper.",
+    options.choice(
+        "--strategy", _STRATEGIES, "How to find violations with --engine local: auto, or the method of a paper."
     ),
     options.max_seconds(
         "With --engine local, refuse a rule whose estimated time is longer; on Spark, stop after SECONDS.  "

@@ -68,25 +68,17 @@ class ShownRules:
         default=True,
         help="Whether rules may compare different columns of the same kind.  [default: cross]",
     ),
-    click.option(
-        "--space",
-        type=click.Choice(["naysay", "incdc", "hydra"]),
-        default="naysay",
-        show_default=True,
-        help="Predicates that rules may use: naysay's own, or those of a paper.",
+    options.choice(
+        "--space", ("naysay", "incdc", "hydra"), "Predicates that rules may use: naysay's own, or those of a paper."
     ),
     options.nulls,
-    click.option(
-        "--max-predicates", type=click.IntRange(1), metavar="N", help="Maximum number of predicates per rule."
-    ),
-    click.option("--max-rules", type=click.IntRange(1), metavar="N", help="Stop after N rules, the shortest first."),
+    options.number("--max-predicates", 1, "Maximum number of predicates per rule."),
+    options.number("--max-rules", 1, "Stop after N rules, the shortest first."),
     options.max_seconds("Stop after SECONDS and return partial results."),
-    click.option(
+    options.choice(
         "--method",
-        type=click.Choice(["auto", "all-pairs", "selective", "hydra", "incdc"]),
-        default="auto",
-        show_default=True,
-        help="How to search; auto chooses by estimated cost, incdc needs --state.",
+        ("auto", "all-pairs", "selective", "hydra", "incdc"),
+        "How to search; auto chooses by estimated cost, incdc needs --state.",
     ),
     options.device,
 )
@@ -95,9 +87,7 @@ class ShownRules:
     ShownRules,
     click.option("--about", multiple=True, metavar="COLUMN", help="Show only rules that mention COLUMN. Repeatable."),
     click.option("--like", metavar="RULE", help="Show only rules that imply RULE or follow from it."),
-    click.option(
-        "--top", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Number of rules to show."
-    ),
+    options.number("--top", 1, "Number of rules to show.", 20),
     click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
     click.option(
         "--out",

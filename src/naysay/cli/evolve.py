@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 @click.option("--update", metavar="FILE", help="Rows that replace those with the same key.")
 @click.option("--delete", metavar="FILE", help="Keys of rows to delete; other columns are ignored.")
 @click.option("--batch-id", metavar="TEXT", help="Batch ID; a batch whose ID was already applied is skipped.")
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of added and of removed rules to show; 0 for all.",
-)
+@options.number("--limit", 0, "Maximum number of added and of removed rules to show; 0 for all.", 20)
 @options.threads
 @options.device
 @options.files

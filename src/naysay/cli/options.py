@@ -181,6 +181,18 @@ class _Seconds(click.FloatRange):
 SECONDS = _Seconds(0.0, min_open=True)
 
 
+def choice(name: str, choices: Sequence[str], meaning: str) -> Decorator[Any]:
+    """An option with fixed values, the first of which is the default."""
+    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=meaning)
+
+
+def number(name: str, least: int, meaning: str, default: int | None = None) -> Decorator[Any]:
+    """An option for a whole number."""
+    shown = default is not None
+    kind = click.IntRange(least)
+    return click.option(name, type=kind, default=default, show_default=shown, metavar="N", help=meaning)
+
+
 def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         ctx.ensure_object(Session).debug = True
@@ -231,33 +243,14 @@ threads = click.option(
     "--threads", type=click.IntRange(0), default=0, metavar="N", help="Number of threads.  [default: all cores]"
 )
 master = click.option("--master", metavar="URL", help="Spark cluster to use.  [default: local[*]]")
-engine = click.option(
-    "--engine",
-    type=click.Choice(["spark", "local"]),
-    default="spark",
-    show_default=True,
-    help="Where to run: on Spark, or in this process.",
-)
-nulls = click.option(
-    "--nulls",
-    type=click.Choice(["sql", "equal"]),
-    default="sql",
-    show_default=True,
-    help="sql: a comparison with null is false. equal: null equals null, differs from every value, and has no order.",
-)
-color = click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="auto: in a terminal, unless NO_COLOR is set.",
-)
-device = click.option(
+engine = choice("--engine", ("spark", "local"), "Where to run: on Spark, or in this process.")
+NULLS = "sql: a comparison with null is false. equal: null equals null, differs from every value, and has no order."
+nulls = choice("--nulls", ("sql", "equal"), NULLS)
+color = choice("--color", ("auto", "always", "never"), "auto: in a terminal, unless NO_COLOR is set.")
+device = choice(
     "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Where to compare pairs of rows; auto uses a GPU if there is one and it is faster.",
+    ("auto", "cpu", "cuda"),
+    "Where to compare pairs of rows; auto uses a GPU if there is one and it is faster.",
 )
 page = click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML page to FILE."
@@ -288,6 +281,4 @@ def quiet(hidden: str) -> Decorator[Any]:
 
 def output_format(*choices: str) -> Decorator[Any]:
     """`--format`, with the first choice as the default."""
-    return click.option(
-        "--format", "format", type=click.Choice(choices), default=choices[0], show_default=True, help="Output format."
-    )
+    return choice("--format", choices, "Output format.")

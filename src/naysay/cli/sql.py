@@ -15,13 +15,7 @@ from naysay.rule import Nulls
 @click.command()
 @click.argument("arguments", metavar="[RULE]...", nargs=-1)
 @options.rules
-@click.option(
-    "--dialect",
-    type=click.Choice(["duckdb", "postgres", "spark"]),
-    default="duckdb",
-    show_default=True,
-    help="SQL dialect to write.",
-)
+@options.choice("--dialect", ("duckdb", "postgres", "spark"), "SQL dialect to write.")
 @click.option("--table", default="data", show_default=True, metavar="NAME", help="Name of the table, or schema.table.")
 @options.key("[default: row number, where the dialect has one]")
 @options.nulls

@@ -91,17 +91,10 @@ class WatchRequest:
     click.option(
         "--nulls",
         type=click.Choice(["sql", "equal"]),
-        help="sql: a comparison with null is false. equal: null equals null, differs from every value, and has no "
-        "order.  [default: sql, or that of an existing state]",
+        help=f"{options.NULLS}  [default: sql, or that of an existing state]",
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
-    click.option(
-        "--index",
-        type=click.Choice(["auto", "lt-tree"]),
-        default="auto",
-        show_default=True,
-        help="Index for comparisons: naysay's own, or that of the Weever paper.",
-    ),
+    options.choice("--index", ("auto", "lt-tree"), "Index for comparisons: naysay's own, or that of the Weever paper."),
     click.option(
         "--evolve", is_flag=True, help="Discover rules instead of watching given ones, and show how they change."
     ),

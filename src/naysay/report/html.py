@@ -33,8 +33,6 @@ from naysay.report.view import (
     worst_first,
 )
 from naysay.report.words import (
-    common_prefix,
-    common_suffix,
     counted,
     duration,
     installed_version,
@@ -43,8 +41,8 @@ from naysay.report.words import (
     rule_text,
     shortened,
     shown,
+    split_difference,
     title,
-    windows,
 )
 from naysay.rule.model import Rule
 from naysay.table.frame import plain_values
@@ -317,7 +315,7 @@ def _pair_cells(result: RuleResult, pair: SamplePair) -> tuple[Cell, ...]:
         cells.append(Cell(_identity(pair.right)))
     for line in lines(result.rule, pair):
         if _span(line) == 2:
-            cells += _differing(line.left or "", line.right or "")
+            cells += [Cell(*parts) for parts in split_difference(line.left or "", line.right or "", _LONGEST_VALUE)]
         else:
             value = line.left if line.left is not None else line.right
             cells.append(Cell(shortened(value or "", _LONGEST_VALUE)))
@@ -328,13 +326,6 @@ def _identity(identity: Mapping[str, Any]) -> str:
     """A row number or the value of a one-column key; a key of several columns includes their names."""
     values = list(identity.values())
     return shortened(shown(values[0]) if len(values) == 1 else named(identity), _LONGEST_VALUE)
-
-
-def _differing(left: str, right: str) -> list[Cell]:
-    left, right = windows(left, right, _LONGEST_VALUE)
-    start = common_prefix(left, right)
-    end = common_suffix(left, right, start)
-    return [Cell(text[:start], text[start : len(text) - end], text[len(text) - end :]) for text in (left, right)]
 
 
 # A page larger than this is rendered again with less room, until it is small enough or has the least room.

@@ -30,18 +30,7 @@ from naysay.report.view import (
     worst,
     worst_first,
 )
-from naysay.report.words import (
-    common_prefix,
-    common_suffix,
-    counted,
-    duration,
-    meaning,
-    printable,
-    rule_text,
-    shortened,
-    title,
-    windows,
-)
+from naysay.report.words import counted, duration, meaning, printable, rule_text, shortened, split_difference, title
 
 if TYPE_CHECKING:
     from naysay.watch.change import Change
@@ -225,14 +214,6 @@ def _values(line: Line, width: int) -> tuple[Text, Text]:
     if line.sign != "≠":
         style = "bold" if line.marked else ""
         return Text(shortened(left, width), style), Text(shortened(right, width), style)
-    left, right = windows(left, right, width)
-    start = common_prefix(left, right)
-    end = common_suffix(left, right, start)
-    return _emphasized(left, start, end), _emphasized(right, start, end)
-
-
-def _emphasized(text: str, start: int, end: int) -> Text:
-    """The text with everything between the common start and the common end emphasized."""
-    shown = Text(text, "red")
-    shown.stylize("bold underline", start, len(text) - end)
-    return shown
+    styles = ("red", "red bold underline", "red")
+    shown = [Text.assemble(*zip(parts, styles, strict=True)) for parts in split_difference(left, right, width)]
+    return shown[0], shown[1]

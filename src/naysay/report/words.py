@@ -108,6 +108,18 @@ def _window(text: str, start: int, width: int) -> str:
     return shortened(cut, width)
 
 
+def split_difference(left: str, right: str, width: int) -> list[tuple[str, str, str]]:
+    """Cut two texts to a width around their difference; each becomes the text before, inside and after it.
+
+    >>> split_difference("Cambridge", "Cambritge", 20)
+    [('Cambri', 'd', 'ge'), ('Cambri', 't', 'ge')]
+    """
+    left, right = windows(left, right, width)
+    start = common_prefix(left, right)
+    end = common_suffix(left, right, start)
+    return [(text[:start], text[start : len(text) - end], text[len(text) - end :]) for text in (left, right)]
+
+
 def common_prefix(left: str, right: str) -> int:
     """The number of characters that two texts have in common at their start."""
     length = min(len(left), len(right))
