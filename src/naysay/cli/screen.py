@@ -113,9 +113,9 @@ class Waiting:
     def will_compile(self) -> None:
         """The work calls kernels in this process: say so where they have to be compiled first."""
         if self._watched:
-            from naysay.kernels.compile import nothing_kept
+            from naysay.kernels.compile import is_cache_empty
 
-            if nothing_kept():
+            if is_cache_empty():
                 click.echo("naysay: compiling the kernels; this first run takes some seconds longer", err=True)
 
     def stage(self, description: str, total: int | None = None) -> None:
