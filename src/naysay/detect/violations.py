@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import MAX_CODES, Int64Array
 from naysay.detect.partners import (
     MAX_COUNT,
     agreeing_keys,
@@ -21,7 +21,6 @@ from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zone_search import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
-from naysay.table.column import MAX_CODES
 
 
 def count(bound: BoundJoin) -> int:

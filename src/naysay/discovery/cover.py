@@ -10,7 +10,7 @@ from math import floor
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.discovery.vertices import Vertices
 from naysay.discovery.work import Clock, run_all
 from naysay.errors import UsageError
@@ -26,7 +26,6 @@ def allowed_pairs(error: float, n_pairs: int) -> int:
     return floor(Fraction(repr(float(error))) * n_pairs)
 
 
-_UNLIMITED = 1 << 62
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
@@ -40,7 +39,7 @@ Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
 class Brake:
     """What stops a search: a limit on covers, or whoever calls `stop`. Shared by all threads of a search."""
 
-    max_covers: int = _UNLIMITED
+    max_covers: int = UNLIMITED
     control: Int64Array = field(default_factory=lambda: np.zeros(2, np.int64))
 
     def stop(self) -> None:
@@ -68,12 +67,12 @@ def minimal_covers(
     from naysay.kernels.covers.minimal import expand, search_covers
 
     brake = brake or Brake()
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64)
-    tables = vertices.tables()
+    most = np.array([max_groups or UNLIMITED, brake.max_covers], np.int64)
+    limits = (*vertices.tables(), most, brake.control)
     edges = np.random.default_rng(0).permutation(edges)
     return _search_all(
-        lambda start, candidates: expand(edges, start, candidates, *tables, limits, brake.control),
-        lambda start, candidates: search_covers(edges, start, candidates, *tables, limits, brake.control),
+        lambda start, candidates: expand(edges, start, candidates, limits),
+        lambda start, candidates: search_covers(edges, start, candidates, limits),
         vertices,
         n_threads,
         brake,
@@ -96,13 +95,13 @@ def near_covers(
     from naysay.kernels.covers.near import expand_near, search_near_covers
 
     brake = brake or Brake()
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
-    tables = vertices.tables()
+    bounds = np.array([max_groups or UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
+    limits = (*vertices.tables(), bounds, brake.control)
     heavy_first = np.argsort(-counts, kind="stable")
     edges, counts = np.ascontiguousarray(edges[heavy_first]), counts[heavy_first]
     return _search_all(
-        lambda start, candidates: expand_near(edges, counts, start, candidates, *tables, limits),
-        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *tables, limits, brake.control),
+        lambda start, candidates: expand_near(edges, counts, start, candidates, limits),
+        lambda start, candidates: search_near_covers(edges, counts, start, candidates, limits),
         vertices,
         n_threads,
         brake,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from naysay.arrays import NULL as NULL_CODE
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discovery.outcomes import Field, FieldKind, Layout, _lay_out, _Line
 from naysay.discovery.space import Comparison, Space
-from naysay.kernels.trees.zone_tree import NULL as NULL_CODE
 from naysay.live.codes import Space as CodeSpace
 from naysay.rule.model import Nulls, Row
 from naysay.table.column import Kind, kind_of

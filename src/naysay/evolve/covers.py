@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.discovery.cover import Brake, minimal_covers
 from naysay.discovery.outcomes import FieldKind, Layout
 from naysay.discovery.problem import MOST_RULES
@@ -56,7 +56,6 @@ def _vertices_of(predicate: Predicate, group: Group) -> int:
 
 
 Made = TypeVar("Made")
-_UNLIMITED = 1 << 62
 _TASK = 64
 
 
@@ -70,7 +69,7 @@ class Search:
 
     @property
     def limits(self) -> Int64Array:
-        return np.array([self.max_predicates or _UNLIMITED, 2 * MOST_RULES], np.int64)
+        return np.array([self.max_predicates or UNLIMITED, 2 * MOST_RULES], np.int64)
 
 
 def all_covers(edges: UInt64Array, search: Search) -> UInt64Array:
@@ -108,16 +107,15 @@ def updated(
 
 def grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
     """The minimal covers of `edges` and `fresh` that hold one of these minimal covers of `edges`, in no order."""
-    from naysay.kernels.covers.changing import grow_covers, transposed
+    from naysay.kernels.covers.changing import grow_covers
+    from naysay.kernels.covers.minimal import find_holders
 
     brake = Brake(2 * MOST_RULES)
-    holders, every = transposed(edges), search.vertices.all()
-    tables, limits = search.vertices.tables(), search.limits
+    holders, every = find_holders(edges, 1), search.vertices.all()
+    limits = (*search.vertices.tables(), search.limits, brake.control)
     covers, order = _akin(covers, search.vertices)
     parts = _in_parts(
-        covers,
-        lambda part: grow_covers(edges, holders, fresh, part, order, every, *tables, limits, brake.control),
-        search.n_threads,
+        covers, lambda part: grow_covers(edges, holders, fresh, part, order, every, limits), search.n_threads
     )
     check_brake(brake)
     return np.concatenate(parts)
@@ -129,10 +127,11 @@ def shrunk(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
     A cover that is new misses one of the edges that went, else it was a cover before; one that was minimal only for
     the edges that went is what a new one would grow to if they came back.
     """
-    from naysay.kernels.covers.changing import are_minimal, transposed
+    from naysay.kernels.covers.changing import are_minimal
+    from naysay.kernels.covers.minimal import find_holders
 
     brake = Brake(2 * MOST_RULES)
-    holders = transposed(edges)
+    holders = find_holders(edges, 1)
     tasks = [
         partial(_beside, edges, holders, gone[start : start + _TASK], search, brake)
         for start in range(0, len(gone), _TASK)
@@ -155,12 +154,12 @@ def _beside(edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search:
     from naysay.kernels.covers.minimal import search_covers
 
     every = search.vertices.all()
-    tables, limits = search.vertices.tables(), search.limits
+    limits = (*search.vertices.tables(), search.limits, brake.control)
     found = [np.empty((0, search.vertices.n_words), np.uint64)]
     for edge in gone:
-        parts, needed, allowed, possible = part_beside(edges, holders, edge, every, *tables, limits)
+        parts, needed, allowed, possible = part_beside(edges, holders, edge, every, limits)
         if possible:
-            found.append(search_covers(parts, needed, allowed, *tables, limits, brake.control))
+            found.append(search_covers(parts, needed, allowed, limits))
     return np.concatenate(found)
 
 
@@ -172,11 +171,12 @@ def inside(cover: UInt64Array, others: UInt64Array) -> BoolArray:
 
 def missing(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:
     """For each cover the place of an edge that it misses, -1 where it hits all."""
-    from naysay.kernels.covers.changing import first_missed, transposed
+    from naysay.kernels.covers.changing import first_missed
+    from naysay.kernels.covers.minimal import find_holders
 
     if not len(edges):
         return np.full(len(covers), -1, np.int64)
-    holders = transposed(edges)
+    holders = find_holders(edges, 1)
     return np.concatenate(_in_parts(covers, lambda part: first_missed(part, len(edges), holders), search.n_threads))
 
 

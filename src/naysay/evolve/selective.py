@@ -301,11 +301,12 @@ def _grown(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: 
 
 def _minded(covers: UInt64Array, edges: UInt64Array, search: Search) -> BoolArray:
     """Which edges some cover misses."""
-    from naysay.kernels.covers.changing import missed_by_some, transposed
+    from naysay.kernels.covers.changing import missed_by_some
+    from naysay.kernels.covers.minimal import find_holders
 
     if not len(edges):
         return np.zeros(0, np.bool_)
-    found: BoolArray = missed_by_some(covers, len(edges), transposed(edges))
+    found: BoolArray = missed_by_some(covers, len(edges), find_holders(edges, 1))
     return found
 
 

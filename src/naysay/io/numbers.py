@@ -10,10 +10,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
 
-# Up to here a float holds every whole number.
-EXACT = 1 << 53
 TOO_LARGE = "is too large for a 64-bit float; write inf if infinity is meant"
 TOO_SMALL = "is too small for a 64-bit float, in which it would be 0; write 0 if that is meant"
 LONG = (
@@ -33,7 +32,7 @@ _TINY = (b"e-", b"E-", b"0" * 300)
 def suspects(column: pa.ChunkedArray, data: bytes) -> pa.ChunkedArray | None:
     """Which floats may stand for a number that is another one in the text `data`; None if there are none."""
     size = pc.abs(column)
-    suspect = pc.greater_equal(size, float(EXACT))
+    suspect = pc.greater_equal(size, float(FLOAT_EXACT))
     if pc.any(pc.equal(size, 0.0)).as_py() and any(part in data for part in _TINY):
         suspect = pc.or_(suspect, pc.equal(size, 0.0))
     return suspect if pc.any(suspect).as_py() else None
@@ -52,7 +51,7 @@ def loss(text: str, value: float) -> str:
 def is_long(text: str) -> bool:
     """Whether the digits before the point are more than a float keeps; numbers with exponents are floats anyway."""
     found = _PLAIN.fullmatch(text.strip(" \t"))
-    return found is not None and int(found[1] or "0") > EXACT
+    return found is not None and int(found[1] or "0") > FLOAT_EXACT
 
 
 _DATABASES = frozenset(

@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
-
-if numba.config.DISABLE_JIT:
-
-    def popcount(word: Any) -> Any:
-        """How many bits are set."""
-        return np.uint64(int(word).bit_count())
-
-    def lowest(word: Any) -> Any:
-        """The number of the lowest bit that is set; the word is not zero."""
-        return np.uint64((int(word) & -int(word)).bit_length() - 1)
-
-else:
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def popcount(_context: Any, _word: Any) -> Any:
-        """How many bits are set."""
-
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return types.uint64(types.uint64), generate
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def lowest(_context: Any, _word: Any) -> Any:
-        """The number of the lowest bit that is set; the word is not zero."""
-
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-        return types.uint64(types.uint64), generate
-
 
 _DIGIT_BITS = 11
 _N_DIGITS = 1 << _DIGIT_BITS
@@ -98,7 +62,7 @@ def _bit_length(value: np.uint64) -> int:
 
 
 @kernel
-def _radix(digits: NDArray[np.uint64], places: Int64Array, n_bits: int) -> Int64Array:
+def _radix(digits: UInt64Array, places: Int64Array, n_bits: int) -> Int64Array:
     """Sort places by digits, which go along; `digits` is consumed."""
     n_rows = places.size
     n_passes = (n_bits + _DIGIT_BITS - 1) // _DIGIT_BITS
@@ -162,8 +126,6 @@ def dense_ranks(codes: Int64Array) -> tuple[Int64Array, int]:
     return ranks, rank + 1
 
 
-# Fibonacci hashing: the odd number nearest 2^64 divided by the golden ratio.
-_MULTIPLIER = np.uint64(11400714819323198485)
 _EMPTY = -1
 
 
@@ -179,7 +141,7 @@ def table_bits(n_keys: int) -> int:
 @kernel
 def slot_of(key: int, slots: Int64Array, shift: np.uint64) -> int:
     """Find the slot that holds `key`, or the empty one where it belongs. Keys are not negative."""
-    slot = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+    slot = np.int64((np.uint64(key) * GOLDEN) >> shift)
     last = slots.size - 1
     while slots[slot] != _EMPTY and slots[slot] != key:
         slot = slot + 1 if slot < last else 0
@@ -225,13 +187,13 @@ def partition_keys(keys: Int64Array, n_bits: int) -> tuple[Int64Array, Int64Arra
     shift = np.uint64(64 - n_bits)
     starts = np.zeros(n_parts + 1, np.int64)
     for key in keys:
-        starts[np.int64((np.uint64(key) * _MULTIPLIER) >> shift) + 1] += 1
+        starts[np.int64((np.uint64(key) * GOLDEN) >> shift) + 1] += 1
     for part in range(n_parts):
         starts[part + 1] += starts[part]
     positions = starts.copy()
     parted = np.empty_like(keys)
     for key in keys:
-        part = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        part = np.int64((np.uint64(key) * GOLDEN) >> shift)
         parted[positions[part]] = key
         positions[part] += 1
     return parted, starts
@@ -256,7 +218,7 @@ def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: 
         for i in range(starts[part], starts[part + 1]):
             key = parted[i]
             # The leading bits of the hash are the same in a part: use those below.
-            slot = np.int64((np.uint64(key) * _MULTIPLIER) >> np.uint64(20)) & mask
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
             while slots[slot] != _EMPTY and slots[slot] != key:
                 slot = (slot + 1) & mask
             if slots[slot] == _EMPTY:

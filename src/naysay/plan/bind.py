@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import MAX_CODES, BoolArray, Int64Array
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
-from naysay.table.column import MAX_CODES, Codes
+from naysay.table.column import Codes
 
 Made = TypeVar("Made")
 

@@ -20,9 +20,6 @@ from pyarrow import types
 from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.table.frame import decoded
 
-# Codes leave room to be doubled (for <=) and negated (for >) inside 64 bits.
-MAX_CODES = 1 << 61
-
 
 @dataclass(frozen=True, slots=True)
 class Codes:

@@ -12,11 +12,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import FLOAT_EXACT, MAX_CODES, BoolArray, Int64Array
 from naysay.errors import TableError
-from naysay.table.column import MAX_CODES, Codes, Floats, Integers, Numbers, Wide
+from naysay.table.column import Codes, Floats, Integers, Numbers, Wide
 
-_FLOAT_EXACT = 1 << 53
 _MAX_DIGITS = 6
 _NO_MASK: BoolArray = np.empty(0, dtype=np.bool_)
 
@@ -32,7 +31,7 @@ def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, 
         stop = short_decimals(values, valid, 10.0**tried, out)
         if stop == len(values):
             return out, tried
-        if not abs(float(values[stop])) * 10.0**tried <= _FLOAT_EXACT:
+        if not abs(float(values[stop])) * 10.0**tried <= FLOAT_EXACT:
             break
     return None, digits
 
@@ -141,7 +140,7 @@ def _as_short_decimals(columns: Sequence[Numbers]) -> list[Int64Array] | None:
 
 def _times_exactly(column: Integers, factor: int) -> Int64Array | None:
     low, high = span_of(column.values, column.valid) or (0, 0)
-    if max(-low, high) * factor > _FLOAT_EXACT:
+    if max(-low, high) * factor > FLOAT_EXACT:
         return None
     scaled: Int64Array = column.values * np.int64(factor)
     return scaled
@@ -160,7 +159,6 @@ def _as_floats(columns: Sequence[Numbers]) -> list[Int64Array] | None:
     return keys
 
 
-_EXACT = -(2**63)
 _NOT_FINITE = 99_999
 
 
@@ -194,7 +192,7 @@ def _rows(column: Numbers, scale: int, n_limbs: int) -> Int64Array:
     """Rows that compare as the values do, the last column first: what a floor lost, then limbs, the least first."""
     if isinstance(column, Floats):
         return _float_rows(column, scale, n_limbs)
-    from naysay.kernels.codes.numbers import multiply_power_of_ten
+    from naysay.kernels.codes.numbers import NOTHING_LOST, multiply_power_of_ten
 
     given = column.limbs if isinstance(column, Wide) else _two_limbs(column)
     n_rows, n_given = given.shape
@@ -206,7 +204,7 @@ def _rows(column: Numbers, scale: int, n_limbs: int) -> Int64Array:
         limbs[:, n_given:-1] = (sign & 0xFFFFFFFF)[:, None]
         limbs[:, -1] = sign
     multiply_power_of_ten(limbs, scale - column.scale)
-    return np.column_stack((np.full(n_rows, _EXACT, dtype=np.int64), limbs))
+    return np.column_stack((np.full(n_rows, NOTHING_LOST), limbs))
 
 
 def _two_limbs(column: Integers) -> Int64Array:

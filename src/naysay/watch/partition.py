@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.kernels.trees.zone_tree import NULL
+from naysay.arrays import NULL, BoolArray, Int64Array, UInt64Array
 from naysay.live.columns import Coded, Filter, Source, coded, filter_of
 from naysay.live.journal.serial import digest_of
 from naysay.plan.join import Join, join_of

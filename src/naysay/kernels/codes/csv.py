@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay.arrays import FLOAT_EXACT
 from naysay.kernels.compile import kernel
 
 # What is wrong, if anything.
@@ -21,8 +22,8 @@ LONG_INTEGER = 2
 
 _QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
 _MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X, _POINT = 45, 43, 32, 9, 120, 88, 46
-# A float holds every whole number up to this one; numbers with at most this many digits are below it.
-_EXACT, _EXACT_DIGITS = 1 << 53, 15
+# Numbers of at most this many digits are below FLOAT_EXACT.
+_EXACT_DIGITS = 15
 
 
 @kernel
@@ -134,6 +135,6 @@ def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
             n_points = 1
         elif not _ZERO <= data[position] <= _NINE:
             return 0
-        elif n_points == 0 and whole <= _EXACT:
+        elif n_points == 0 and whole <= FLOAT_EXACT:
             whole = 10 * whole + (np.int64(data[position]) - _ZERO)
-    return LONG_INTEGER if whole > _EXACT else 0
+    return LONG_INTEGER if whole > FLOAT_EXACT else 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import FLOAT_EXACT, NULL, Int64Array
 from naysay.kernels.compile import kernel
 
 _INFINITY = np.int64(0x7FF0000000000000)
-_EXACT = 9007199254740992.0
 
 
 @kernel
@@ -90,14 +89,15 @@ def short_decimals(values: NDArray[np.float64], valid: NDArray[np.bool_], factor
         if valid.size and not valid[i]:
             continue
         scaled = np.rint(values[i] * factor)
-        if not abs(scaled) <= _EXACT or scaled / factor != values[i]:
+        if not abs(scaled) <= FLOAT_EXACT or scaled / factor != values[i]:
             return i
         out[i] = np.int64(scaled)
     return len(values)
 
 
 _MASK = np.int64(0xFFFFFFFF)
-_EXACT_IN_FLOAT = np.int64(-(2**63))
+# What the floor of a float lost, if nothing: less than every order key of a float.
+NOTHING_LOST = np.int64(NULL)
 
 
 @kernel
@@ -149,7 +149,7 @@ def floor_of_floats(
         for k in range(2, n_limbs - 1):
             limbs[row, k] = sign & _MASK
         limbs[row, n_limbs - 1] = sign
-        beyond[row] = _EXACT_IN_FLOAT
+        beyond[row] = NOTHING_LOST
     multiply_power_of_ten(limbs, power)
     for row in range(n_rows):
         shift = exponent[row]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array
+from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import lowest
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array, UInt64Array
+from naysay.kernels.bits import popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import popcount, sorted_places
+from naysay.kernels.sort import sorted_places
 
 BLOCK_ROWS = 4096
 _N_WORDS = BLOCK_ROWS // 64

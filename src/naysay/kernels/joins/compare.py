@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array
+from naysay.kernels.bits import lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.joins.blocks import BLOCK_ROWS, clear_block, count_block, empty_block, fill_block, match_block
-from naysay.kernels.sort import lowest
 
 Rows = tuple[Int64Array, Int64Array, Int64Array]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import ALL, GOLDEN, ONE, lowest, popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import lowest, popcount, table_bits
+from naysay.kernels.sort import table_bits
 
 # What a scan keeps between calls: the next left row, how many right rows are marked, one above the greatest mark; the
 # pairs found, the words of the bitmap read, and how many of them may be read.
@@ -14,9 +15,6 @@ NEXT, MARKED, TOP, N_PAIRS, N_WORDS, MOST_WORDS, N_STATE = 0, 1, 2, 3, 4, 5, 6
 
 _EMPTY = -1
 _NONE = -1
-_MULTIPLIER = np.uint64(11400714819323198485)
-_ONE = np.uint64(1)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -61,7 +59,7 @@ def probe(
 @kernel
 def _slot_of(code: int, slots: Int64Array, values: Int64Array) -> int:
     """The slot with the number of `code` among the values, or the empty one where it belongs. Codes may be negative."""
-    mixed = np.uint64(code) * _MULTIPLIER
+    mixed = np.uint64(code) * GOLDEN
     last = slots.size - 1
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
     while slots[slot] != _EMPTY and values[slots[slot]] != code:
@@ -106,7 +104,7 @@ def scan(
     while state[NEXT] < offsets.shape[1]:
         i = state[NEXT]
         for k in range(state[MARKED], offsets[1, i]):
-            bits[permutation[k] >> 6] |= _ONE << np.uint64(permutation[k] & 63)
+            bits[permutation[k] >> 6] |= ONE << np.uint64(permutation[k] & 63)
             newest = max(newest, permutation[k] + 1)
         state[MARKED] = offsets[1, i]
         state[TOP] = max(state[TOP], newest)
@@ -139,9 +137,9 @@ def _word_within(bits: UInt64Array, word: int, begin: int, end: int) -> np.uint6
     """The word with all bits cleared whose number is outside [begin, end)."""
     value = bits[word]
     if begin > word << 6:
-        value &= _ALL << np.uint64(begin & 63)
+        value &= ALL << np.uint64(begin & 63)
     if end < (word + 1) << 6:
-        value &= ~(_ALL << np.uint64(end & 63))
+        value &= ~(ALL << np.uint64(end & 63))
     return value
 
 
@@ -166,5 +164,5 @@ def _collect_marked(bits: UInt64Array, begin: int, end: int, out: Int64Array, at
         while value != 0:
             out[at] = (word << 6) + np.int64(lowest(value))
             at += 1
-            value &= value - _ONE
+            value &= value - ONE
     return at

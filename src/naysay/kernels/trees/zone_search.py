@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import NULL, Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.trees.zone_tree import FAN_OUT, HEIGHT, NULL, ROOT, Tree
+from naysay.kernels.trees.zone_tree import FAN_OUT, HEIGHT, ROOT, Tree
 
 LEAF_ROWS = 16
 
@@ -28,7 +28,7 @@ def build_zones(features: Int64Array) -> tuple[Int64Array, Int64Array]:
     while n_leaves * LEAF_ROWS < n_rows:
         n_leaves *= 2
     least = np.full((n_features, 2 * n_leaves), np.iinfo(np.int64).max, np.int64)
-    greatest = np.full((n_features, 2 * n_leaves), np.iinfo(np.int64).min, np.int64)
+    greatest = np.full((n_features, 2 * n_leaves), NULL, np.int64)
     for feature in range(n_features):
         for row in range(n_rows):
             node = n_leaves + row // LEAF_ROWS

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import NULL, Int64Array
 from naysay.kernels.compile import kernel
 
 Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
 LEAF_ROWS = 32
 FAN_OUT = 16
-# The code of a null. No value has it, so that a box never holds it by chance.
-NULL = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
 
 # Places in `state`. Height counts levels of inner nodes. Free leaves and nodes form chains: -2 - next in their size.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import UInt64Array
+from naysay.arrays import UNLIMITED, UInt64Array
 from naysay.discovery.cover import Brake
 from naysay.discovery.evidence import _equal_rows, merged
 from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, finished
@@ -14,8 +14,6 @@ from naysay.discovery.work import Clock, run_all
 from naysay.papers.hydra.completion import Completion
 from naysay.papers.hydra.sampling import SAMPLES_A_ROW, Sampler
 from naysay.rule.implication import Network
-
-_UNLIMITED = 1 << 62
 
 
 def inverted(
@@ -36,11 +34,11 @@ def inverted(
     if not len(edges):
         return np.zeros((1, vertices.n_words), np.uint64)
     nodes, n_nodes = _first_covers(edges[0], nodes, n_nodes, vertices)
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64)
-    tables = vertices.tables()
+    most = np.array([max_groups or UNLIMITED, brake.max_covers], np.int64)
+    limits = (*vertices.tables(), most, brake.control)
 
     def work() -> UInt64Array:
-        made, _ = invert(np.ascontiguousarray(edges[1:]), nodes, n_nodes, *tables, limits, brake.control)
+        made, _ = invert(np.ascontiguousarray(edges[1:]), nodes, n_nodes, limits)
         found: UInt64Array = covers_of(made, vertices.n_words)
         return found
 
