@@ -15,9 +15,9 @@ from naysay.detect import partners as partners_module
 from naysay.detect.partners import partners, total_of
 from naysay.detect.violations import conflict_rows, count, verify, violations
 from naysay.errors import CountOverflow
-from naysay.kernels.joins.blocks import BLOCK_ROWS
+from naysay.kernels.joins.compare import BLOCK_ROWS
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zone_search import LEAF_ROWS
+from naysay.kernels.trees.zones import LEAF_ROWS
 from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
 from soak.row import FINE, Outcome
 

@@ -35,7 +35,7 @@ from naysay.detect.strategy import Pairs, strategy_named
 from naysay.detect.violations import CANDIDATES, varied
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles
-from naysay.plan.cost import Way, fitting_way, process_bytes
+from naysay.plan.cost import ExecutionPlan, plan_within, process_bytes
 from naysay.plan.join import Join, join_of
 from naysay.plan.shape import plan_of
 from naysay.rule import render
@@ -286,16 +286,16 @@ def _require_room(table: Table, rule: Rule, n_pairs: int, options: Options) -> N
         )
 
 
-def _way(table: Table, joins: Sequence[Join], options: Options) -> Way:
+def _way(table: Table, joins: Sequence[Join], options: Options) -> ExecutionPlan:
     """How to work so that it fits into the memory allowed; refuses before the work what would not fit."""
     if options.memory is None:
-        return Way(options.threads, shares=True)
+        return ExecutionPlan(options.threads, shares=True)
     if options.has_fitted:
-        return Way(1, shares=False)
+        return ExecutionPlan(1, shares=False)
     wanted = {encoding for join in joins for encoding in encodings(join)}
     to_encode = [(names, ordered) for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
     kinds = [table.kind(name) for names, _ in to_encode for name in names]
-    return fitting_way(options.memory, options.threads, joins, kinds, table.n_rows)
+    return plan_within(options.memory, options.threads, joins, kinds, table.n_rows)
 
 
 def _prepare(table: Table, joins: Sequence[Join], options: Options) -> None:

@@ -19,7 +19,7 @@ from naysay.detect.partners import (
 from naysay.detect.strategy import Pairs
 from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
-from naysay.kernels.trees.zone_search import build_zones, list_partners
+from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
 
 
@@ -123,9 +123,8 @@ def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64A
     order = tree_places(right)
     features = np.ascontiguousarray(features_of(right)[:, order])
     rows = np.ascontiguousarray(features_of(bound.left)[:, places].T)
-    left_at, right_at, _ = list_partners(
-        rows, bound.left.rows[places], features, right.rows[order], build_zones(features), len(right.order), limit
-    )
+    given = (rows, bound.left.rows[places]), (features, right.rows[order])
+    left_at, right_at, _ = list_partners(*given, build_zones(features), len(right.order), limit)
     return bound.left.rows[places][left_at], right.rows[order][right_at]
 
 
@@ -169,7 +168,7 @@ def tree_places(side: Side) -> Int64Array:
 
 
 def features_of(side: Side) -> Int64Array:
-    """The codes of a side as kernels.zones wants them: [key, orders, differs] by row."""
+    """The codes of a side as kernels.trees.zones wants them: [key, orders, differs] by row."""
     return np.stack((side.key, *side.order, *side.differs))
 
 

@@ -54,7 +54,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How outcomes lie in a code, as the kernels of `kernels.evidence` want to know it."""
+    """How outcomes lie in a code, as the kernels of `kernels.evidence.pairs` want to know it."""
 
     fields: tuple[Field, ...]
     masks: Int32Array
@@ -70,7 +70,7 @@ class Layout:
 class Outcomes:
     """A table ready to be compared with itself, row with row.
 
-    `left` and `right` are the sides that `kernels.evidence` describes (the same array where no comparison needs
+    `left` and `right` are the sides that `kernels.evidence.pairs` describes (the same array where no comparison needs
     two), `weights` the number of equal rows that stand behind each place, `rows` the number of the first of them.
     """
 

@@ -205,7 +205,7 @@ class Verifier:
         return (place, other) if rows is None else (int(rows[place]), int(rows[other]))
 
     def _find_two_differs(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
-        from naysay.kernels.joins.pair_search import find_two_differs
+        from naysay.kernels.joins.find import find_two_differs
 
         order, starts = self._sorted_groups(parts.keys, rows)
         first, second = (self.values(field) if rows is None else self.values(field)[rows] for field in parts.differs)
@@ -213,7 +213,7 @@ class Verifier:
 
     def _find_two_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
         """Two orders, at most one difference: a sweep."""
-        from naysay.kernels.joins.pair_search import find_two_orders
+        from naysay.kernels.joins.find import find_two_orders
 
         (first, first_op), (second, second_op) = parts.orders
         swapped = first_op in (Op.GT, Op.GE)
@@ -227,7 +227,7 @@ class Verifier:
         label = np.arange(x.size)
         if parts.differs:
             label = self.values(parts.differs[0]) if rows is None else self.values(parts.differs[0])[rows]
-        found = _pair(find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows)
+        found = _pair(find_two_orders(order, starts, (x, y, label), first_op.is_strict, second_op.is_strict), rows)
         return None if found is None else (found[::-1] if swapped else found)
 
     def _find_three_orders(self, parts: Parts, rows: Int64Array | None) -> Pair | None:
@@ -363,7 +363,7 @@ def _sweep_plan(features: Int64Array, parts: Parts) -> list[int] | None:
 
 def _sweep(features: Int64Array, key: Int64Array, parts: Parts, plan: list[int]) -> Pair:
     """Three or four orders, at most one difference."""
-    from naysay.kernels.joins.pair_search import find_four_orders
+    from naysay.kernels.joins.find import find_four_orders
     from naysay.kernels.sort import group_starts, sorted_places
 
     lines = [features[k] - features[k].min() for k in plan]

@@ -128,19 +128,11 @@ class _Direct:
         self._codes, self._pairs, self._n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
 
     def add(self, left: Sides, right: Sides, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_direct
+        from naysay.kernels.evidence.pairs import see_direct
 
+        fields = (left.left, right.right, self._layout.masks, self._layout.spans)
         self._codes, self._pairs, self._n_codes = see_direct(
-            left.left,
-            right.right,
-            self._layout.masks,
-            self._layout.spans,
-            block,
-            self._counts,
-            self._codes,
-            self._pairs,
-            self._n_codes,
-            self._lanes,
+            fields, block, self._counts, self._codes, self._pairs, self._n_codes, self._lanes
         )
 
     def seen(self, left: Sides, right: Sides) -> Seen:
@@ -159,11 +151,10 @@ class _Hashed:
         self._pairs = np.empty(len(self._keys), np.int64)
 
     def add(self, left: Sides, right: Sides, block: Int64Array) -> None:
-        from naysay.kernels.evidence.changed_pairs import see_hashed
+        from naysay.kernels.evidence.pairs import see_hashed
 
-        self._keys, self._counts, self._pairs = see_hashed(
-            left.left, right.right, self._layout.masks, self._layout.spans, block, self._keys, self._counts, self._pairs
-        )
+        fields = (left.left, right.right, self._layout.masks, self._layout.spans)
+        self._keys, self._counts, self._pairs = see_hashed(fields, block, (self._keys, self._counts, self._pairs))
 
     def seen(self, left: Sides, right: Sides) -> Seen:
         used = np.flatnonzero(self._counts[:-1])

@@ -20,7 +20,7 @@ from naysay.watch.state import Edit, Options, State, build_state
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Some rows as `kernels.evidence` wants them: the first `n_rows` places, and the serial numbers of the rows."""
+    """Some rows as `evidence.pairs` wants them: the first `n_rows` places, and the serial numbers of the rows."""
 
     left: Int32Array
     right: Int32Array

@@ -29,7 +29,7 @@ _RUN_GROWTH = 4
 
 
 class Counter(Protocol):
-    """Rows [key, features ..., owner]; boxes as in `kernels.zone_search`."""
+    """Rows [key, features ..., owner]; boxes as in `kernels.trees.zone_tree`."""
 
     def insert(self, rows: Int64Array) -> None: ...
 
@@ -111,7 +111,7 @@ class PointCounter:
     def count(self, boxes: Int64Array) -> Int64Array:
         counts = np.zeros(len(boxes), np.int64)
         for run in self._runs:
-            add_points(run.keys, run.firsts, run.seconds, run.wavelet, boxes, run.sign, counts)
+            add_points((run.keys, run.firsts, run.seconds), run.wavelet, boxes, run.sign, counts)
         if len(self._buffer):
             points = np.ascontiguousarray(self._buffer[:, [0, 1, 2, 4]])
             add_points_one_by_one(points, boxes, counts)

@@ -17,7 +17,7 @@ from naysay.live.feed.sink import Step, unfit
 from naysay.live.journal.store import has_store
 from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.watch.change import Change, standing_table
 from naysay.watch.watch import Watch
 

@@ -18,7 +18,7 @@ from naysay.live.rows import Keys, Rows
 from naysay.plan.join import Join, join_of
 from naysay.published import published
 from naysay.rule.model import Nulls, Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.watch.batch import Batch, Delta, Index, PairLog, Pairs, RowChange, net_change
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from naysay.arrays import BoolArray
 from naysay.errors import StateError, UsageError
 from naysay.live.layout import Layout, RuleLike, find_rule, layout_of, named
 from naysay.rule.model import Nulls, Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import Delta
 from naysay.watch.change import Change, Standing, explained

@@ -31,7 +31,7 @@ from naysay.detect.spark.sample import Wanted, hashes_of_values
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.expressions import Meaning
 from naysay.spark.frame import Frame
-from naysay.table.fit import free_name
+from naysay.table.compatibility import free_name
 
 # A cell that begins so is a formula to a spreadsheet.
 _FORMULA = r"^[=+\-@\t\r]"

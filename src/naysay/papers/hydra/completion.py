@@ -123,10 +123,10 @@ class Completion:
         kinds = [self._kind(bits) for bits in refiner.bits]
         while state[0] < partition[1].size - 1 and not self.problem.clock.stopped():
             if len(sides) == 1:
-                refined = refine(*partition, *sides[0], kinds[0], state, _LIMIT_ROWS)
+                refined = refine(partition, *sides[0], kinds[0], state, _LIMIT_ROWS)
             else:
                 lefts, rights = (np.array([side[k] for side in sides]) for k in range(2))
-                refined = refine_two(*partition, lefts, rights, np.array(kinds), state, _LIMIT_ROWS)
+                refined = refine_two(partition, lefts, rights, np.array(kinds), state, _LIMIT_ROWS)
             if refined[1].size > 1:
                 yield refined
 
