@@ -1,4 +1,4 @@
-"""Tables as code arrays: a frame comes in as Arrow, and null, NaN, text, decimal and time are decided here, once."""
+"""Tables as code arrays. What null, NaN, text, decimals and times mean is decided here, once."""
 
 from naysay.table.column import Codes, Kind
 from naysay.table.compatibility import check_comparable
