@@ -68,8 +68,8 @@ class Join:
     def is_mirror(self) -> bool:
         """The rows on both sides are the same, and compared in the same columns.
 
-        So rows fall into groups, and for keys, dependencies and up to two orders the minimum number of rows to remove is
-        known exactly. The filters on the two rows need not be the same: it is enough that each row of a violation
+        So rows fall into groups, and for keys, dependencies and up to two orders the fewest rows to remove is known
+        exactly. The filters on the two rows need not be the same: it is enough that each row of a violation
         passes both, as in `t.s == s.s and t.s == 'x'`.
         """
         parts: tuple[Match | Order, ...] = self.key + self.differs + self.order

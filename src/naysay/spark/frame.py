@@ -72,7 +72,7 @@ class Frame:
             if arrow_type(type_) is None:
                 raise TableError(
                     f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
-                    "cast it to text or a number, or take out the part that you mean"
+                    "cast it to text or a number, or extract the part that you mean"
                 )
         compatibility.check_rule(self.arrow_schema, rule)
 

@@ -121,7 +121,7 @@ class Floats:
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """Integers beyond 64 bits times 10**-scale, as limbs (see `codes.numbers`); `digits` bounds their decimal digits."""
+    """Integers beyond 64 bits times 10**-scale, as limbs (see `codes.numbers`); `digits` is the most that they have."""
 
     limbs: Int64Array
     scale: int
