@@ -19,7 +19,7 @@ from naysay.kernels.covers.changing import (
     first_missed,
     grow_covers,
     missed_by_some,
-    part_beside,
+    reduce_edges,
 )
 from naysay.kernels.covers.inversion import covers_of, insert_cover, invert
 from naysay.kernels.covers.minimal import count_missed, count_near_misses, find_holders, search_covers
@@ -306,7 +306,7 @@ def test_covers_that_grow_and_shrink(seed: int) -> None:
             all(any(edge & cover == 1 << v for edge in edges) for v in range(128) if cover >> v & 1) for cover in asked
         ]
         for gone in fresh[:3]:
-            parts, needed, allowed, possible = part_beside(
+            parts, needed, allowed, possible = reduce_edges(
                 words, holders, vertices.words([gone])[0], every, (*tables, limits, control)
             )
             assert possible or len(parts) == 0

@@ -150,14 +150,14 @@ def shrunk(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
 
 def _beside(edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake) -> UInt64Array:
     """The minimal covers of `edges` that have no vertex of one of `gone`."""
-    from naysay.kernels.covers.changing import part_beside
+    from naysay.kernels.covers.changing import reduce_edges
     from naysay.kernels.covers.minimal import search_covers
 
     every = search.vertices.all()
     limits = (*search.vertices.tables(), search.limits, brake.control)
     found = [np.empty((0, search.vertices.n_words), np.uint64)]
     for edge in gone:
-        parts, needed, allowed, possible = part_beside(edges, holders, edge, every, limits)
+        parts, needed, allowed, possible = reduce_edges(edges, holders, edge, every, limits)
         if possible:
             found.append(search_covers(parts, needed, allowed, limits))
     return np.concatenate(found)

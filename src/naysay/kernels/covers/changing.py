@@ -5,7 +5,7 @@ contain it. An edge that a cover hits just once is *own* to the vertex that hits
 vertices has an own edge.
 
 When edges come, a cover that misses one grows, and every new cover contains an old one: `grow_covers`. When edges go,
-every new cover misses one of those, so it uses only vertices outside it: `part_beside` is the small problem that is
+every new cover misses one of those, so it uses only vertices outside it: `reduce_edges` is the small problem that is
 left there; covers that are no longer minimal are found by `are_minimal`.
 """
 
@@ -278,7 +278,7 @@ def are_minimal(edges: UInt64Array, holders: UInt64Array, covers: UInt64Array, o
 
 
 @kernel
-def part_beside(
+def reduce_edges(
     edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, every: UInt64Array, limits: CoverLimits
 ) -> tuple[UInt64Array, UInt64Array, UInt64Array, bool]:
     """What is left of covering `edges` without the vertices of `gone`.

@@ -23,6 +23,7 @@ import numpy as np
 
 from naysay.arrays import NULL, Int64Array
 from naysay.kernels.compile import kernel
+from naysay.kernels.trees.zones import double
 
 Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 Boxes = tuple[Int64Array, Int64Array, int, bool]
@@ -488,8 +489,8 @@ def list_boxes(
                 if n_found == limit:
                     return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), False
                 if n_found == found_boxes.size:
-                    found_boxes = _double(found_boxes)
-                    found_owners = _double(found_owners)
+                    found_boxes = double(found_boxes, limit)
+                    found_owners = double(found_owners, limit)
                 found_boxes[n_found] = i
                 found_owners[n_found] = row[last]
                 n_found += 1
@@ -529,10 +530,3 @@ def count_boxes(tree: Tree, boxes: Boxes) -> Int64Array:
                     stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
                     n_stack += 1
     return counts
-
-
-@kernel
-def _double(array: Int64Array) -> Int64Array:
-    bigger = np.empty(2 * array.size, np.int64)
-    bigger[: array.size] = array
-    return bigger

@@ -110,8 +110,8 @@ def list_partners(
                 if n_found == limit:
                     return lefts[:n_found].copy(), rights[:n_found].copy(), False
                 if n_found == lefts.size:
-                    lefts = _double(lefts, limit)
-                    rights = _double(rights, limit)
+                    lefts = double(lefts, limit)
+                    rights = double(rights, limit)
                 lefts[n_found] = i
                 rights[n_found] = place
                 n_found += 1
@@ -119,7 +119,8 @@ def list_partners(
 
 
 @kernel
-def _double(array: Int64Array, limit: int) -> Int64Array:
+def double(array: Int64Array, limit: int) -> Int64Array:
+    """The same values in an array twice as long, but at most `limit`."""
     bigger = np.empty(min(2 * array.size, limit), np.int64)
     # A loop: assigning to a slice takes numba two seconds to compile.
     for i in range(array.size):
