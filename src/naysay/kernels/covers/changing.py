@@ -183,7 +183,7 @@ def grow_covers(
     Covers that follow each other should share their first members, in the order of vertices given: a cover costs
     n_edges / 64 for each member that it does not share with the one before, then its own edges and n_fresh / 64.
     """
-    _, groups, most, control = limits
+    group_of, groups, most, control = limits
     n_words, n_fresh = edges.shape[1], fresh.shape[0]
     depths = 4 * groups.shape[0] + 3
     cover, allowed, branch = np.zeros((3, depths, n_words), np.uint64)
@@ -232,9 +232,9 @@ def grow_covers(
                 continue
             below = depth + 1
             cover[below], allowed[below], place[below] = cover[depth], allowed[depth], place[depth]
-            n_groups[below] = n_groups[depth] + join_vertex(vertex, cover[below], allowed[below], limits)
+            n_groups[below] = n_groups[depth] + join_vertex(vertex, cover[below], allowed[below], group_of, groups)
             if n_groups[below] >= most[0]:
-                keep_groups(cover[below], allowed[below], limits)
+                keep_groups(cover[below], allowed[below], group_of, groups)
             add_hits(once[depth], twice[depth], fresh_holders[vertex], once[below], twice[below])
             if 2 * ends[depth] - first + 1 > own.shape[0]:
                 own = double_sets(own)
@@ -354,7 +354,7 @@ def _is_allowed(cover: UInt64Array, limits: CoverLimits) -> bool:
     joined = np.zeros(cover.size, np.uint64)
     for vertex in range(64 * cover.size):
         if has(cover, vertex):
-            if not may_join(vertex, joined, limits):
+            if not may_join(vertex, joined, limits[0], limits[1]):
                 return False
             joined[vertex >> 6] |= bit(vertex)
     return True

@@ -134,7 +134,7 @@ def take_missing(nodes: Int64Array, edge: UInt64Array, taken: UInt64Array) -> tu
 @kernel
 def invert(edges: UInt64Array, nodes: Int64Array, n_nodes: int, limits: CoverLimits) -> tuple[Int64Array, int]:
     """Make the covers of a trie hit all of the edges as well."""
-    _, _, most, control = limits
+    group_of, groups, most, control = limits
     n_words = edges.shape[1]
     taken = np.zeros((64, n_words), np.uint64)
     wider, ignored = np.zeros((2, n_words), np.uint64)
@@ -151,9 +151,9 @@ def invert(edges: UInt64Array, nodes: Int64Array, n_nodes: int, limits: CoverLim
                     left &= left - ONE
                     for k in range(n_words):
                         wider[k] = taken[place, k]
-                    if not may_join(vertex, wider, limits):
+                    if not may_join(vertex, wider, group_of, groups):
                         continue
-                    join_vertex(vertex, wider, ignored, limits)
+                    join_vertex(vertex, wider, ignored, group_of, groups)
                     if count_groups(wider, limits) <= most[0] and not holds_part(nodes, wider, scratch):
                         nodes, n_nodes = insert_cover(nodes, n_nodes, wider)
         control[1] = nodes[0, _COUNT]

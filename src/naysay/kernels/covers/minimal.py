@@ -92,12 +92,13 @@ def _mask(groups: Int64Array, group: int) -> np.uint64:
 
 
 @kernel
-def join_vertex(vertex: int, cover: UInt64Array, candidates: UInt64Array, limits: CoverLimits) -> bool:
+def join_vertex(
+    vertex: int, cover: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array
+) -> bool:
     """Add a vertex to a cover and take what may no longer join it out of the candidates.
 
     Returns whether the vertex is the first of its group.
     """
-    group_of, groups, _, _ = limits
     word = vertex >> 6
     group = group_of[vertex]
     shift = np.uint64(groups[group, 0] & 63)
@@ -110,9 +111,8 @@ def join_vertex(vertex: int, cover: UInt64Array, candidates: UInt64Array, limits
 
 
 @kernel
-def may_join(vertex: int, cover: UInt64Array, limits: CoverLimits) -> bool:
+def may_join(vertex: int, cover: UInt64Array, group_of: Int64Array, groups: Int64Array) -> bool:
     """Whether no vertex of a cover forbids another one."""
-    group_of, groups, _, _ = limits
     group = group_of[vertex]
     first = groups[group, 0]
     chosen = np.int64((cover[vertex >> 6] >> np.uint64(first & 63)) & np.uint64(groups[group, 1]))
@@ -120,9 +120,8 @@ def may_join(vertex: int, cover: UInt64Array, limits: CoverLimits) -> bool:
 
 
 @kernel
-def keep_groups(cover: UInt64Array, candidates: UInt64Array, limits: CoverLimits) -> None:
+def keep_groups(cover: UInt64Array, candidates: UInt64Array, group_of: Int64Array, groups: Int64Array) -> None:
     """Remove every candidate that would bring a new group into the cover."""
-    group_of, groups, _, _ = limits
     for word in range(cover.size):
         left = cover[word]
         kept = ZERO
@@ -136,16 +135,17 @@ def keep_groups(cover: UInt64Array, candidates: UInt64Array, limits: CoverLimits
 @kernel
 def select_allowed(start: UInt64Array, candidates: UInt64Array, limits: CoverLimits) -> UInt64Array:
     """The candidates that may join `start`."""
+    group_of, groups, most, _ = limits
     allowed = candidates.copy()
     cover = np.zeros(start.size, np.uint64)
     n_groups = 0
     for word in range(start.size):
         left = start[word]
         while left != ZERO:
-            n_groups += join_vertex(64 * word + np.int64(lowest(left)), cover, allowed, limits)
+            n_groups += join_vertex(64 * word + np.int64(lowest(left)), cover, allowed, group_of, groups)
             left &= left - ONE
-    if n_groups >= limits[2][0]:
-        keep_groups(cover, allowed, limits)
+    if n_groups >= most[0]:
+        keep_groups(cover, allowed, group_of, groups)
     return allowed
 
 
@@ -375,7 +375,7 @@ def search_covers(edges: UInt64Array, start: UInt64Array, candidates: UInt64Arra
     `start` is irredundant (see `expand`); the edges should come in random order. A node of the search costs about
     its live edges and a few operations for each vertex of its cover, rarely n_edges / 64 more.
     """
-    _, groups, most, control = limits
+    group_of, groups, most, control = limits
     n_words = edges.shape[1]
     edges = _at_most_once(edges, start)
     holders = find_holders(edges, _STRIDE)
@@ -432,9 +432,9 @@ def search_covers(edges: UInt64Array, start: UInt64Array, candidates: UInt64Arra
             continue
         cover[below], allowed[below] = cover[depth], allowed[depth]
         allowed[depth, vertex >> 6] |= bit(vertex)
-        n_groups[below] = n_groups[depth] + join_vertex(vertex, cover[below], allowed[below], limits)
+        n_groups[below] = n_groups[depth] + join_vertex(vertex, cover[below], allowed[below], group_of, groups)
         if n_groups[below] >= most[0]:
-            keep_groups(cover[below], allowed[below], limits)
+            keep_groups(cover[below], allowed[below], group_of, groups)
         first = ends[depth - 1] if depth else 0
         if 2 * ends[depth] - first > live.shape[0]:
             live = double_sets(live)

@@ -19,8 +19,8 @@ from naysay.kernels.bits import ONE, ZERO, bit, count_common, has, lowest
 from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import (
     CoverLimits,
-    append_set,
     count_groups,
+    double_sets,
     find_holders,
     join_vertex,
     keep_groups,
@@ -174,16 +174,17 @@ def search_near_covers(
     edges: UInt64Array, counts: Int64Array, start: UInt64Array, candidates: UInt64Array, limits: CoverLimits
 ) -> UInt64Array:
     """All minimal near covers of one branch of the search. `start` comes from `expand_near`."""
-    _, groups, most, control = limits
+    group_of, groups, most, control = limits
     n_words = edges.shape[1]
     edges, counts = _at_most_once(edges, counts, start)
     holders = find_holders(edges, _STRIDE)
     width, n_start = holders.shape[1], count_common(start, start)
     # A depth is one more vertex or one more edge given up; both are bounded by the vertices.
     depths = groups[:, 1].size * 4 + 66 * n_words + 2
-    cover, allowed, branch = np.zeros((3, depths, n_words), np.uint64)
-    alive = np.zeros((depths, width), np.uint64)
-    chosen, missed, n_cover, n_groups = np.zeros((4, depths), np.int64)
+    cover, allowed = np.zeros((depths, n_words), np.uint64), np.zeros((depths, n_words), np.uint64)
+    branch, alive = np.zeros((depths, n_words), np.uint64), np.zeros((depths, width), np.uint64)
+    chosen, missed = np.zeros(depths, np.int64), np.zeros(depths, np.int64)
+    n_cover, n_groups = np.zeros(depths, np.int64), np.zeros(depths, np.int64)
     critical = np.zeros((8 + n_start, 8 + n_start, width), np.uint64)
     found, n_found = np.empty((256, n_words), np.uint64), 0
     cover[0], n_cover[0], n_groups[0] = start, n_start, count_groups(start, limits)
@@ -211,9 +212,11 @@ def search_near_covers(
             continue
         cover[below], allowed[below] = cover[depth], allowed[depth]
         allowed[depth, vertex >> 6] |= bit(vertex)
-        is_first = join_vertex(vertex, cover[below], allowed[below], limits)
+        is_first = join_vertex(vertex, cover[below], allowed[below], group_of, groups)
         if left_over <= most[3]:
-            found = append_set(found, n_found, cover[below])
+            if n_found == found.shape[0]:
+                found = double_sets(found)
+            found[n_found] = cover[below]
             n_found += 1
             control[1] += 1
             if control[1] >= most[1]:
@@ -221,7 +224,7 @@ def search_near_covers(
             continue
         n_groups[below], missed[below], n_cover[below] = n_groups[depth] + is_first, left_over, size + 1
         if n_groups[below] >= most[0]:
-            keep_groups(cover[below], allowed[below], limits)
+            keep_groups(cover[below], allowed[below], group_of, groups)
         _subtract(alive[depth], holders[vertex], alive[below])
         chosen[below] = _open(edges, alive[below], counts, allowed[below], branch[below], most)
         if chosen[below] < 0:
@@ -249,8 +252,10 @@ def _open(
     edge = _choose(edges, alive, counts, allowed, most)
     if edge < 0:
         branch[:] = ZERO
-    else:
-        take_branch(edges[edge], allowed, branch)
+        return edge
+    for word in range(allowed.size):
+        branch[word] = edges[edge, word] & allowed[word]
+        allowed[word] &= ~branch[word]
     return edge
 
 
