@@ -53,7 +53,7 @@ def device_name() -> str:
 
 
 def ranks_like_tax(n_rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lines, masks and spans as `kernels.evidence` describes them, the bits that vary most lowest."""
+    """Lines, masks and spans as `kernels.evidence.pairs` describes them, the bits that vary most lowest."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, 50, n_rows)
     zip_code = state * 600 + rng.integers(0, 600, n_rows)

@@ -17,7 +17,7 @@ SAID = {
     "gate.py": (1, ["error      zip_city: 3,924 violations, 8 rows", "tolerated  city_clinic"]),
     "suspects.py": (0, ["3 of 3,924 violations of zip -> city", "V11526 Poreland: in conflict with 262 rows"]),
     "good_and_bad.py": (0, ["1,988 rows are good, 12 in quarantine"]),
-    "watch_changes.py": (0, ["violations; 396 added, 0 removed", "was already applied", "violations; 0 added, 396 removed"]),
+    "watch_changes.py": (0, ["396 added, 0 removed", "was already applied", "violations; 0 added, 396 removed"]),
     "spark_job.py": (1, ["visit: 4 violations in 4 rows", "city: 3,924 violations"]),
 }
 

@@ -1,4 +1,4 @@
-"""The types of numpy arrays that everything is made of."""
+"""The types of numpy arrays that everything is made of, and the codes and bounds that have a meaning everywhere."""
 
 from __future__ import annotations
 
@@ -12,3 +12,12 @@ Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 UInt8Array = NDArray[np.uint8]
 UInt64Array = NDArray[np.uint64]
+
+# The code of a null in a table that changes. No value has it, so a range of values never includes it by accident.
+NULL: int = np.iinfo(np.int64).min
+# Codes stay below this, so that they can be doubled (for <=) and negated (for >) within 64 bits.
+MAX_CODES = 1 << 61
+# A float64 holds every whole number up to this one.
+FLOAT_EXACT = 1 << 53
+# A limit that is never reached.
+UNLIMITED = 1 << 62

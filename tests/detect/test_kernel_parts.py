@@ -10,13 +10,12 @@ import pytest
 from naysay.kernels.codes.csv import FAULT_SIZE, RAGGED, scan_csv
 from naysay.kernels.codes.numbers import finite_spans, float_keys, short_decimals
 from naysay.kernels.codes.text import _same_bytes
-from naysay.kernels.joins.blocks import _FEW, BLOCK_ROWS, empty_block, fill_block
-from naysay.kernels.joins.find import _lower, find_ordered_pair
-from naysay.kernels.joins.pair_search import find_four_orders
+from naysay.kernels.joins.compare import _FEW, BLOCK_ROWS, empty_block, fill_block
+from naysay.kernels.joins.find import _lower, find_four_orders, find_ordered_pair
 from naysay.kernels.joins.removal import match_greedily
 from naysay.kernels.sort import partition_keys, sorted_places
 from naysay.kernels.trees import dual_tree, kd_tree
-from naysay.kernels.trees.zone_search import build_zones, list_partners
+from naysay.kernels.trees.zones import build_zones, list_partners
 
 
 def test_a_block_has_room_for_all_sets_of_all_columns() -> None:
@@ -175,7 +174,7 @@ def test_leaves_that_are_used_up_are_passed_by() -> None:
     features = np.zeros((2, n_rows), np.int64)
     features[1] = 1
     rows = np.zeros((100, 2), np.int64)
-    given = rows, np.arange(1000, 1100), features, np.arange(n_rows), build_zones(features), 1
+    given = (rows, np.arange(1000, 1100)), (features, np.arange(n_rows)), build_zones(features), 1
     # Eight leaves of 16 rows: at most twice the four levels, and the rows of one leaf.
     assert match_greedily(*given, 100 * (8 + 16)) == (100, True)
 
@@ -196,7 +195,7 @@ def test_the_least_and_the_greatest_so_far() -> None:
         holds = may & (left[:, None] < right[None, :])
         if either_way:
             holds |= may & (left[:, None] > right[None, :])
-        found = find_ordered_pair(group, left, time, other_group, right, other_time, 2, either_way)
+        found = find_ordered_pair((group, left, time), (other_group, right, other_time), 2, either_way)
         assert found == (-1, -1) if not holds.any() else holds[found]
         n_found += bool(holds.any())
         n_none += not holds.any()
@@ -230,7 +229,7 @@ def test_texts_that_differ_in_one_byte() -> None:
 def test_a_list_says_whether_it_is_whole() -> None:
     features = np.array([np.zeros(40, np.int64), np.arange(40)])
     rows = np.array([[0, 20]])
-    given = rows, np.array([100]), features, np.arange(40), build_zones(features), 1
+    given = (rows, np.array([100])), (features, np.arange(40)), build_zones(features), 1
     for limit, complete in ((18, False), (19, True), (1000, True)):
         lefts, rights, whole = list_partners(*given, limit)
         assert (lefts.tolist(), rights.tolist()) == ([0] * min(limit, 19), list(range(21, 40))[:limit])

@@ -12,7 +12,7 @@ import pytest
 
 from naysay.detect.violations import count, verify, violations
 from naysay.kernels.sort import count_equal_parts, dense_groups, partition_keys, sorted_places, split_dependency
-from naysay.kernels.trees.zone_search import LEAF_ROWS
+from naysay.kernels.trees.zones import LEAF_ROWS
 from naysay.plan.bind import BoundJoin, Side
 
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from naysay.kernels.codes.csv import FAULT_SIZE, FINE, LEADING_ZERO, LONG_INTEGER, scan_csv
-from naysay.kernels.codes.hyperloglog import estimate
 from naysay.kernels.codes.numbers import floor_of_floats, valid_span
 from naysay.kernels.joins.compare import compare_groups, list_groups
-from naysay.kernels.joins.pair_search import find_four_orders, find_two_differs, find_two_orders
+from naysay.kernels.joins.facet import estimate
+from naysay.kernels.joins.find import find_four_orders, find_two_differs, find_two_orders
 from naysay.kernels.joins.partners import partners_many
 from naysay.kernels.joins.removal import match_greedily
 from naysay.kernels.trees.dual_tree import AT_MOST, DIFFERS, LESS, _prospect, build_tree, find_pair
-from naysay.kernels.trees.range_tree import entries, layout
-from naysay.kernels.trees.zone_search import build_zones
+from naysay.kernels.trees.range_tree import entries, lay_out
+from naysay.kernels.trees.zones import build_zones
 
 
 @pytest.mark.parametrize("n_orders", [1, 2, 3, 4])
@@ -131,7 +131,7 @@ def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
         cases = [(find_two_differs(order, starts, x, y), holds)]
         by_x = np.lexsort((x, group_of))
         holds = apart & (x[:, None] + strict[0] <= x[None, :]) & (y[:, None] >= y[None, :] + strict[1])
-        cases.append((find_two_orders(by_x, starts, x, y, label, bool(strict[0]), bool(strict[1])), holds))
+        cases.append((find_two_orders(by_x, starts, (x, y, label), bool(strict[0]), bool(strict[1])), holds))
         points = np.stack([x, y, w, z])
         holds = apart & np.all(points[:, :, None] + strict[:, None, None] <= points[:, None, :], axis=0)
         cases.append((find_four_orders(by_x, starts, points, label, n_values, n_values, strict), holds))
@@ -144,7 +144,7 @@ def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
 
 def test_entries_of_a_block_are_those_of_its_layout() -> None:
     for n_dimensions, height in itertools.product(range(1, 5), range(6)):
-        assert entries(n_dimensions, height) == layout(n_dimensions, height).sizes[n_dimensions, height]
+        assert entries(n_dimensions, height) == lay_out(n_dimensions, height).sizes[n_dimensions, height]
 
 
 @pytest.mark.parametrize("power", [0, 1, 5, 18])
@@ -233,7 +233,7 @@ def test_matching_takes_as_many_steps_as_it_may() -> None:
         features = np.stack(
             [np.sort(rng.integers(0, 2, n_rows)), rng.integers(0, 6, n_rows), rng.integers(0, 2, n_rows)]
         )
-        given = features.T.copy(), np.arange(n_rows), features, np.arange(n_rows), build_zones(features), 1
+        given = (features.T.copy(), np.arange(n_rows)), (features, np.arange(n_rows)), build_zones(features), 1
         holds = (features[0][:, None] == features[0][None, :]) & (features[1][:, None] < features[1][None, :])
         holds &= features[2][:, None] != features[2][None, :]
         matched: set[int] = set()
@@ -313,4 +313,4 @@ def test_what_two_boxes_say_of_their_points() -> None:
             right = np.arange(other_low[0, place], other_high[0, place] + 1)[None, :]
             found = holds[kind](left, right)
             some, every = some and bool(found.any()), every and bool(found.all())
-        assert _prospect(low, high, 0, other_low, other_high, 0, kinds) == (2 if every else 1 if some else 0)
+        assert _prospect(low[0], high[0], other_low[0], other_high[0], kinds) == (2 if every else 1 if some else 0)

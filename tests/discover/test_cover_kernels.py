@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from naysay.arrays import UInt64Array
+from naysay.arrays import UNLIMITED, UInt64Array
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.space import Comparison
@@ -19,17 +19,15 @@ from naysay.kernels.covers.changing import (
     first_missed,
     grow_covers,
     missed_by_some,
-    part_beside,
-    transposed,
+    reduce_edges,
 )
 from naysay.kernels.covers.inversion import covers_of, insert_cover, invert
-from naysay.kernels.covers.minimal import count_missed, count_near_misses, search_covers
+from naysay.kernels.covers.minimal import count_missed, count_near_misses, find_holders, search_covers
 from naysay.kernels.covers.near import search_near_covers
 from naysay.rule.model import Column, Row
 
 _KINDS = (FieldKind.EQUALITY, FieldKind.ORDER, FieldKind.ORDER_OR_NULL)
 _SIZES = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
-_UNLIMITED = 1 << 62
 
 
 def vertices_at(firsts: list[int], kinds: list[FieldKind]) -> Vertices:
@@ -91,9 +89,9 @@ def test_covers_equal_enumeration(seed: int) -> None:
         given = vertices.words(edges)
         assert as_set(minimal_covers(given, vertices, max_groups=most)) == expected
         control = np.zeros(2, np.int64)
-        limits = np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
+        limits = np.array([most or UNLIMITED, UNLIMITED], np.int64)
         start = np.zeros(vertices.n_words, np.uint64)
-        found = search_covers(given, start, vertices.all(), *vertices.tables(), limits, control)
+        found = search_covers(given, start, vertices.all(), (*vertices.tables(), limits, control))
         assert as_set(found) == expected
         assert control.tolist() == [0, len(expected)]
 
@@ -107,11 +105,11 @@ def test_more_covers_than_there_was_room_for() -> None:
     assert len(expected) == 128
     given, tables, start = vertices.words(edges), vertices.tables(), np.zeros(1, np.uint64)
     control = np.zeros(2, np.int64)
-    limits = np.array([_UNLIMITED, _UNLIMITED], np.int64)
-    assert as_set(search_covers(given, start, vertices.all(), *tables, limits, control)) == expected
+    limits = np.array([UNLIMITED, UNLIMITED], np.int64)
+    assert as_set(search_covers(given, start, vertices.all(), (*tables, limits, control))) == expected
     control = np.zeros(2, np.int64)
-    limits = np.array([_UNLIMITED, 10], np.int64)
-    some = as_set(search_covers(given, start, vertices.all(), *tables, limits, control))
+    limits = np.array([UNLIMITED, 10], np.int64)
+    some = as_set(search_covers(given, start, vertices.all(), (*tables, limits, control)))
     assert len(some) == 10
     assert some < expected
     assert control.tolist() == [1, 10]
@@ -144,9 +142,7 @@ def test_many_edges_of_which_each_member_owns_few() -> None:
             vertices.words(given),
             np.zeros(2, np.uint64),
             vertices.all(),
-            *vertices.tables(),
-            np.array([_UNLIMITED, _UNLIMITED], np.int64),
-            np.zeros(2, np.int64),
+            (*vertices.tables(), np.array([UNLIMITED, UNLIMITED], np.int64), np.zeros(2, np.int64)),
         )
         assert as_set(found) == expected
 
@@ -196,9 +192,7 @@ def test_near_covers_equal_trying_all(seed: int) -> None:
                 np.array([counts[place] for place in heavy_first], np.int64),
                 np.zeros(vertices.n_words, np.uint64),
                 vertices.all(),
-                *vertices.tables(),
-                np.array([max_groups or _UNLIMITED, _UNLIMITED, 64, most], np.int64),
-                control,
+                (*vertices.tables(), np.array([max_groups or UNLIMITED, UNLIMITED, 64, most], np.int64), control),
             )
             assert as_set(found) == expected
             assert control.tolist() == [0, len(expected)]
@@ -208,19 +202,19 @@ def test_near_covers_deeper_than_there_was_room_for() -> None:
     """Twelve edges of which two may be missed: covers of ten vertices, more of them than there is room for at first."""
     vertices = vertices_at([8 * place + 2 * k for place in range(4) for k in range(3)], [FieldKind.EQUALITY] * 12)
     edges = vertices.words([1 << group.first for group in vertices.groups])
-    limits = np.array([_UNLIMITED, _UNLIMITED, 64, 2], np.int64)
-    given = np.zeros(1, np.uint64), vertices.all(), *vertices.tables(), limits
-    found = search_near_covers(edges, np.ones(12, np.int64), *given, np.zeros(2, np.int64))
+    limits = np.array([UNLIMITED, UNLIMITED, 64, 2], np.int64)
+    given = np.zeros(1, np.uint64), vertices.all(), (*vertices.tables(), limits, np.zeros(2, np.int64))
+    found = search_near_covers(edges, np.ones(12, np.int64), *given)
     assert len(as_set(found)) == 66
     assert {cover.bit_count() for cover in as_set(found)} == {10}
     edges = np.repeat(edges, 6, axis=0)
-    found = search_near_covers(edges, np.ones(72, np.int64), *given, np.zeros(2, np.int64))
+    found = search_near_covers(edges, np.ones(72, np.int64), *given)
     assert as_set(found) == {to_int(np.bitwise_or.reduce(edges))}
     vertices = vertices_at(list(range(0, 60, 4)), [FieldKind.EQUALITY] * 15)
     edges = vertices.words([1 << group.first for group in vertices.groups])
-    limits = np.array([_UNLIMITED, _UNLIMITED, 64, 3], np.int64)
-    given = np.zeros(1, np.uint64), vertices.all(), *vertices.tables(), limits
-    found = search_near_covers(edges, np.ones(15, np.int64), *given, np.zeros(2, np.int64))
+    limits = np.array([UNLIMITED, UNLIMITED, 64, 3], np.int64)
+    given = np.zeros(1, np.uint64), vertices.all(), (*vertices.tables(), limits, np.zeros(2, np.int64))
+    found = search_near_covers(edges, np.ones(15, np.int64), *given)
     assert len(as_set(found)) == 455
 
 
@@ -252,10 +246,10 @@ def test_inversion_equals_enumeration(seed: int) -> None:
         edges = random_edges(rng, vertices, 12, (2, 3, 4))
         nodes, n_nodes = trie_of([1 << v for v in range(128) if edges[0] >> v & 1], vertices, 2)
         assert nodes[0, 3] == edges[0].bit_count()
-        control, limits = np.zeros(2, np.int64), np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
+        control, limits = np.zeros(2, np.int64), np.array([most or UNLIMITED, UNLIMITED], np.int64)
         for n_edges in range(2, 13):
             given = vertices.words(edges[n_edges - 1 : n_edges])
-            nodes, n_nodes = invert(given, nodes, n_nodes, *vertices.tables(), limits, control)
+            nodes, n_nodes = invert(given, nodes, n_nodes, (*vertices.tables(), limits, control))
             expected = enumerated(edges[:n_edges], vertices, most)
             assert as_set(covers_of(nodes.copy(), vertices.n_words)) == expected
             assert control.tolist() == [0, len(expected)]
@@ -268,8 +262,8 @@ def test_inversion_stops_where_there_are_too_many_covers() -> None:
     edges = [0b101 << 8 * place for place in range(4)]
     for most, n_covers in ((7, 8), (8, 16), (100, 16)):
         nodes, n_nodes = trie_of([1, 4], vertices, 64)
-        control, limits = np.zeros(2, np.int64), np.array([_UNLIMITED, most], np.int64)
-        invert(vertices.words(edges[1:]), nodes, n_nodes, *vertices.tables(), limits, control)
+        control, limits = np.zeros(2, np.int64), np.array([UNLIMITED, most], np.int64)
+        invert(vertices.words(edges[1:]), nodes, n_nodes, (*vertices.tables(), limits, control))
         assert control.tolist() == [int(n_covers > most), n_covers]
 
 
@@ -285,25 +279,25 @@ def test_covers_that_grow_and_shrink(seed: int) -> None:
         sizes = (1, 2, 3) if n_edges < 70 else (3, 4, 5)
         edges, fresh = (sorted(set(random_edges(rng, vertices, n, sizes))) for n in (n_edges, n_fresh))
         fresh = [edge for edge in fresh if edge not in edges] or [0b11 << firsts[0]]
-        limits = np.array([most or _UNLIMITED, _UNLIMITED], np.int64)
+        limits = np.array([most or UNLIMITED, UNLIMITED], np.int64)
         words, fresh_words = vertices.words(edges), vertices.words(fresh)
-        holders = transposed(words)
+        holders = find_holders(words, 1)
         before = sorted(enumerated(edges, vertices, most))
         after = enumerated(edges + fresh, vertices, most)
         covers = vertices.words(before)
-        missed = first_missed(covers, len(fresh), transposed(fresh_words)).tolist()
+        missed = first_missed(covers, len(fresh), find_holders(fresh_words, 1)).tolist()
         gaps = [[place for place, edge in enumerate(fresh) if not cover & edge] for cover in before]
         assert missed == [min(places, default=-1) for places in gaps]
-        some = missed_by_some(covers, len(fresh), transposed(fresh_words))
+        some = missed_by_some(covers, len(fresh), find_holders(fresh_words, 1))
         assert np.flatnonzero(some).tolist() == sorted({place for places in gaps for place in places})
         control = np.zeros(2, np.int64)
-        grown = grow_covers(words, holders, fresh_words, covers, order, every, *tables, limits, control)
+        grown = grow_covers(words, holders, fresh_words, covers, order, every, (*tables, limits, control))
         # A cover is grown from each of the old ones that it holds as the vertices that it still needs; but once.
         assert as_set(grown) == after
         assert control.tolist() == [0, len(after)]
         if len(after) > 2:
             control, fewer = np.zeros(2, np.int64), np.array([limits[0], 2], np.int64)
-            grown = grow_covers(words, holders, fresh_words, covers, order, every, *tables, fewer, control)
+            grown = grow_covers(words, holders, fresh_words, covers, order, every, (*tables, fewer, control))
             assert as_set(grown) < after
             assert control.tolist() == [1, 2]
         asked = sorted(after)
@@ -312,13 +306,13 @@ def test_covers_that_grow_and_shrink(seed: int) -> None:
             all(any(edge & cover == 1 << v for edge in edges) for v in range(128) if cover >> v & 1) for cover in asked
         ]
         for gone in fresh[:3]:
-            parts, needed, allowed, possible = part_beside(
-                words, holders, vertices.words([gone])[0], every, *tables, limits
+            parts, needed, allowed, possible = reduce_edges(
+                words, holders, vertices.words([gone])[0], every, (*tables, limits, control)
             )
             assert possible or len(parts) == 0
             found = set()
             if possible:
-                found = as_set(search_covers(parts, needed, allowed, *tables, limits, np.zeros(2, np.int64)))
+                found = as_set(search_covers(parts, needed, allowed, (*tables, limits, np.zeros(2, np.int64))))
             assert found == {cover for cover in before if not cover & gone}
 
 
@@ -331,7 +325,7 @@ def test_edges_that_are_missed_and_nearly_missed(seed: int) -> None:
     counts = [rng.randint(1, 9) for _ in edges]
     given = vertices.words(edges), np.array(counts, np.int64), vertices.words(covers)
     weights = [[count for edge, count in zip(edges, counts, strict=True) if not edge & cover] for cover in covers]
-    assert count_missed(*given, _UNLIMITED).tolist() == [sum(weight) for weight in weights]
+    assert count_missed(*given, UNLIMITED).tolist() == [sum(weight) for weight in weights]
     for enough in (0, 5, 50):
         for found, weight in zip(count_missed(*given, enough).tolist(), weights, strict=True):
             assert found == sum(weight) if sum(weight) <= enough else enough < found <= sum(weight)

@@ -8,8 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from naysay.kernels.evidence.all_pairs import count_direct, count_hashed
-from naysay.kernels.evidence.changed_pairs import see_direct, see_hashed
+from naysay.kernels.evidence.pairs import count_direct, count_hashed, see_direct, see_hashed
 
 Code = tuple[int, ...]
 
@@ -63,21 +62,25 @@ def test_every_pair_is_counted_by_its_outcomes(shape: list[tuple[int, int]]) -> 
     rng = random.Random(f"{shape}")
     for block in ([0, 9, 0, 14, 0], [2, 9, 3, 14, 0], [0, 9, 0, 9, 1], [1, 9, 4, 13, 1], [3, 3, 0, 9, 0]):
         fields = Fields(rng, shape, (9, 14))
-        given = (*fields.sides, *fields.weights, fields.masks, fields.spans, np.array(block, np.int64))
+        given = (*fields.sides, fields.masks, fields.spans), tuple(fields.weights), np.array([block], np.int64)
+        control = np.zeros(1, np.int64)
         expected: Counter[Code] = Counter()
         for t, s in pairs_of(block):
             expected[fields.code(t, s)] += int(fields.weights[0][t] * fields.weights[1][s])
-        keys, counts = count_hashed(*given, np.zeros((16, len(shape)), np.int32), np.zeros(17, np.int64))
+        no_pairs = np.zeros(0, np.int64)
+        room = np.zeros((16, len(shape)), np.int32), np.zeros(17, np.int64), no_pairs
+        keys, counts, _ = count_hashed(*given, room, control)
         assert counts[-1] == len(expected)
         used = np.flatnonzero(counts[:-1])
         assert {tuple(keys[slot].tolist()): int(counts[slot]) for slot in used} == expected
         # Where a quarter would be used after a further 1,024 codes, the table grows.
-        keys, counts = count_hashed(*given, np.zeros((4096, len(shape)), np.int32), np.zeros(4097, np.int64))
+        room = np.zeros((4096, len(shape)), np.int32), np.zeros(4097, np.int64), no_pairs
+        keys, counts, _ = count_hashed(*given, room, control)
         assert counts[-1] == len(expected)
         assert (keys.shape[0] > 4096) == (len({t for t, _ in pairs_of(block)}) > 1)
         if len(shape) == 1:
             direct = np.zeros(1 << fields.bits[0], np.int64)
-            count_direct(*given, direct)
+            count_direct(*given, direct, control)
             assert {(int(code),): int(direct[code]) for code in np.flatnonzero(direct)} == expected
 
 
@@ -86,18 +89,18 @@ def test_the_first_pair_of_each_outcome_is_kept(shape: list[tuple[int, int]]) ->
     rng = random.Random(f"{shape}")
     for block in ([0, 9, 0, 14, 0], [2, 9, 3, 14, 0], [0, 9, 0, 9, 1]):
         fields = Fields(rng, shape, (9, 14))
-        given = (*fields.sides, fields.masks, fields.spans, np.array(block, np.int64))
+        given = ((*fields.sides, fields.masks, fields.spans), np.array(block, np.int64))
         expected = Counter(fields.code(t, s) for t, s in pairs_of(block))
         places = {fields.code(t, s): (t << 32) + s for t, s in reversed(pairs_of(block))}
         room = np.zeros((16, len(shape)), np.int32), np.zeros(17, np.int64), np.zeros(16, np.int64)
-        keys, counts, pairs = see_hashed(*given, *room)
+        keys, counts, pairs = see_hashed(*given, room)
         used = np.flatnonzero(counts[:-1])
         assert counts[-1] == len(expected)
         assert {tuple(keys[slot].tolist()): int(counts[slot]) for slot in used} == expected
         assert {tuple(keys[slot].tolist()): int(pairs[slot]) for slot in used} == places
         # Where half would be used after a further 1,024 codes, the table grows.
         room = np.zeros((2048, len(shape)), np.int32), np.zeros(2049, np.int64), np.zeros(2048, np.int64)
-        assert see_hashed(*given, *room)[0].shape[0] > 2048
+        assert see_hashed(*given, room)[0].shape[0] > 2048
         if len(shape) > 1:
             continue
         width = 1 << fields.bits[0]

@@ -72,7 +72,7 @@ def test_one_comparison(kind: int, limit: int) -> None:
         left, right = (np.array([rng.randrange(-1, n_values) for _ in range(n_rows)], np.int64) for _ in range(2))
         state, refined = np.zeros(2, np.int64), []
         while state[0] < len(clusters[1]) - 1:
-            refined.append(refine(*clusters, left, right, kind, state, limit))
+            refined.append(refine(clusters, left, right, kind, state, limit))
         expected = {
             (t, s)
             for t, s in clustered(clusters)
@@ -95,7 +95,7 @@ def test_two_comparisons(kinds: tuple[int, int], limit: int) -> None:
         )
         state, refined = np.zeros(2, np.int64), []
         while state[0] < len(clusters[1]) - 1:
-            refined.append(refine_two(*clusters, left, right, np.array(kinds), state, limit))
+            refined.append(refine_two(clusters, left, right, np.array(kinds), state, limit))
         expected = {
             (t, s)
             for t, s in clustered(clusters)

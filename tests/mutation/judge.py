@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from mutation.mutants import KERNELS, Mutant, code_of, modules
+from mutation.mutants import KERNELS, Mutant, code_of, module_of, modules
 
 # A test that takes longer in the sound program is left out; when a mutant's tests have taken so long in all and none of
 # them failed, it has survived.
@@ -102,7 +102,7 @@ def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(folder):
-            called.add(f"{Path(frame.f_code.co_filename).stem}:{frame.f_code.co_name}")
+            called.add(f"{module_of(Path(frame.f_code.co_filename))}:{frame.f_code.co_name}")
 
     threading.setprofile(note)
     sys.setprofile(note)

@@ -11,7 +11,7 @@ from types import CodeType
 
 KERNELS = Path(__file__).resolve().parents[2] / "src" / "naysay" / "kernels"
 # How kernels are compiled is no kernel; those for a GPU run on one alone.
-_LEFT_OUT = ("__init__.py", "compile.py")
+_LEFT_OUT = ("__init__.py", "compile.py", "gpu.py")
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -54,8 +54,13 @@ class Mutant:
 
 
 def modules() -> list[str]:
-    paths = sorted(KERNELS.glob("*.py"))
-    return [path.stem for path in paths if path.name not in _LEFT_OUT and not path.stem.startswith("gpu")]
+    paths = sorted(KERNELS.rglob("*.py"))
+    return [module_of(path) for path in paths if path.name not in _LEFT_OUT]
+
+
+def module_of(path: Path) -> str:
+    """The name of a kernel's module below naysay.kernels, such as `joins.find`."""
+    return ".".join(path.relative_to(KERNELS).with_suffix("").parts)
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
@@ -71,13 +76,17 @@ def code_of(mutant: Mutant) -> CodeType:
     tree = _tree(mutant.module)
     function = next(found for found in _functions(tree) if found.name == mutant.function)
     _put_in(function, list(_nodes(function))[mutant.place], mutant.variant)
-    whole = compile(ast.fix_missing_locations(tree), str(KERNELS / f"{mutant.module}.py"), "exec")
+    whole = compile(ast.fix_missing_locations(tree), str(_path(mutant.module)), "exec")
     found = [part for part in whole.co_consts if isinstance(part, CodeType) and part.co_name == mutant.function]
     return found[-1]
 
 
 def _tree(module: str) -> ast.Module:
-    return ast.parse((KERNELS / f"{module}.py").read_text(encoding="utf-8"))
+    return ast.parse(_path(module).read_text(encoding="utf-8"))
+
+
+def _path(module: str) -> Path:
+    return KERNELS / f"{module.replace('.', '/')}.py"
 
 
 def _functions(tree: ast.Module) -> list[ast.FunctionDef]:

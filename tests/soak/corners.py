@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from naysay.arrays import MAX_CODES
 from naysay.detect import partners as partners_module
 from naysay.detect.partners import partners, total_of
 from naysay.detect.violations import conflict_rows, count, verify, violations
 from naysay.errors import CountOverflow
-from naysay.kernels.joins.blocks import BLOCK_ROWS
+from naysay.kernels.joins.compare import BLOCK_ROWS
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zone_search import LEAF_ROWS
+from naysay.kernels.trees.zones import LEAF_ROWS
 from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
-from naysay.table.column import MAX_CODES
 from soak.row import FINE, Outcome
 
 _EDGES = (1, LEAF_ROWS, 2 * LEAF_ROWS, 31, 63, 64, 127, 128, 1023, 1024, 2047, 2048)

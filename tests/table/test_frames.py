@@ -188,7 +188,7 @@ def test_narrow_numbers_are_counted_in_every_space() -> None:
 def test_a_reader_is_read_once() -> None:
     reader = _batches()
     assert from_frame(reader).n_rows == 4
-    with pytest.raises(TableError, match="this reader has been read already"):
+    with pytest.raises(TableError, match="this reader has already been read"):
         from_frame(reader)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.kernels.trees.zone_tree import NULL
+from naysay.arrays import NULL
 from naysay.live.codes import CodeSpace, OrderLabels, SortedBlocks, TextTable, TupleTable
 from naysay.watch import counting as counters
 from naysay.watch.batch import GREATEST

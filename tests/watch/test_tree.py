@@ -7,17 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from naysay.kernels.trees.zone_tree import (
-    FAN_OUT,
-    FREE_LEAF,
-    FREE_NODE,
-    HEIGHT,
-    LEAF_ROWS,
-    N_LEAVES,
-    N_NODES,
-    NULL,
-    ROOT,
-)
+from naysay.arrays import NULL
+from naysay.kernels.trees.zone_tree import FAN_OUT, FREE_LEAF, FREE_NODE, HEIGHT, LEAF_ROWS, N_LEAVES, N_NODES, ROOT
 from naysay.watch import tree_index as tree_module
 from naysay.watch.batch import GREATEST
 from naysay.watch.tree_index import ZoneTree

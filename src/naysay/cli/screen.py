@@ -126,9 +126,9 @@ class Waiting:
     def will_compile(self) -> None:
         """Say that kernels have to be compiled first, if they do."""
         if self._watched:
-            from naysay.kernels.compile import nothing_kept
+            from naysay.kernels.compile import is_cache_empty
 
-            if nothing_kept():
+            if is_cache_empty():
                 say("compiling the kernels; this first run takes a few seconds longer")
 
     def stage(self, description: str, total: int | None = None) -> None:

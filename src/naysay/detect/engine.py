@@ -30,7 +30,7 @@ from naysay.detect.summary import (
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles
-from naysay.plan.cost import Way, fitting_way, process_bytes
+from naysay.plan.cost import ExecutionPlan, plan_within, process_bytes
 from naysay.plan.join import Join, join_of
 from naysay.plan.shape import plan_of
 from naysay.rule import render
@@ -231,17 +231,17 @@ class LocalEngine:
                 f"in use, more than the {options.memory >> 20:,} MiB allowed; set a limit, or list clusters instead"
             )
 
-    def _way(self, joins: Sequence[Join], options: CheckOptions) -> Way:
+    def _way(self, joins: Sequence[Join], options: CheckOptions) -> ExecutionPlan:
         """How to work within the memory allowed; refuses work that would not fit before it begins."""
         if options.memory is None:
-            return Way(options.n_threads, shares=True)
+            return ExecutionPlan(options.n_threads, shares=True)
         if options.has_fitted:
-            return Way(1, shares=False)
+            return ExecutionPlan(1, shares=False)
         table = self.table
         wanted = {encoding for join in joins for encoding in encodings(join)}
         to_encode = [names for names, ordered in wanted if not table.is_encoded(names, ordered=ordered)]
         kinds = [table.kind(name) for names in to_encode for name in names]
-        return fitting_way(options.memory, options.n_threads, joins, kinds, table.n_rows)
+        return plan_within(options.memory, options.n_threads, joins, kinds, table.n_rows)
 
     def _each(
         self,

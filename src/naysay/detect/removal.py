@@ -12,7 +12,7 @@ from naysay.detect.result import Removal
 from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
 from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_greedily
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zone_search import build_zones
+from naysay.kernels.trees.zones import build_zones
 from naysay.plan.bind import BoundJoin, Side
 
 # After this many steps the greedy matching stops, and its lower bound is taken as it is.
@@ -95,10 +95,8 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
     order = tree_places(bound.right)
     features = np.ascontiguousarray(features_of(bound.right)[:, order])
     n_matched, maximal = match_greedily(
-        np.ascontiguousarray(features_of(bound.left)[:, left_places].T),
-        bound.left.rows[left_places],
-        features,
-        bound.right.rows[order],
+        (np.ascontiguousarray(features_of(bound.left)[:, left_places].T), bound.left.rows[left_places]),
+        (features, bound.right.rows[order]),
         build_zones(features),
         len(bound.right.order),
         _MATCHING_STEPS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import MAX_CODES, Int64Array
 from naysay.detect.partners import (
     MAX_COUNT,
     agreeing_keys,
@@ -20,9 +20,8 @@ from naysay.detect.partners import (
 from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import find_differing, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
-from naysay.kernels.trees.zone_search import build_zones, list_partners
+from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
-from naysay.table.column import MAX_CODES
 
 
 def count(bound: BoundJoin) -> int:
@@ -120,9 +119,8 @@ def list_pairs(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int64A
     order = tree_places(right)
     features = np.ascontiguousarray(features_of(right)[:, order])
     rows = np.ascontiguousarray(features_of(bound.left)[:, places].T)
-    left_at, right_at, _ = list_partners(
-        rows, bound.left.rows[places], features, right.rows[order], build_zones(features), len(right.order), limit
-    )
+    given = (rows, bound.left.rows[places]), (features, right.rows[order])
+    left_at, right_at, _ = list_partners(*given, build_zones(features), len(right.order), limit)
     return bound.left.rows[places][left_at], right.rows[order][right_at]
 
 

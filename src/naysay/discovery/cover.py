@@ -11,7 +11,7 @@ from math import floor
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.vertices import VertexGroup, Vertices, to_int
@@ -19,7 +19,6 @@ from naysay.errors import UsageError
 from naysay.rule.implication import Network
 from naysay.rule.model import Nulls
 
-_UNLIMITED = 1 << 62
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
@@ -48,7 +47,7 @@ def allowed_pairs(error: float, n_pairs: int) -> int:
 class Brake:
     """What stops a search: a limit on covers, or a call of `stop`. Shared by all threads of a search."""
 
-    max_covers: int = _UNLIMITED
+    max_covers: int = UNLIMITED
     control: Int64Array = field(default_factory=lambda: np.zeros(2, np.int64))
 
     def stop(self) -> None:
@@ -76,10 +75,10 @@ def minimal_covers(
 
     brake = brake or Brake()
     edges = np.random.default_rng(0).permutation(edges)
-    rest = (*vertices.tables(), np.array([max_groups or _UNLIMITED, brake.max_covers], np.int64), brake.control)
+    limits = (*vertices.tables(), np.array([max_groups or UNLIMITED, brake.max_covers], np.int64), brake.control)
     return _search_all(
-        lambda start, candidates: expand(edges, start, candidates, *rest),
-        lambda start, candidates: search_covers(edges, start, candidates, *rest),
+        lambda start, candidates: expand(edges, start, candidates, limits),
+        lambda start, candidates: search_covers(edges, start, candidates, limits),
         vertices,
         brake,
         budget,
@@ -102,11 +101,11 @@ def near_covers(
     brake = brake or Brake()
     heavy_first = np.argsort(-counts, kind="stable")
     edges, counts = np.ascontiguousarray(edges[heavy_first]), counts[heavy_first]
-    limits = np.array([max_groups or _UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
-    rest = (*vertices.tables(), limits)
+    bounds = np.array([max_groups or UNLIMITED, brake.max_covers, _NEAR_LOOKS, most], np.int64)
+    limits = (*vertices.tables(), bounds, brake.control)
     return _search_all(
-        lambda start, candidates: expand_near(edges, counts, start, candidates, *rest),
-        lambda start, candidates: search_near_covers(edges, counts, start, candidates, *rest, brake.control),
+        lambda start, candidates: expand_near(edges, counts, start, candidates, limits),
+        lambda start, candidates: search_near_covers(edges, counts, start, candidates, limits),
         vertices,
         brake,
         budget,

@@ -104,10 +104,10 @@ def count_blocks(
 ) -> Evidence | None:
     """Count the codes of all pairs in the given blocks; None if it was stopped.
 
-    A block is (left start, left stop, right start, right stop, once), `once` as in `kernels.evidence`. Each thread
+    A block is (left start, left stop, right start, right stop, once), `once` as in `evidence.pairs`. Each thread
     has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
     """
-    from naysay.kernels.evidence.all_pairs import count_direct_blocks, count_hashed_blocks
+    from naysay.kernels.evidence.pairs import count_direct, count_hashed
 
     layout = left.layout
     blocks = np.asarray(blocks, np.int64).reshape(-1, 5)
@@ -124,18 +124,18 @@ def count_blocks(
         control[0] = 1
 
     def work() -> Evidence | None:
-        arrays = (left.left, right.right, left.weights, right.weights, layout.masks, layout.spans)
+        arrays = (left.left, right.right, layout.masks, layout.spans), (left.weights, right.weights)
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
-        counts = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64)
+        counts, no_pairs = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64), np.empty(0, np.int64)
         while budget is None or not budget.stopped():
             try:
                 batch = todo.get_nowait()
             except Empty:
                 break
             if direct:
-                count_direct_blocks(*arrays, batch, counts, control)
+                count_direct(*arrays, batch, counts, control)
             else:
-                keys, counts = count_hashed_blocks(*arrays, batch, keys, counts, control)
+                keys, counts, _ = count_hashed(*arrays, batch, (keys, counts, no_pairs), control)
         if control[0]:
             return None
         return _of_direct(counts) if direct else _of_hashed(keys, counts)

@@ -77,7 +77,7 @@ class Fields:
 
     @property
     def n_lines(self) -> int:
-        """Lines of a side, as `kernels.evidence` wants them."""
+        """Lines of a side, as `kernels.evidence.pairs` wants them."""
         return len(self.layout.fields) + self.layout.n_words
 
     @property

@@ -21,8 +21,8 @@ from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row
 from naysay.table import Kind, Table
 from naysay.table.column import read_column
-from naysay.table.encode import densify, encode
 from naysay.table.frame import decoded
+from naysay.table.table import densify, encode
 
 EQUALITY = (Op.EQ, Op.NE)
 ALL = tuple(Op)

@@ -198,7 +198,7 @@ class Verifier:
         return _pair((place, int(partners[partners != place][0])), rows)
 
     def _find_two_differs(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
-        from naysay.kernels.joins.pair_search import find_two_differs
+        from naysay.kernels.joins.find import find_two_differs
 
         order, starts = self._sorted_groups(conditions.keys, rows)
         first, second = (self._values_at(field, rows) for field in conditions.differs)
@@ -206,7 +206,7 @@ class Verifier:
 
     def _find_two_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Two orders, at most one difference: a sweep."""
-        from naysay.kernels.joins.pair_search import find_two_orders
+        from naysay.kernels.joins.find import find_two_orders
 
         (first, first_op), (second, second_op) = conditions.orders
         swapped = first_op in (Op.GT, Op.GE)
@@ -217,7 +217,7 @@ class Verifier:
             y = -y
         order, starts = self._sorted_groups(conditions.keys, rows, x, first)
         label = self._label(conditions, rows)
-        found = _pair(find_two_orders(order, starts, x, y, label, first_op.is_strict, second_op.is_strict), rows)
+        found = _pair(find_two_orders(order, starts, (x, y, label), first_op.is_strict, second_op.is_strict), rows)
         return None if found is None else (found[::-1] if swapped else found)
 
     def _find_three_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
@@ -338,7 +338,7 @@ def _sweep_plan(features: Int64Array, conditions: Conditions) -> list[int] | Non
 
 def _sweep(features: Int64Array, key: Int64Array, conditions: Conditions, plan: list[int]) -> Pair:
     """Three or four orders, at most one difference."""
-    from naysay.kernels.joins.pair_search import find_four_orders
+    from naysay.kernels.joins.find import find_four_orders
     from naysay.kernels.sort import group_starts, sorted_places
 
     lines = [features[k] - features[k].min() for k in plan]

@@ -158,7 +158,7 @@ class Vertices:
         return sorted_unique(np.where(smaller[:, None], twins, covers))
 
     def tables(self) -> tuple[Int64Array, Int64Array]:
-        """`group_of` and `groups` as `kernels.cover` wants them."""
+        """`group_of` and `groups` as `kernels.covers.minimal` wants them."""
         group_of = np.full(64 * self.n_words, -1, np.int64)
         groups = np.zeros((len(self.groups), 18), np.int64)
         for number, group in enumerate(self.groups):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, BoolArray, Int64Array, UInt64Array
 from naysay.budget import Budget
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
 from naysay.discovery.problem import MOST_RULES
@@ -19,7 +19,6 @@ from naysay.errors import ResourceError
 from naysay.evolve.delta import raise_if_interrupted, run_tasks
 
 Made = TypeVar("Made")
-_UNLIMITED = 1 << 62
 _TASK = 64
 
 
@@ -34,7 +33,7 @@ class Search:
 
     @property
     def limits(self) -> Int64Array:
-        return np.array([self.max_predicates or _UNLIMITED, 2 * MOST_RULES], np.int64)
+        return np.array([self.max_predicates or UNLIMITED, 2 * MOST_RULES], np.int64)
 
 
 def all_covers(edges: UInt64Array, search: Search, counts: Int64Array | None = None) -> UInt64Array:
@@ -86,16 +85,15 @@ def grow(
 
 def grow_broken(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, search: Search) -> UInt64Array:
     """As `grow`, for covers that each miss an edge of `fresh`; each result once, in no order."""
-    from naysay.kernels.covers.changing import grow_covers, transposed
+    from naysay.kernels.covers.changing import grow_covers
+    from naysay.kernels.covers.minimal import find_holders
 
     brake = Brake(2 * MOST_RULES)
-    holders, every = transposed(edges), search.vertices.all()
-    tables, limits = search.vertices.tables(), search.limits
+    holders, every = find_holders(edges, 1), search.vertices.all()
+    limits = (*search.vertices.tables(), search.limits, brake.control)
     covers, order = _sort_by_shared(covers, search.vertices)
     parts = _in_parts(
-        covers,
-        lambda part: grow_covers(edges, holders, fresh, part, order, every, *tables, limits, brake.control),
-        search.n_threads,
+        covers, lambda part: grow_covers(edges, holders, fresh, part, order, every, limits), search.n_threads
     )
     _check_brake(brake)
     return np.concatenate(parts)
@@ -107,10 +105,11 @@ def shrink(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
     A new cover misses one of the edges that disappeared, or it would have been a cover before. A cover that was
     minimal only because of those edges is what a new one would grow to if they came back.
     """
-    from naysay.kernels.covers.changing import are_minimal, transposed
+    from naysay.kernels.covers.changing import are_minimal
+    from naysay.kernels.covers.minimal import find_holders
 
     brake = Brake(2 * MOST_RULES)
-    holders = transposed(edges)
+    holders = find_holders(edges, 1)
     tasks = [
         partial(_covers_missing, edges, holders, gone[start : start + _TASK], search, brake)
         for start in range(0, len(gone), _TASK)
@@ -131,16 +130,16 @@ def _covers_missing(
     edges: UInt64Array, holders: UInt64Array, gone: UInt64Array, search: Search, brake: Brake
 ) -> UInt64Array:
     """The minimal covers of `edges` that have no vertex of one of `gone`."""
-    from naysay.kernels.covers.changing import part_beside
+    from naysay.kernels.covers.changing import reduce_edges
     from naysay.kernels.covers.minimal import search_covers
 
     every = search.vertices.all()
-    tables, limits = search.vertices.tables(), search.limits
+    limits = (*search.vertices.tables(), search.limits, brake.control)
     found = [np.empty((0, search.vertices.n_words), np.uint64)]
     for edge in gone:
-        parts, needed, allowed, possible = part_beside(edges, holders, edge, every, *tables, limits)
+        parts, needed, allowed, possible = reduce_edges(edges, holders, edge, every, limits)
         if possible:
-            found.append(search_covers(parts, needed, allowed, *tables, limits, brake.control))
+            found.append(search_covers(parts, needed, allowed, limits))
     return np.concatenate(found)
 
 
@@ -152,11 +151,12 @@ def are_within(covers: UInt64Array, cover: UInt64Array) -> BoolArray:
 
 def find_missed(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int64Array:
     """For each cover the place of an edge that it misses, -1 if it hits all."""
-    from naysay.kernels.covers.changing import first_missed, transposed
+    from naysay.kernels.covers.changing import first_missed
+    from naysay.kernels.covers.minimal import find_holders
 
     if not len(edges):
         return np.full(len(covers), -1, np.int64)
-    holders = transposed(edges)
+    holders = find_holders(edges, 1)
     return np.concatenate(_in_parts(covers, lambda part: first_missed(part, len(edges), holders), search.n_threads))
 
 

@@ -162,7 +162,7 @@ def _count_in_table(
     left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """The codes of all pairs, their counts and a pair for each, by a counter for every possible code."""
-    from naysay.kernels.evidence.changed_pairs import see_direct
+    from naysay.kernels.evidence.pairs import see_direct
 
     n_lanes = _LANES if layout.n_bits <= _LANE_BITS else 1
     lanes = (np.arange(1024) % n_lanes << layout.n_bits).astype(np.uint32)
@@ -170,7 +170,7 @@ def _count_in_table(
     codes, pairs, n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
     sides = (left.left, right.right, layout.masks, layout.spans)
     for block in blocks:
-        codes, pairs, n_codes = see_direct(*sides, block, counts, codes, pairs, n_codes, lanes)
+        codes, pairs, n_codes = see_direct(sides, block, counts, codes, pairs, n_codes, lanes)
     codes = codes[:n_codes]
     low_bits = codes & np.int32((1 << layout.n_bits) - 1)
     return low_bits.reshape(-1, 1), counts[codes], pairs[:n_codes]
@@ -180,12 +180,13 @@ def _count_by_hash(
     left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """As `_count_in_table`, by a hash table."""
-    from naysay.kernels.evidence.changed_pairs import see_hashed
+    from naysay.kernels.evidence.pairs import see_hashed
 
     keys = np.empty((1 << 12, layout.n_words), np.int32)
     counts, pairs = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
+    sides = (left.left, right.right, layout.masks, layout.spans)
     for block in blocks:
-        keys, counts, pairs = see_hashed(left.left, right.right, layout.masks, layout.spans, block, keys, counts, pairs)
+        keys, counts, pairs = see_hashed(sides, block, (keys, counts, pairs))
     used = np.flatnonzero(counts[:-1])
     return keys[used], counts[used], pairs[used]
 

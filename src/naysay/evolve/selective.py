@@ -202,9 +202,10 @@ def _changed_arrays(before: ProvenCovers, after: ProvenCovers) -> Arrays:
 
 def _missed_by_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
     """Which edges some cover misses."""
-    from naysay.kernels.covers.changing import missed_by_some, transposed
+    from naysay.kernels.covers.changing import missed_by_some
+    from naysay.kernels.covers.minimal import find_holders
 
     if not len(edges):
         return np.zeros(0, np.bool_)
-    found: BoolArray = missed_by_some(covers, len(edges), transposed(edges))
+    found: BoolArray = missed_by_some(covers, len(edges), find_holders(edges, 1))
     return found

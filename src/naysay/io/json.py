@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyarrow import types
 
+from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
 from naysay.io.csv import LONGEST_DECIMAL, as_utf8
-from naysay.io.numbers import EXACT, LONG, LONG_IN_JSON, TOO_LARGE, TOO_SMALL, loss, suspects
+from naysay.io.numbers import LONG, LONG_IN_JSON, TOO_LARGE, TOO_SMALL, loss, suspects
 
 _PIECE = 1 << 20
 _SHAPE = "one object per line"
@@ -64,7 +65,7 @@ def _is_utf8(data: bytes) -> bool:
 
 def _only_whole(column: pa.ChunkedArray) -> bool:
     """All numbers are whole, and some are beyond what a float holds exactly."""
-    beyond = pc.any(pc.greater_equal(pc.abs(column), float(EXACT))).as_py()
+    beyond = pc.any(pc.greater_equal(pc.abs(column), float(FLOAT_EXACT))).as_py()
     return bool(beyond) and bool(pc.all(pc.equal(pc.floor(column), column)).as_py())
 
 
@@ -79,7 +80,7 @@ def _refuse_long_integers(path: str, data: bytes, name: str) -> None:
             value = json.loads(line).get(name) if line.strip() else None
         except ValueError as error:
             raise TableError(f"{path}:{number}: {error}; JSON lines have {_SHAPE}") from error
-        if isinstance(value, int) and abs(value) > EXACT:
+        if isinstance(value, int) and abs(value) > FLOAT_EXACT:
             raise TableError(
                 f"{path}:{number}: {name!r} is a whole number of {len(str(abs(value)))} digits in a column with "
                 "numbers of more than 38 digits, which cannot be read exactly; write them as text"

@@ -9,8 +9,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Up to here a float holds every whole number.
-EXACT = 1 << 53
+from naysay.arrays import FLOAT_EXACT
+
 TOO_LARGE = "is too large for a 64-bit float; write inf if you mean infinity"
 TOO_SMALL = "is too small for a 64-bit float and would become 0; write 0 if you mean that"
 LONG = (
@@ -30,7 +30,7 @@ _TINY = (b"e-", b"E-", b"0" * 300)
 def suspects(column: pa.ChunkedArray, data: bytes) -> pa.ChunkedArray | None:
     """Which floats may differ from the number written in the text `data`; None if none do."""
     size = pc.abs(column)
-    suspect = pc.greater_equal(size, float(EXACT))
+    suspect = pc.greater_equal(size, float(FLOAT_EXACT))
     if pc.any(pc.equal(size, 0.0)).as_py() and any(part in data for part in _TINY):
         suspect = pc.or_(suspect, pc.equal(size, 0.0))
     return suspect if pc.any(suspect).as_py() else None
@@ -49,4 +49,4 @@ def loss(text: str, value: float) -> str:
 def is_long(text: str) -> bool:
     """Whether there are more digits before the point than a float keeps; numbers with exponents are floats anyway."""
     found = _PLAIN.fullmatch(text.strip(" \t"))
-    return found is not None and int(found[1] or "0") > EXACT
+    return found is not None and int(found[1] or "0") > FLOAT_EXACT

@@ -13,7 +13,7 @@ from naysay.errors import TableError
 from naysay.io.csv import open_csv, read_csv
 from naysay.io.files import compression_of, csv_delimiter, files_in, format_of
 from naysay.plan.bind import encodings
-from naysay.plan.cost import Way, bytes_a_row, process_bytes, still_to_load, too_much
+from naysay.plan.cost import ExecutionPlan, bytes_per_row, process_bytes, still_to_load, too_much
 from naysay.plan.join import Join
 from naysay.table.column import Kind, kind_of
 
@@ -65,7 +65,7 @@ def require_room(
         return
     groups = {encoding for join in joins for encoding in encodings(join)}
     to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
-    work = found.n_rows * bytes_a_row(joins, to_encode, Way(1, shares=False))
+    work = found.n_rows * bytes_per_row(joins, to_encode, ExecutionPlan(1, shares=False))
     if writes:
         work += _WRITING + _WRITING_ROW * len(joins) * found.n_rows
     needed = process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)

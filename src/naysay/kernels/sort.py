@@ -1,48 +1,12 @@
-"""Sorting by integer codes, and ranks."""
+"""Sorting, ranking and grouping by integer codes, and counting equal keys."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
-
-if numba.config.DISABLE_JIT:
-
-    def popcount(word: Any) -> Any:
-        """How many bits are set."""
-        return np.uint64(int(word).bit_count())
-
-    def lowest(word: Any) -> Any:
-        """The number of the lowest bit that is set; the word is not zero."""
-        return np.uint64((int(word) & -int(word)).bit_length() - 1)
-
-else:
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def popcount(_context: Any, _word: Any) -> Any:
-        """How many bits are set."""
-
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return types.uint64(types.uint64), generate
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def lowest(_context: Any, _word: Any) -> Any:
-        """The number of the lowest bit that is set; the word is not zero."""
-
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-        return types.uint64(types.uint64), generate
-
 
 _DIGIT_BITS = 11
 _N_DIGITS = 1 << _DIGIT_BITS
@@ -50,9 +14,9 @@ _N_DIGITS = 1 << _DIGIT_BITS
 
 @kernel
 def sorted_places(major: Int64Array, minor: Int64Array) -> Int64Array:
-    """Give the places of rows in ascending order of (major, minor); stable.
+    """The places of rows in ascending order of (major, minor); stable.
 
-    Least-significant-digit radix sort: O(n) for each 11 bits of the two ranges together.
+    Least-significant-digit radix sort: O(n) for every 11 bits of the two ranges together.
     """
     n_rows = major.size
     places = np.arange(n_rows)
@@ -98,8 +62,8 @@ def _bit_length(value: np.uint64) -> int:
 
 
 @kernel
-def _radix(digits: NDArray[np.uint64], places: Int64Array, n_bits: int) -> Int64Array:
-    """Sort places by digits, which go along; `digits` is consumed."""
+def _radix(digits: UInt64Array, places: Int64Array, n_bits: int) -> Int64Array:
+    """Sort places by digits; overwrites `digits`."""
     n_rows = places.size
     n_passes = (n_bits + _DIGIT_BITS - 1) // _DIGIT_BITS
     if n_passes == 0:
@@ -151,7 +115,7 @@ def group_starts(sorted_keys: Int64Array) -> Int64Array:
 
 @kernel
 def dense_ranks(codes: Int64Array) -> tuple[Int64Array, int]:
-    """Replace codes by their rank among the distinct ones. O(n) a digit of their range."""
+    """Replace codes by their rank among the distinct ones. O(n) per digit of their range."""
     places = sorted_places(np.zeros(codes.size, np.int64), codes)
     ranks = np.empty(codes.size, np.int64)
     rank = -1
@@ -162,8 +126,6 @@ def dense_ranks(codes: Int64Array) -> tuple[Int64Array, int]:
     return ranks, rank + 1
 
 
-# Fibonacci hashing: the odd number nearest 2^64 divided by the golden ratio.
-_MULTIPLIER = np.uint64(11400714819323198485)
 _EMPTY = -1
 
 
@@ -179,7 +141,7 @@ def table_bits(n_keys: int) -> int:
 @kernel
 def slot_of(key: int, slots: Int64Array, shift: np.uint64) -> int:
     """Find the slot that holds `key`, or the empty one where it belongs. Keys are not negative."""
-    slot = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+    slot = np.int64((np.uint64(key) * GOLDEN) >> shift)
     last = slots.size - 1
     while slots[slot] != _EMPTY and slots[slot] != key:
         slot = slot + 1 if slot < last else 0
@@ -190,7 +152,7 @@ def slot_of(key: int, slots: Int64Array, shift: np.uint64) -> int:
 def dense_groups(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64Array, int]:
     """Number the distinct keys of both sides 0, 1, ... in order of appearance. O(n) expected.
 
-    Keys are not negative. Gives the numbers for each side and how many there are.
+    Keys are not negative. Returns the numbers for each side and how many there are.
     """
     n_left = left.size
     n_right = right.size
@@ -219,19 +181,19 @@ def dense_groups(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64
 def partition_keys(keys: Int64Array, n_bits: int) -> tuple[Int64Array, Int64Array]:
     """Bring keys with the same leading hash bits together, so that each part's hash table stays in the cache.
 
-    Gives the keys part by part, and where each of the 2^n_bits parts starts. n_bits is at least 1. O(n).
+    Returns the keys part by part, and where each of the 2^n_bits parts starts. n_bits is at least 1. O(n).
     """
     n_parts = 1 << n_bits
     shift = np.uint64(64 - n_bits)
     starts = np.zeros(n_parts + 1, np.int64)
     for key in keys:
-        starts[np.int64((np.uint64(key) * _MULTIPLIER) >> shift) + 1] += 1
+        starts[np.int64((np.uint64(key) * GOLDEN) >> shift) + 1] += 1
     for part in range(n_parts):
         starts[part + 1] += starts[part]
     positions = starts.copy()
     parted = np.empty_like(keys)
     for key in keys:
-        part = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        part = np.int64((np.uint64(key) * GOLDEN) >> shift)
         parted[positions[part]] = key
         positions[part] += 1
     return parted, starts
@@ -241,7 +203,7 @@ def partition_keys(keys: Int64Array, n_bits: int) -> tuple[Int64Array, Int64Arra
 def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: int) -> int:
     """Sum c * c over the distinct keys of the parts first..last-1, c the number of rows with the key.
 
-    Takes what `partition_keys` gives. O(n) expected.
+    Takes the result of `partition_keys`. O(n) expected.
     """
     largest = 0
     for part in range(first, last):
@@ -256,7 +218,7 @@ def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: 
         for i in range(starts[part], starts[part + 1]):
             key = parted[i]
             # The leading bits of the hash are the same in a part: use those below.
-            slot = np.int64((np.uint64(key) * _MULTIPLIER) >> np.uint64(20)) & mask
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
             while slots[slot] != _EMPTY and slots[slot] != key:
                 slot = (slot + 1) & mask
             if slots[slot] == _EMPTY:
@@ -284,7 +246,7 @@ def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
 def split_dependency(keys: Int64Array, values: Int64Array, n_keys: int, n_values: int) -> tuple[int, int, Int64Array]:
     """One pass over a column that a key nearly determines: the squares it needs, and the rows left over.
 
-    Gives the sum over keys of (rows of the key)^2, the sum of (rows that carry the key's first value)^2, and for
+    Returns the sum over keys of (rows of the key)^2, the sum of (rows that have the key's first value)^2, and for
     each other row key * n_values + value. Keys lie in a small range [0, n_keys). O(n + n_keys).
     """
     n_rows = keys.size

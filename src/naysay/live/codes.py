@@ -19,10 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
-from naysay.arrays import BoolArray, Int32Array, Int64Array
+from naysay.arrays import FLOAT_EXACT, NULL, BoolArray, Int32Array, Int64Array
 from naysay.kernels.codes.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
 from naysay.kernels.codes.numbers import float_keys
-from naysay.kernels.trees.zone_tree import NULL
 from naysay.table.column import Floats, Indexed, Integers, Kind, Plain, Text, Wide, kind_of, read_column
 
 Item = TypeVar("Item", np.int64, np.uint8, np.bool_)
@@ -332,7 +331,6 @@ class CodeSpace:
         return np.split(narrow, np.cumsum([part.size for part in wide])[:-1])
 
 
-_FLOAT_EXACT = 1 << 53
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -371,7 +369,7 @@ class FloatCoder:
             floats = plain.values
         elif isinstance(plain, Integers) and plain.scale == 0:
             integers = plain.values if plain.valid is None else np.where(plain.valid, plain.values, 0)
-            if len(integers) and (integers.min() < -_FLOAT_EXACT or integers.max() > _FLOAT_EXACT):
+            if len(integers) and (integers.min() < -FLOAT_EXACT or integers.max() > FLOAT_EXACT):
                 return None
             floats = integers.astype(np.float64)
         else:

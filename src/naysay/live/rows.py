@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import Int64Array
+from naysay.arrays import NULL, Int64Array
 from naysay.errors import TableError
-from naysay.kernels.trees.zone_tree import NULL
 from naysay.live.codes import CodeSpace, TupleTable, enlarge
 from naysay.live.layout import Layout
 

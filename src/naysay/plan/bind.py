@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import MAX_CODES, BoolArray, Int64Array
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
-from naysay.table.column import MAX_CODES, Codes
+from naysay.table.column import Codes
+from naysay.table.table import OnceCache
 
 Made = TypeVar("Made")
 
@@ -22,25 +22,16 @@ Made = TypeVar("Made")
 class Memo:
     """Values by what they are and by the identity of the arrays they were made from. Safe to use from threads.
 
-    Keeps the arrays too, so that an identity stays taken. Rules with the same key share the grouping, rules with the
-    same key and first order share the sort.
+    Keeps the arrays too, so that no other array gets their identity. Rules with the same key share the grouping, rules
+    with the same key and first order share the sort.
     """
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, tuple[tuple[Int64Array, ...], Any]] = {}
-        self._making: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._cache = OnceCache()
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
-        """The value made before, or the one that `make` gives now; threads that want the same wait for it."""
-        key = (what, *map(id, arrays))
-        with self._lock:
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            if key not in self._made:
-                self._made[key] = (arrays, make())
-            value: Made = self._made[key][1]
-        return value
+        """The value made before, or the one that `make` returns now; threads that want the same one wait for it."""
+        return self._cache.get((what, *map(id, arrays)), lambda: (arrays, make()))[1]
 
 
 class NoMemo(Memo):
@@ -52,10 +43,10 @@ class NoMemo(Memo):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a bound join: the rows that pass its filters and have a value wherever one is compared.
+    """One side of a bound join: the rows that pass its filters and have a value in every column that needs one.
 
-    `rows` are the row numbers, ascending. `key` equals on both sides exactly where all equalities hold. Each array
-    of `order` compares strictly: the part holds where left < right. Each of `differs` holds where left != right.
+    `rows` are the row numbers, ascending. `key` is the same on both sides exactly if all equalities hold. Each array of
+    `order` compares strictly: the part holds if left < right. Each of `differs` holds if left != right.
     """
 
     rows: Int64Array
@@ -78,11 +69,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class BoundJoin:
-    """Two sides in one code space. Pairs of places (i, j) break the rule where all parts hold.
+    """Two sides in one code space. Pairs of places (i, j) break the rule if all parts hold.
 
-    Keys lie in [0, n_keys), each differs in [0, n_differs[.]). `reflexive`: a row may stand on both sides and satisfy
-    all parts with itself; such a pair is no violation. `mirror`: both sides are the same rows with the same keys and
-    differs (their orders may still differ, by doubling).  `symmetric`: (i, j) breaks the rule exactly when (j, i) does.
+    Keys lie in [0, n_keys), each differs in [0, n_differs[.]). `reflexive`: a row may be on both sides and satisfy all
+    parts with itself; such a pair is not a violation. `mirror`: both sides are the same rows with the same keys and
+    differs (their orders may still differ, by doubling). `symmetric`: (i, j) breaks the rule exactly when (j, i) does.
     """
 
     left: Side
@@ -117,12 +108,7 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
     ordered = [_ordered(left, right, order, memo) for (left, right), order in zip(orders, join.order, strict=True)]
     keys, differs = matched[: len(join.key)], matched[len(join.key) :]
     left_key, right_key, n_keys = combine(keys, table.n_rows, memo)
-    left = Side(
-        _numbers(left_rows, table.n_rows),
-        _pick(left_key, left_rows),
-        tuple(_pick(codes, left_rows) for codes, _ in ordered),
-        tuple(_pick(codes, left_rows) for codes, _, _ in differs),
-    )
+    left = _side(table, left_rows, left_key, [codes for codes, _ in ordered], [codes for codes, _, _ in differs])
     if mirror:
         # A strict order has the same codes on both sides: kernels then sort them once.
         same = (
@@ -131,19 +117,14 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
         )
         right = replace(left, order=tuple(same))
     else:
-        right_rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
-        right = Side(
-            _numbers(right_rows, table.n_rows),
-            _pick(right_key, right_rows),
-            tuple(_pick(codes, right_rows) for _, codes in ordered),
-            tuple(_pick(codes, right_rows) for _, codes, _ in differs),
-        )
+        rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
+        right = _side(table, rows, right_key, [codes for _, codes in ordered], [codes for _, codes, _ in differs])
     n_differs = tuple(n for _, _, n in differs)
     return BoundJoin(left, right, n_keys, n_differs, not join.irreflexive, mirror, join.symmetric, memo)
 
 
 def encodings(join: Join) -> list[tuple[tuple[str, ...], bool]]:
-    """What `bind` will ask of the table, for `Table.prepare`."""
+    """The encodings that `bind` will need, for `Table.prepare`."""
     parts: list[tuple[Match | Order, bool]] = [(match, False) for match in join.key + join.differs]
     parts += [(order, True) for order in join.order]
     return [(_names(part), ordered) for part, ordered in parts]
@@ -176,7 +157,7 @@ Matched = tuple[Int64Array, Int64Array, int]
 
 
 def _matched(left: Codes, right: Codes, nulls: Nulls, memo: Memo) -> Matched:
-    """Codes of an equality or difference: left, right, and their range. A null is one more value, or no row has one."""
+    """Codes of an equality or difference: left, right, and their range. A null, if there is one, is one more value."""
     n_values = max(left.n_values, right.n_values, 1)
     if nulls is Nulls.SQL or (left.valid is None and right.valid is None):
         return left.values, right.values, n_values
@@ -192,7 +173,7 @@ def _null_as(codes: Codes, code: int, memo: Memo) -> Int64Array:
 
 
 def _ordered(left: Codes, right: Codes, order: Order, memo: Memo) -> tuple[Int64Array, Int64Array]:
-    """Codes such that the order holds exactly where left < right; the same array where that is all it needs."""
+    """Codes such that the order holds exactly if left < right; one array for both sides if possible."""
     sign = -1 if order.descending else 1
     if order.strict:
         left_values = _scaled(left.values, sign, 0, memo)
@@ -207,7 +188,7 @@ def _scaled(values: Int64Array, factor: int, offset: int, memo: Memo) -> Int64Ar
 
 
 def combine(parts: Sequence[Matched], n_rows: int, memo: Memo) -> Matched:
-    """Make one code of several: equal on both sides exactly where each of them is. No parts: all rows are equal."""
+    """Combine several codes into one: equal on both sides exactly if each of them is. No parts: all rows are equal."""
     if not parts:
         zeros = np.zeros(n_rows, np.int64)
         return zeros, zeros, 1
@@ -245,8 +226,13 @@ def _all_hold(table: Table, predicates: tuple[Predicate, ...], nulls: Nulls) -> 
     return mask
 
 
-def _numbers(rows: Int64Array | None, n_rows: int) -> Int64Array:
-    return np.arange(n_rows, dtype=np.int64) if rows is None else rows
+def _side(
+    table: Table, rows: Int64Array | None, key: Int64Array, order: list[Int64Array], differs: list[Int64Array]
+) -> Side:
+    """The given rows, or all of them."""
+    numbers = np.arange(table.n_rows, dtype=np.int64) if rows is None else rows
+    picked = [_pick(codes, rows) for codes in (key, *order, *differs)]
+    return Side(numbers, picked[0], tuple(picked[1 : 1 + len(order)]), tuple(picked[1 + len(order) :]))
 
 
 def _pick(codes: Int64Array, rows: Int64Array | None) -> Int64Array:

@@ -1,4 +1,4 @@
-"""What the partners of all rows cost, from how often rows agree: the time before it is spent, and the cheaper way."""
+"""What a check will cost: the time to find the partners of all rows, from how often rows agree, and the memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from naysay.errors import ResourceError
 from naysay.plan.join import Join
 from naysay.table.column import Kind
 
-# All costs are nanoseconds on one core, measured by benchmarks/cost.py; per row of both sides where nothing is said.
-# To sort rows into groups, under a key of one column more.
+# All costs are nanoseconds on one core, measured by benchmarks/cost.py; per row of both sides unless stated otherwise.
+# To sort rows into groups, by a key of one more column.
 _GROUP = 90.0
 # To count the partners in no, one and two orders; in more, this times log2(rows)^(orders - 1).
 _COUNT = (25.0, 120.0, 250.0)
 _DIVIDE = (9.0, 1.45, 0.17, 0.0155)
-# To compare all with all: for each right row and predicate, for each left row and block, for each of its orders and
+# To compare all with all: for each right row and predicate; for each left row and block, for each of its orders and
 # differs, and for the words of a predicate in a full block.
 _FILL, _START, _LOOK_ORDER, _LOOK_DIFFERS, _WORDS = 20.0, 60.0, 45.0, 8.0, 22.0
 _BLOCK_ROWS = 4096.0
@@ -31,8 +31,8 @@ _BLOCK_ROWS = 4096.0
 class Agreement:
     """The rows on both sides, the pairs with equal keys, and how many values each of the differs seems to have.
 
-    A column seems to have v values where one in v of the pairs with equal keys agrees in it: as many as it would have
-    if all were equally frequent.
+    A column seems to have v values if one in v of the pairs with equal keys agrees in it: as many as it would have if
+    all were equally frequent.
     """
 
     n_left: int
@@ -46,7 +46,7 @@ class Agreement:
 
     @property
     def group_rows(self) -> float:
-        """The rows on each side of the group that a row typically finds itself in."""
+        """The rows on each side of the group that a row is typically in."""
         return 2.0 * self.n_pairs / max(self.n_rows, 1)
 
 
@@ -67,8 +67,8 @@ def compare_limit(shape: Agreement, n_differs: int, n_orders: int) -> float:
 class _Recurrence:
     """The cost of a group by its size and the number of columns still to differ in.
 
-    A group is compared all with all, or it is counted whole and asked again for each of its columns, in groups that
-    are smaller by the number of values in the column. Sizes are taken to the next half power of two.
+    A group is compared all with all, or it is counted whole and then once for each of its columns, in groups that are
+    smaller by the number of values in the column. Sizes are rounded to half powers of two.
     """
 
     def __init__(self, values: tuple[float, ...], n_orders: int) -> None:
@@ -77,7 +77,7 @@ class _Recurrence:
         self._known: dict[tuple[int, int], float] = {}
 
     def cost(self, rows: float, n_differs: int) -> float:
-        """The cost of groups of so many rows on each side."""
+        """The cost of groups of `rows` rows on each side."""
         compared = self.compared(rows, n_differs)
         return _GROUP + (compared if rows <= 64 else min(compared, self.divided(rows, n_differs)))
 
@@ -85,8 +85,8 @@ class _Recurrence:
         """The cost of a group compared all with all."""
         n_predicates = self._n_orders + n_differs
         full = min(rows / _BLOCK_ROWS, 1.0)
-        a_block = _START + self._n_orders * _LOOK_ORDER + n_differs * _LOOK_DIFFERS + n_predicates * _WORDS * full
-        return (n_predicates * _FILL + math.ceil(rows / _BLOCK_ROWS) * a_block) / 2
+        per_block = _START + self._n_orders * _LOOK_ORDER + n_differs * _LOOK_DIFFERS + n_predicates * _WORDS * full
+        return (n_predicates * _FILL + math.ceil(rows / _BLOCK_ROWS) * per_block) / 2
 
     def divided(self, rows: float, n_differs: int) -> float:
         """The cost of a group that is not compared all with all."""
@@ -99,7 +99,7 @@ class _Recurrence:
 
 
 def _count(n_orders: int, group_rows: float) -> float:
-    """The cost of the partners in all orders, in groups of so many rows on a side."""
+    """The cost of the partners in all orders, in groups of `group_rows` rows on each side."""
     if n_orders < len(_COUNT):
         return _COUNT[n_orders]
     last = len(_DIVIDE) - 1
@@ -107,56 +107,58 @@ def _count(n_orders: int, group_rows: float) -> float:
     return _COUNT[-1] + factor * max(math.log2(max(group_rows, 2.0)), 1.0) ** (n_orders - 1)
 
 
-# What is still to come when work begins: libraries and compiled code that were not needed yet, or the compiler alone.
+# What is loaded only when work begins: libraries and compiled code that were not needed yet, or only the compiler.
 _LOADING, _COMPILING = 180 << 20, 64 << 20
-# A column in codes, by row: text has a dictionary, and the hash table that made it.
+# A column in codes, per row: text has a dictionary, and the hash table that made it.
 _COLUMN, _TEXT_COLUMN, _ENCODING_TEXT = 18, 40, 24
-# What a check of a rule takes by row, beside 24 bytes for each column that its pairs are compared in.
-_A_FEATURE = 24
-_A_ROW = {"filter": 24, "key": 72, "dependency": 72, "one order": 112, "two orders": 240}
-_A_HARD_ROW = 192
-# Of a rule that compares different columns both sides have their own rows.
+# What a check of a rule takes per row, and in addition for each column that its pairs are compared in.
+_PER_FEATURE = 24
+_PER_ROW = {"filter": 24, "key": 72, "dependency": 72, "one order": 112, "two orders": 240}
+_PER_HARD_ROW = 192
+# If a rule compares different columns, each side has its own rows.
 _TWO_SIDES = 1.5
-# What a rule leaves behind for others: its key, its sorted order.
+# What a rule keeps for others: its key, its sorted order.
 _SHARED = 56
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How to work so that it fits: on how many threads, and whether rules share what they have in common."""
+class ExecutionPlan:
+    """How to check rules within the memory: on how many threads, and whether rules share what they have in common."""
 
     n_threads: int
     shares: bool
 
 
 def process_bytes() -> int:
-    """The memory that this process holds now."""
+    """The memory that this process uses now."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
-        # Where the system does not tell: the most that the process ever held.
+        # If the system does not say: the most that the process ever used.
         highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return highest if sys.platform == "darwin" else highest * 1024
 
 
-def fitting_way(allowed: int, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int) -> Way:
-    """The fastest way that fits into the memory allowed beside what the process holds already; or a refusal.
+def plan_within(
+    allowed: int, n_threads: int, joins: Sequence[Join], to_encode: Sequence[Kind], n_rows: int
+) -> ExecutionPlan:
+    """The fastest plan that fits into the memory allowed, given what the process already uses; or a ResourceError.
 
-    `to_encode`: the kinds of the columns that still are to be encoded.
+    `to_encode`: the kinds of the columns that have not been encoded yet.
     """
-    # What reading the table needed and gave back is not ours to count.
+    # Memory that reading the table needed and has freed does not count.
     pa.default_memory_pool().release_unused()
     held, needed = process_bytes(), 0
-    for way in (Way(n_threads, True), Way(1, True), Way(1, False)):
-        needed = held + still_to_load() + n_rows * bytes_a_row(joins, to_encode, way)
+    for plan in (ExecutionPlan(n_threads, True), ExecutionPlan(1, True), ExecutionPlan(1, False)):
+        needed = held + still_to_load() + n_rows * bytes_per_row(joins, to_encode, plan)
         if needed <= allowed:
-            return way
+            return plan
     raise too_much(needed, allowed, f"the process holds {held >> 20:,} MiB already, the table among it")
 
 
 def still_to_load() -> int:
-    """The memory for libraries and compiled code that were not needed so far."""
+    """The memory for libraries and compiled code that have not been loaded yet."""
     return _COMPILING if "numba" in sys.modules else _LOADING
 
 
@@ -167,16 +169,16 @@ def too_much(needed: int, allowed: int, because: str) -> ResourceError:
     )
 
 
-def bytes_a_row(joins: Sequence[Join], to_encode: Sequence[Kind], way: Way) -> int:
-    """The memory by row for checking rules: encoded columns, what is shared, and the rules at work at the same time."""
+def bytes_per_row(joins: Sequence[Join], to_encode: Sequence[Kind], plan: ExecutionPlan) -> int:
+    """The memory per row to check rules: encoded columns, what is shared, and the rules checked at the same time."""
     encoded = sum(_TEXT_COLUMN if kind is Kind.TEXT else _COLUMN for kind in to_encode)
-    at_work = sorted((rule_bytes_a_row(join) for join in joins), reverse=True)[: way.n_threads]
-    shared = _SHARED * len(joins) if way.shares and len(joins) > 1 else 0
+    at_work = sorted((rule_bytes_per_row(join) for join in joins), reverse=True)[: plan.n_threads]
+    shared = _SHARED * len(joins) if plan.shares and len(joins) > 1 else 0
     return encoded + shared + max(sum(at_work), _ENCODING_TEXT)
 
 
-def rule_bytes_a_row(join: Join) -> int:
-    """The memory by row for one rule, beside its encoded columns."""
+def rule_bytes_per_row(join: Join) -> int:
+    """The memory per row for one rule, in addition to its encoded columns."""
     n_orders, n_differs = len(join.order), len(join.differs)
     if join.one_row:
         name = "filter"
@@ -185,5 +187,5 @@ def rule_bytes_a_row(join: Join) -> int:
     else:
         name = ("key", "one order", "two orders")[n_orders] if n_orders < 3 else "hard"
     two_sides = not join.one_row and not join.is_mirror
-    a_row = _A_ROW.get(name, _A_HARD_ROW) * (_TWO_SIDES if two_sides else 1)
-    return int(a_row) + _A_FEATURE * (1 + n_orders + n_differs)
+    per_row = _PER_ROW.get(name, _PER_HARD_ROW) * (_TWO_SIDES if two_sides else 1)
+    return int(per_row) + _PER_FEATURE * (1 + n_orders + n_differs)

@@ -18,7 +18,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """left < right, or left > right where `descending`; with equality allowed unless `strict`."""
+    """left < right, or left > right if `descending`; equality is allowed unless `strict`."""
 
     left: str
     right: str
@@ -34,9 +34,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """What a rule asks of a pair: filters on each row alone, then equalities, orders and differences between them.
+    """What a rule says of a pair: filters on each single row, then equalities, orders and differences between them.
 
-    A pair of distinct rows breaks the rule when all parts hold. A one-row rule has filters on the left alone.
+    A pair of distinct rows breaks the rule if all parts hold. A one-row rule has filters only on the left.
     """
 
     key: tuple[Match, ...]
@@ -55,7 +55,7 @@ class Join:
 
     @property
     def symmetric(self) -> bool:
-        """(t, s) breaks it exactly when (s, t) does, as far as the form of the rule shows."""
+        """(t, s) breaks it exactly if (s, t) does, as far as the form of the rule shows."""
         return (
             not self.one_row
             and _mirrored(self.key)
@@ -69,8 +69,8 @@ class Join:
         """The rows on both sides are the same, and compared in the same columns.
 
         So rows fall into groups, and for keys, dependencies and up to two orders the fewest rows to remove is known
-        exactly. The filters on the two rows need not be written alike: it is enough that each row of a violation passes
-        both, as in `t.s == s.s and t.s == 'x'`.
+        exactly. The filters on the two rows need not be the same: it is enough that each row of a violation
+        passes both, as in `t.s == s.s and t.s == 'x'`.
         """
         parts: tuple[Match | Order, ...] = self.key + self.differs + self.order
         return (
@@ -81,7 +81,7 @@ class Join:
 
     @property
     def row_filter(self) -> tuple[Predicate, ...]:
-        """What is asked of either row alone, as predicates of t. Of a mirror, both rows of a violation pass it."""
+        """The filters on either row, as predicates of t. In a mirror both rows of a violation pass them."""
         turned = (predicate.swapped() for predicate in self.right_filter)
         return tuple(dict.fromkeys((*self.left_filter, *turned)))
 
@@ -91,7 +91,7 @@ class Join:
 
     @property
     def _has_implied_filters(self) -> bool:
-        """Whether all that the join asks of a pair implies its filters with the rows exchanged, whatever null means."""
+        """Whether the parts of the join imply its filters with the rows exchanged, under every meaning of null."""
         filters = (*self.left_filter, *self.right_filter)
         asked = (*filters, *self._between_rows())
         turned = [predicate.swapped() for predicate in filters]

@@ -9,7 +9,7 @@ from naysay.plan.join import Join
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a shape is handled. `cost` is a formula for people; n rows, m disequalities, k orders."""
+    """How a shape is handled. `cost` is a formula for people: n rows, m disequalities, k orders."""
 
     name: str
     shape: str
@@ -93,7 +93,7 @@ _BY_NAME = {plan.name: plan for plan in PLANS}
 
 
 def plan_of(join: Join) -> Plan:
-    """The row of the table that a join falls under."""
+    """The row of the table for a join."""
     n_orders, n_differs = len(join.order), len(join.differs)
     if join.one_row:
         name = "filter"
@@ -105,6 +105,6 @@ def plan_of(join: Join) -> Plan:
         name = ("key", "one order", "two orders")[n_orders] if n_orders < 3 else "many orders"
     plan = _BY_NAME[name]
     if not join.one_row and not join.is_mirror:
-        # Where the two rows are compared in different columns, rows fall into no groups of which one could stay.
+        # If the two rows are compared in different columns, there are no groups of rows of which one could stay.
         return replace(plan, remove=_INTERVAL)
     return plan

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from naysay.detect.violations import check_seconds
 from naysay.plan.bind import bind, encodings
-from naysay.plan.cost import Way, bytes_a_row
+from naysay.plan.cost import ExecutionPlan, bytes_per_row
 from naysay.plan.join import Join, Match, Order, join_of
 from naysay.plan.shape import Plan, plan_of
 from naysay.report.terminal import indented, print_trimmed
@@ -73,7 +73,7 @@ def _seconds(data: Data, join: Join) -> float:
 
 def _bytes(data: Data, join: Join) -> int:
     to_encode = [data.kind(name) for names, _ in encodings(join) for name in names]
-    return data.n_rows * bytes_a_row([join], to_encode, Way(1, shares=False))
+    return data.n_rows * bytes_per_row([join], to_encode, ExecutionPlan(1, shares=False))
 
 
 def parts(join: Join) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
 from naysay.rule.model import Rule
 from naysay.table import Table
-from naysay.table.fit import free_name
+from naysay.table.compatibility import free_name
 from naysay.table.frame import plain_records, plain_values
 
 # Rows in conflict, which may be all rows, are copied and written in parts of this size.

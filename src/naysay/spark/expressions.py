@@ -23,7 +23,7 @@ from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Value
 from naysay.spark.frame import Frame
 from naysay.table.column import Kind
-from naysay.table.fit import exact_number
+from naysay.table.compatibility import exact_number
 
 _MAX_DIGITS = 38
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
 from naysay.rule.model import Column, Predicate, Rule
-from naysay.table import fit
+from naysay.table import compatibility
 from naysay.table.column import Kind, kind_of
 from naysay.table.frame import decoded
 
@@ -56,7 +56,7 @@ class Frame:
     def require(self, rule: Rule) -> None:
         """Raise RuleError or TableError if the rule does not fit the table."""
         for name in rule.column_names:
-            type_ = self.types[fit.place(self.arrow_schema, name)]
+            type_ = self.types[compatibility.place(self.arrow_schema, name)]
             if isinstance(type_, T.StringType) and not type_.isUTF8BinaryCollation():
                 raise TableError(
                     f"column {name!r} has the collation {type_.collation}, and rules compare text by its bytes; "
@@ -67,7 +67,7 @@ class Frame:
                     f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
                     "cast it to text or a number, or extract the part that you mean"
                 )
-        fit.check_rule(self.arrow_schema, rule)
+        compatibility.check_rule(self.arrow_schema, rule)
 
     def by_position(self, rule: Rule) -> Rule:
         """The same rule about c0, c1, ..."""
@@ -78,7 +78,7 @@ class Frame:
         return replace(rule, predicates=tuple(predicates))
 
     def place(self, name: str) -> int:
-        return fit.place(self.arrow_schema, name)
+        return compatibility.place(self.arrow_schema, name)
 
     def name_of(self, position_name: str) -> str:
         return self.names[int(position_name[1:])]

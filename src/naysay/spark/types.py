@@ -7,8 +7,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
-from naysay.io.numbers import EXACT, LONG, TOO_LARGE, TOO_SMALL
+from naysay.io.numbers import LONG, TOO_LARGE, TOO_SMALL
 
 # What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
 # date or a time of day mean nothing, as in our own reader. The end is \z: Java's $ would allow a line end before it,
@@ -83,7 +84,7 @@ def _further(position: str, found: dict[str, Any]) -> list[Column]:
     if not found[f"{position} float"] or found[f"{position} integer"]:
         return []
     number, whole = value.try_cast("double"), _part(value, _PLAIN, 1)
-    is_long = (F.length(whole) > _MOST_DIGITS) | (whole.try_cast("decimal(38,0)") > EXACT)
+    is_long = (F.length(whole) > _MOST_DIGITS) | (whole.try_cast("decimal(38,0)") > FLOAT_EXACT)
     losses = {
         "too long": F.max(F.when(is_long, value)),
         "too large": F.max(F.when((F.abs(number) == float("inf")) & ~value.rlike(_NAMED), value)),

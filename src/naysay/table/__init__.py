@@ -1,7 +1,7 @@
-"""Tables as code arrays: a frame comes in as Arrow, and null, NaN, text, decimal and time are decided here, once."""
+"""Tables as code arrays. What null, NaN, text, decimals and times mean is decided here, once."""
 
 from naysay.table.column import Codes, Kind
-from naysay.table.fit import check_comparable
+from naysay.table.compatibility import check_comparable
 from naysay.table.table import Table, from_frame
 
 __all__ = ["Codes", "Kind", "Table", "check_comparable", "from_frame"]

@@ -1,8 +1,8 @@
 """A column in its plainest exact form: integers with a decimal scale, floats, wide integers, or text.
 
 Every kind that has an order is one of the first three: a boolean, a date or a time is an integer; a decimal is its
-unscaled integer with its scale; a time in milliseconds has scale 3. So that mixed scales, units and number types
-compare in one way (see `numbers.py`).
+unscaled integer with its scale; a time in milliseconds has scale 3. So mixed scales, units and number types all compare
+in the same way (see `numbers.py`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ from pyarrow import types
 from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.table.frame import decoded
 
-# Codes leave room to be doubled (for <=) and negated (for >) inside 64 bits.
-MAX_CODES = 1 << 61
-
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A column as integers: equal codes for equal values, and in the order of the values where `ordered`.
+    """A column as integers: equal codes for equal values, and in the order of the values if `ordered`.
 
     `values` is fresh, C-contiguous, writable int64 in [0, n_values) with n_values <= MAX_CODES; it need not be
-    dense. `valid` is False where the value is null (the code there is 0 and means nothing), None where no value is.
+    dense. `valid` is False for rows that are null (their code is 0 and means nothing), None if no row is.
     Codes from one call of `Table.joint` share one code space.
     """
 
@@ -61,11 +58,11 @@ class Kind(Enum):
 
     @property
     def has_order(self) -> bool:
-        """Whether order comparisons are usual: text and booleans have an order only where a rule asks for it."""
+        """Whether order comparisons are usual: text and booleans are ordered only if a rule asks for it."""
         return self not in (Kind.TEXT, Kind.BOOL, Kind.NULL, Kind.OTHER)
 
     def compares_with(self, other: Kind) -> bool:
-        """Whether a comparison of the two has a meaning. A column of nulls alone compares with anything."""
+        """Whether the two can be compared. A column of only nulls compares with anything."""
         if Kind.OTHER in (self, other):
             return False
         if Kind.NULL in (self, other) or self is other:
@@ -106,7 +103,7 @@ _MS_PER_DAY = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Values times 10**-scale. What stands where a value is null means nothing, here and below; arrays may be views."""
+    """Values times 10**-scale. Here and below, values of null rows mean nothing, and arrays may be views."""
 
     values: Int64Array
     scale: int
@@ -124,7 +121,7 @@ class Floats:
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """Integers beyond 64 bits times 10**-scale, as limbs of `kernels.wide`; `digits` bounds their decimal digits."""
+    """Integers beyond 64 bits times 10**-scale, as limbs (see `codes.numbers`); `digits` is the most that they have."""
 
     limbs: Int64Array
     scale: int
@@ -164,14 +161,14 @@ def read_column(column: pa.ChunkedArray) -> Indexed:
 
 
 def valid_of(array: pa.Array | pa.ChunkedArray) -> BoolArray | None:
-    """Where an array is not null, as a fresh array; None where it never is."""
+    """Which values are not null, as a fresh array; None if none is null."""
     if array.null_count == 0:
         return None
     return np.array(pc.is_valid(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
-    """Chunks may have different dictionaries, and dictionaries repeated values and nulls: all are kept side by side."""
+    """Chunks may have different dictionaries, with repeated values and nulls: all of them are concatenated."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     dictionaries = [chunk.dictionary for chunk in chunks]
     plain = read_column(pa.chunked_array(dictionaries, column.type.value_type))
@@ -217,7 +214,7 @@ def _plain(column: pa.ChunkedArray) -> Plain:
 
 
 def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
-    """The values as stored, whatever stands where they are null; no copy where there is one chunk."""
+    """The values as stored, also those of null rows; no copy if there is one chunk."""
     size = np.dtype(dtype).itemsize
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     parts = [np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * size) for chunk in chunks]
@@ -227,7 +224,7 @@ def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
 
 
 def _one_text(column: pa.ChunkedArray) -> pa.Array:
-    """One array of all chunks, with offsets of 32 bits where they came so and suffice."""
+    """One array of all chunks, with offsets of 32 bits if the chunks have those and they suffice."""
     if types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if column.num_chunks > 1 and types.is_string(column.type) and column.nbytes > 1 << 30:
@@ -263,7 +260,7 @@ def _decimals(column: pa.ChunkedArray, valid: BoolArray | None) -> Numbers:
 
 
 def combine(column: pa.ChunkedArray) -> pa.Array:
-    """One array of all chunks, without a copy where there is one chunk."""
+    """One array of all chunks, without a copy if there is one chunk."""
     if column.num_chunks == 1:
         return column.chunk(0)
     if column.num_chunks == 0:

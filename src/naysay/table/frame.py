@@ -1,4 +1,4 @@
-"""The door: whatever a person holds becomes an Arrow table, once."""
+"""Frames of any library, read as Arrow tables; Arrow values as plain Python values."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def _plain(value: pa.Scalar) -> Any:
     return text
 
 
-# Readers can be read once.
+# A reader can be read only once.
 _SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
-# What Arrow raises for a column that it has no type for; the last for whole numbers beyond 64 bits.
+# What Arrow raises for a column that it has no type for; OverflowError for whole numbers beyond 64 bits.
 _NO_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def to_arrow(frame: Any) -> pa.Table:
-    """Read any object that speaks Arrow's C interface: pandas, Polars, DuckDB, pyarrow.
+    """Read any object with Arrow's C interface: pandas, Polars, DuckDB, pyarrow.
 
     A pandas NaN is a null, as pandas means it. The unnamed index that pandas adds after filtering is left out.
     """
@@ -62,7 +62,7 @@ def to_arrow(frame: Any) -> pa.Table:
 
 
 def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column whose text lies in one buffer: most of Arrow's functions take no views, nor dictionaries of views.
+    """A column with its text in one buffer: most of Arrow's functions take neither views nor dictionaries of views.
 
     >>> without_views(pa.chunked_array([["a"]], pa.string_view())).type
     DataType(large_string)
@@ -94,7 +94,7 @@ def _runs_decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = []
     for chunk in column.chunks:
         values = decoded(pa.chunked_array([chunk.values]))
-        # Run ends count from the start of the array that a slice was cut from.
+        # Run ends count from the start of the array that was sliced.
         rows = np.arange(chunk.offset, chunk.offset + len(chunk))
         runs = np.searchsorted(chunk.run_ends.to_numpy(), rows, side="right")
         chunks += values.take(pa.array(runs)).chunks
@@ -115,7 +115,7 @@ def _read(frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatchReader):
         # Read a second time it would be empty, and every rule would hold.
         if frame in _SPENT:
-            raise TableError("this reader has been read already; keep what it gives: reader.read_all()")
+            raise TableError("this reader has already been read; keep the table that reader.read_all() returns")
         _SPENT.add(frame)
         return frame.read_all()
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
@@ -134,7 +134,7 @@ def _read(frame: Any) -> pa.Table:
 
 
 def _unreadable(frame: Any) -> list[str]:
-    """The columns of a frame that Arrow cannot have, as far as each can be tried alone."""
+    """The columns of a frame that Arrow has no type for, if they can be tried one by one."""
     found = []
     for name in getattr(frame, "columns", ()):
         try:

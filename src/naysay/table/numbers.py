@@ -1,7 +1,7 @@
-"""Numbers of any mix of types to codes in one space: exact, whatever their scales, units and widths.
+"""Numbers of any mix of types to codes in one space: exact for all scales, units and widths.
 
-Tried in turn, each only where it is exact: integers at one scale; floats that are short decimals; the bits of
-floats, which order as integers; and ranks among wide integers, which hold everything.
+The first of these that is exact: integers at one scale; floats that are short decimals; the bits of floats, which sort
+like integers; ranks among wide integers, which can represent everything.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import FLOAT_EXACT, MAX_CODES, BoolArray, Int64Array
 from naysay.errors import TableError
-from naysay.table.column import MAX_CODES, Codes, Floats, Integers, Numbers, Wide
+from naysay.table.column import Codes, Floats, Integers, Numbers, Wide
 
-_FLOAT_EXACT = 1 << 53
 _MAX_DIGITS = 6
 _NO_MASK: BoolArray = np.empty(0, dtype=np.bool_)
 
 
 def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, int]:
-    """The values times 10**digits, or how many digits they need instead; None where even the most do not do."""
+    """The values times 10**digits, or how many digits they need instead; None if even the most are too few."""
     from naysay.kernels.codes.numbers import short_decimals
 
     values = read_only(column.values)
@@ -32,13 +31,13 @@ def times_power_of_ten(column: Floats, digits: int) -> tuple[Int64Array | None, 
         stop = short_decimals(values, valid, 10.0**tried, out)
         if stop == len(values):
             return out, tried
-        if not abs(float(values[stop])) * 10.0**tried <= _FLOAT_EXACT:
+        if not abs(float(values[stop])) * 10.0**tried <= FLOAT_EXACT:
             break
     return None, digits
 
 
 def order_keys(column: Floats) -> Int64Array:
-    """Integers in the order of the floats; see `kernels.encode.float_keys`."""
+    """Integers in the order of the floats; see `kernels.codes.numbers.float_keys`."""
     from naysay.kernels.codes.numbers import float_keys
 
     keys = np.empty(len(column.values), dtype=np.int64)
@@ -47,7 +46,7 @@ def order_keys(column: Floats) -> Int64Array:
 
 
 def close_gaps(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tuple[list[Int64Array], int]:
-    """Bring keys of floats together in place, as the bits of numbers near 1 and of zero or infinity are far apart."""
+    """Bring keys of floats together in place: the bits of numbers near 1, of zero and of infinity are far apart."""
     from naysay.kernels.codes import numbers as encode
 
     infinity = 0x7FF << 52
@@ -74,7 +73,7 @@ def close_gaps(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tup
 
 
 def encode_numbers(columns: Sequence[Numbers]) -> tuple[Codes, ...]:
-    """Order-keeping codes in one space. O(n) where a 64-bit form fits all columns, else a sort."""
+    """Order-keeping codes in one space. O(n) if a 64-bit form fits all columns, else a sort."""
     valid = [column.valid for column in columns]
     keys = _as_integers(columns) or _as_short_decimals(columns)
     if keys is not None:
@@ -91,34 +90,32 @@ def encode_numbers(columns: Sequence[Numbers]) -> tuple[Codes, ...]:
 
 
 def _as_integers(columns: Sequence[Numbers]) -> list[Int64Array] | None:
-    """All columns as int64 at one scale, or None where some value does not fit. They may be views."""
-    keys = []
+    """All columns as int64 at one scale, or None if some value does not fit. They may be views."""
+    keys: list[Int64Array] = []
     scale = max([column.scale for column in columns if not isinstance(column, Floats)], default=0)
     for column in columns:
         if not isinstance(column, Integers):
             return None
-        key = _scaled(column, scale)
+        key = column.values if column.scale == scale else _times(column, 10 ** (scale - column.scale), 2**63 - 1)
         if key is None:
             return None
         keys.append(key)
     return keys
 
 
-def _scaled(column: Integers, scale: int) -> Int64Array | None:
-    if column.scale == scale:
-        return column.values
-    factor: int = 10 ** (scale - column.scale)
+def _times(column: Integers, factor: int, most: int) -> Int64Array | None:
+    """The values times a factor, or None if one of them is then beyond `most`."""
     low, high = span_of(column.values, column.valid) or (0, 0)
-    if max(-low, high) * factor >= 2**63:
+    if max(-low, high) * factor > most:
         return None
     scaled: Int64Array = column.values * np.int64(factor if factor < 2**63 else 0)
     return scaled
 
 
 def _as_short_decimals(columns: Sequence[Numbers]) -> list[Int64Array] | None:
-    """Floats, and whole numbers beside them, times a power of ten that makes integers of all; None if none does.
+    """Floats and whole numbers, times a power of ten that makes integers of all; None if there is none.
 
-    Measured amounts and rates mostly are short decimals, and their codes then have a small range.
+    Measured amounts and rates are mostly short decimals, and their codes then have a small range.
     """
     digits = 0
     keys: list[Int64Array] = []
@@ -127,7 +124,7 @@ def _as_short_decimals(columns: Sequence[Numbers]) -> list[Int64Array] | None:
         if isinstance(column, Floats):
             key, needed = times_power_of_ten(column, digits)
         elif isinstance(column, Integers) and column.scale == 0:
-            key, needed = _times_exactly(column, 10**digits), digits
+            key, needed = _times(column, 10**digits, FLOAT_EXACT), digits
         else:
             return None
         if needed > digits:
@@ -139,33 +136,24 @@ def _as_short_decimals(columns: Sequence[Numbers]) -> list[Int64Array] | None:
     return keys
 
 
-def _times_exactly(column: Integers, factor: int) -> Int64Array | None:
-    low, high = span_of(column.values, column.valid) or (0, 0)
-    if max(-low, high) * factor > _FLOAT_EXACT:
-        return None
-    scaled: Int64Array = column.values * np.int64(factor)
-    return scaled
-
-
 def _as_floats(columns: Sequence[Numbers]) -> list[Int64Array] | None:
-    """All columns as order keys of float64, fresh; None where some value is no float64."""
+    """All columns as order keys of float64, fresh; None if some value is not a float64."""
     keys = []
     for column in columns:
         if isinstance(column, Floats):
             keys.append(order_keys(column))
-        elif isinstance(column, Integers) and column.scale == 0 and _times_exactly(column, 1) is not None:
+        elif isinstance(column, Integers) and column.scale == 0 and _times(column, 1, FLOAT_EXACT) is not None:
             keys.append(order_keys(Floats(column.values.astype(np.float64), column.valid)))
         else:
             return None
     return keys
 
 
-_EXACT = -(2**63)
 _NOT_FINITE = 99_999
 
 
 def wide_ranks(columns: Sequence[Numbers]) -> tuple[list[Int64Array], int]:
-    """Ranks of the exact values over all rows of all columns, by way of wide integers at one scale. O(n log n)."""
+    """Ranks of the exact values over all rows of all columns, as wide integers at one scale. O(n log n)."""
     scale = max(0, max([column.scale for column in columns if not isinstance(column, Floats)], default=0))
     digits = max(_whole_digits(column) for column in columns) + scale
     if digits > 150:
@@ -194,7 +182,7 @@ def _rows(column: Numbers, scale: int, n_limbs: int) -> Int64Array:
     """Rows that compare as the values do, the last column first: what a floor lost, then limbs, the least first."""
     if isinstance(column, Floats):
         return _float_rows(column, scale, n_limbs)
-    from naysay.kernels.codes.numbers import multiply_power_of_ten
+    from naysay.kernels.codes.numbers import NOTHING_LOST, multiply_power_of_ten
 
     given = column.limbs if isinstance(column, Wide) else _two_limbs(column)
     n_rows, n_given = given.shape
@@ -206,7 +194,7 @@ def _rows(column: Numbers, scale: int, n_limbs: int) -> Int64Array:
         limbs[:, n_given:-1] = (sign & 0xFFFFFFFF)[:, None]
         limbs[:, -1] = sign
     multiply_power_of_ten(limbs, scale - column.scale)
-    return np.column_stack((np.full(n_rows, _EXACT, dtype=np.int64), limbs))
+    return np.column_stack((np.full(n_rows, NOTHING_LOST), limbs))
 
 
 def _two_limbs(column: Integers) -> Int64Array:
@@ -232,7 +220,7 @@ Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 def shift_to_zero(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> tuple[list[Int64Array], int]:
-    """Keys as fresh codes in [0, n_values): less their minimum, or ranks where they range too far."""
+    """Keys as fresh codes in [0, n_values): less their minimum, or ranks if their range is too large."""
     spans = [span_of(key, mask) for key, mask in zip(keys, valid, strict=True)]
     found = [span for span in spans if span is not None]
     low, high = min([span[0] for span in found], default=0), max([span[1] for span in found], default=0)
@@ -258,7 +246,7 @@ def rank_together(keys: list[Int64Array], valid: Sequence[BoolArray | None]) -> 
 
 
 def span_of(keys: Int64Array, valid: BoolArray | None) -> tuple[int, int] | None:
-    """The least and the greatest valid key, None where there is none."""
+    """The least and the greatest valid key, None if there is none."""
     if valid is None:
         return (int(keys.min()), int(keys.max())) if len(keys) else None
     from naysay.kernels.codes.numbers import valid_span
@@ -276,7 +264,7 @@ def clear_nulls(codes: Int64Array, valid: BoolArray | None) -> None:
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """A contiguous view that cannot be written to: arrays from Arrow come so, and a kernel should see one type."""
+    """A contiguous read-only view: arrays from Arrow are read-only, and a kernel should see only one type."""
     view: NDArray[Scalar] = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

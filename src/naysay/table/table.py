@@ -1,24 +1,24 @@
-"""A table whose columns turn into codes when first asked for, once."""
+"""A table whose columns are encoded once, when their codes are first needed."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from naysay.arrays import BoolArray
+from naysay.arrays import BoolArray, Int64Array
 from naysay.rule.model import Column, Nulls, Predicate, Rule
-from naysay.table import fit
-from naysay.table.column import Codes, Indexed, Kind, kind_of, read_column
-from naysay.table.encode import densify, encode
-from naysay.table.fit import compare_codes, compare_constant
+from naysay.table import compatibility
+from naysay.table.column import Codes, Indexed, Kind, Text, kind_of, read_column
+from naysay.table.compatibility import compare_codes, compare_constant
 from naysay.table.frame import decoded, to_arrow, without_views
-from naysay.table.text import Spread
+from naysay.table.numbers import clear_nulls, encode_numbers, rank_together
+from naysay.table.text import Spread, encode_text
 
 Made = TypeVar("Made")
 _Key = tuple[str, tuple[str, ...], bool]
@@ -39,7 +39,7 @@ class Table:
 
     def __init__(self, arrow: pa.Table) -> None:
         self.arrow = arrow
-        self._cache = _Cache()
+        self._cache = OnceCache()
 
     def __repr__(self) -> str:
         return f"Table({self.n_rows} rows, {len(self.names)} columns)"
@@ -53,12 +53,12 @@ class Table:
         return tuple(self.arrow.column_names)
 
     def kind(self, name: str) -> Kind:
-        """The kind of a column, Kind.OTHER included; RuleError where there is no such column."""
-        return kind_of(self.arrow.schema.field(fit.place(self.arrow.schema, name)).type)
+        """The kind of a column, Kind.OTHER included; RuleError if there is no such column."""
+        return kind_of(self.arrow.schema.field(compatibility.place(self.arrow.schema, name)).type)
 
     def require(self, rule: Rule) -> None:
-        """Raise RuleError or TableError, naming column, type and remedy, where the rule does not fit the table."""
-        fit.check_rule(self.arrow.schema, rule)
+        """Raise RuleError or TableError, naming column, type and remedy, if the table cannot have the rule."""
+        compatibility.check_rule(self.arrow.schema, rule)
 
     def codes(self, name: str, *, ordered: bool) -> Codes:
         """The codes of one column. Codes that keep order serve equality too, so numbers are encoded once for both."""
@@ -69,16 +69,16 @@ class Table:
         return self._joint(tuple(names), ordered, 1, map)
 
     def ranks(self, names: Sequence[str], *, ordered: bool = True) -> tuple[Codes, ...]:
-        """As `joint`, but dense: each code in [0, n_values) stands at some valid row of some column.
+        """Like `joint`, but dense: each code in [0, n_values) is in some valid row of some column.
 
-        Where no row is valid n_values is 1 all the same.
+        If no row is valid, n_values is 1.
         """
         names = tuple(names)
         return self._cache.get(("ranks", names, ordered), lambda: densify(self.joint(names, ordered=ordered)))
 
     def holds(self, predicate: Predicate, nulls: Nulls) -> BoolArray:
         """Whether a predicate about one row (`t.A op t.B`, `t.A op constant`) is true, for each row."""
-        fit.check_predicate(self.arrow.schema, predicate)
+        compatibility.check_predicate(self.arrow.schema, predicate)
         if isinstance(predicate.right, Column):
             names = (predicate.left.name, predicate.right.name)
             left, right = self.joint(names, ordered=predicate.op.is_order)
@@ -88,7 +88,7 @@ class Table:
     def prepare(self, columns: Sequence[tuple[tuple[str, ...], bool]], n_threads: int) -> None:
         """Encode several groups of columns, each `(names, ordered)` as for `joint`, on threads.
 
-        Where there are fewer groups than would keep the threads busy, long text columns are cut into pieces.
+        If there are too few groups to keep the threads busy, long text columns are cut into pieces.
         """
         wanted = list(dict.fromkeys(columns))
         if n_threads <= 1 or not wanted:
@@ -96,26 +96,26 @@ class Table:
                 self.joint(names, ordered=ordered)
             return
         n_pieces = n_threads if len(wanted) < 2 * n_threads else 1
-        # Groups wait for their pieces, and pieces for nobody: with threads of their own neither can block the other.
+        # Groups wait for their pieces, pieces for nobody: as each have their own threads, neither can block the other.
         with ThreadPoolExecutor(n_threads) as of_pieces, ThreadPoolExecutor(min(n_threads, len(wanted))) as of_groups:
             list(of_groups.map(lambda group: self._joint(group[0], group[1], n_pieces, of_pieces.map), wanted))
 
     def is_encoded(self, names: Sequence[str], *, ordered: bool) -> bool:
-        """Whether `joint` has these codes already."""
+        """Whether `joint` has already made these codes."""
         return self._cache.has(self._joint_key(tuple(names), ordered))
 
     def prefix(self, n_rows: int) -> Table:
-        """The first rows, without a copy, with codes of their own."""
+        """The first rows, without a copy, with their own codes."""
         return Table(self.arrow.slice(0, n_rows))
 
-    def take(self, rows: NDArray[np.int64]) -> pa.Table:
+    def take(self, rows: Int64Array) -> pa.Table:
         """The given rows, in the given order, as an Arrow table."""
         places = pa.array(rows, type=pa.int64())
         columns = [_taken(_joinable(column), places) for column in self.arrow.columns]
         return pa.Table.from_arrays(columns, names=list(self.names))
 
-    def take_parts(self, rows: NDArray[np.int64], n_part: int) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-        """Ascending rows as `take` gives them, so many at a time, that no copy of all is held; at least one part."""
+    def take_parts(self, rows: Int64Array, n_part: int) -> Iterator[tuple[Int64Array, pa.Table]]:
+        """Ascending rows as from `take`, n_part at a time, so that there is never a copy of all; at least one part."""
         columns = [_joinable(column) for column in self.arrow.columns]
         for start in range(0, max(rows.size, 1), n_part):
             some = rows[start : start + n_part]
@@ -126,12 +126,12 @@ class Table:
 
     def select(self, names: Sequence[str]) -> Table:
         """The named columns as a table of their own."""
-        return Table(self.arrow.select([fit.place(self.arrow.schema, name) for name in names]))
+        return Table(self.arrow.select([compatibility.place(self.arrow.schema, name) for name in names]))
 
     def _column(self, name: str) -> Indexed:
         def read() -> Indexed:
-            fit.comparable_type(self.arrow.schema, name)
-            return read_column(self.arrow.column(fit.place(self.arrow.schema, name)))
+            compatibility.comparable_type(self.arrow.schema, name)
+            return read_column(self.arrow.column(compatibility.place(self.arrow.schema, name)))
 
         return self._cache.get(("column", (name,), False), read)
 
@@ -141,7 +141,7 @@ class Table:
 
         def make() -> tuple[Codes, ...]:
             distinct = list(dict.fromkeys(names))
-            fit.check_joint(self.arrow.schema, distinct)
+            compatibility.check_joint(self.arrow.schema, distinct)
             columns = [self._column(name) for name in distinct]
             codes = encode(columns, ordered=ordered, n_pieces=n_pieces, spread=spread)
             of_name = dict(zip(distinct, codes, strict=True))
@@ -155,9 +155,9 @@ class Table:
 
 
 def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column that Arrow can take rows from: it cannot bring together dictionaries that hold a null, nor take views.
+    """A column that Arrow can take rows from: it can neither merge dictionaries with a null nor take from views.
 
-    Such a column goes without its dictionary, or as plain text; runs, which no file can hold, value by value.
+    Such a column loses its dictionary, or becomes plain text; runs, which no file format has, are expanded.
     """
     if pa.types.is_run_end_encoded(column.type):
         column = decoded(column)
@@ -171,27 +171,84 @@ def _taken(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
     try:
         return column.take(places)
     except pa.ArrowNotImplementedError:
-        # A type that nobody compares, such as a list view: its rows one by one, each a slice.
+        # A type that rules cannot compare, such as a list view: its rows one by one, each a slice.
         rows = [column.slice(place.as_py(), 1) for place in places]
         return pa.chunked_array([chunk for row in rows for chunk in row.chunks], column.type)
 
 
-class _Cache:
-    """Values by key, each made once even when several threads ask at the same time."""
+def encode(columns: Sequence[Indexed], *, ordered: bool, n_pieces: int = 1, spread: Spread = map) -> tuple[Codes, ...]:
+    """Codes of columns that compare with each other, in one space; `n_pieces` and `spread` do not change them.
+
+    A column of only nulls may come with columns of any kind. See `encode_text` for pieces.
+    """
+    if not columns:
+        return ()
+    plains = [column.plain for column in columns]
+    texts = [plain for plain in plains if isinstance(plain, Text)]
+    numbers = [plain for plain in plains if not isinstance(plain, Text)]
+    of_text = iter(encode_text(texts, ordered=ordered, n_pieces=n_pieces, spread=spread) if texts else ())
+    of_numbers = iter(encode_numbers(numbers) if numbers else ())
+    codes = [next(of_text if isinstance(plain, Text) else of_numbers) for plain in plains]
+    n_values = max(code.n_values for code in codes)
+    return tuple(_spread(replace(code, n_values=n_values), column) for code, column in zip(codes, columns, strict=True))
+
+
+def densify(codes: Sequence[Codes]) -> tuple[Codes, ...]:
+    """The same codes renumbered so that each of [0, n_values) is in some valid row (n_values is 1 if no row is valid).
+
+    O(n + n_values) if the codes have a small range, else a radix sort.
+    """
+    if not codes:
+        return ()
+    valid = [code.valid for code in codes]
+    n_rows = sum(len(code.values) for code in codes)
+    if max(code.n_values for code in codes) > 4 * n_rows + (1 << 16):
+        dense, n_values = rank_together([code.values for code in codes], valid)
+    else:
+        dense, n_values = _renumber(codes)
+    return tuple(replace(code, values=values, n_values=n_values) for code, values in zip(codes, dense, strict=True))
+
+
+def _renumber(codes: Sequence[Codes]) -> tuple[list[Int64Array], int]:
+    present = np.zeros(max(code.n_values for code in codes), dtype=np.bool_)
+    for code in codes:
+        present[code.values if code.valid is None else code.values[code.valid]] = True
+    number = np.cumsum(present) - 1
+    dense = [number[code.values] for code in codes]
+    for values, code in zip(dense, codes, strict=True):
+        clear_nulls(values, code.valid)
+    return dense, max(1, int(number[-1]) + 1)
+
+
+def _spread(codes: Codes, column: Indexed) -> Codes:
+    """Codes of a dictionary to codes of the rows that point into it."""
+    if column.index is None:
+        return codes
+    values = codes.values[column.index]
+    valid = _both(column.index_valid, None if codes.valid is None else codes.valid[column.index])
+    clear_nulls(values, valid)
+    return replace(codes, values=values, valid=valid)
+
+
+def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+class OnceCache:
+    """Values by key, each made once even if several threads ask at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[Any, Any] = {}
-        self._making: dict[Any, threading.Lock] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._making: dict[Hashable, threading.Lock] = {}
 
-    def has(self, key: _Key) -> bool:
+    def has(self, key: Hashable) -> bool:
         return key in self._made
 
-    def get(self, key: _Key, make: Callable[[], Made]) -> Made:
+    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
         with self._lock:
-            if key in self._made:
-                found: Made = self._made[key]
-                return found
             making = self._making.setdefault(key, threading.Lock())
         with making:
             if key not in self._made:

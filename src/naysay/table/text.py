@@ -1,4 +1,4 @@
-"""Text columns to codes in one space: a hash dictionary, and a sort of the distinct values where order is asked for."""
+"""Text columns to codes in one space: a hash dictionary, and a sort of the distinct values if order is needed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from naysay.arrays import Int32Array, Int64Array
+from naysay.arrays import Int32Array, Int64Array, UInt8Array, UInt64Array
 from naysay.table.column import Codes, Text
 from naysay.table.numbers import clear_nulls
 
+# See `kernels.codes.text`.
+Dictionary = tuple[Int32Array, UInt64Array, Int64Array]
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 # A piece smaller than this is not worth a dictionary of its own.
@@ -26,10 +28,10 @@ _MAX_BYTES = (1 << 31) - 1
 def encode_text(
     columns: Sequence[Text], *, ordered: bool, n_pieces: int = 1, spread: Spread = map
 ) -> tuple[Codes, ...]:
-    """Codes in one space: of first appearance, or of byte order where `ordered`.
+    """Codes in one space: by first appearance, or in byte order if `ordered`.
 
-    Each column is cut into about `n_pieces`, which `spread` may work on at the same time, each with a dictionary of
-    its own; the dictionaries are then brought together.
+    Each column is cut into about `n_pieces`, which `spread` may encode at the same time, each with its own dictionary;
+    the dictionaries are then merged.
     """
     made = [Codes(np.empty(len(column.array), dtype=np.int64), 1, column.valid, ordered) for column in columns]
     pieces = [
@@ -57,7 +59,7 @@ class _Piece:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The same bytes with whatever stands at null rows, so that kernels need not look."""
+    """The same bytes, with any value at null rows, so that kernels need not check."""
     if array.null_count == 0:
         return array
     return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
@@ -78,7 +80,7 @@ def _cut(array: pa.Array, codes: Int64Array, n_pieces: int) -> list[_Piece]:
 
 
 def _merge(distinct: list[pa.Array], ordered: bool) -> tuple[int, list[Int64Array | None]]:
-    """How each piece's codes become codes of the whole; None where they stay as they are."""
+    """How each piece's codes become codes of the whole; None if they stay as they are."""
     if len(distinct) == 1:
         together, recodings = distinct[0], [np.arange(len(distinct[0]))]
     else:
@@ -93,7 +95,7 @@ def _merge(distinct: list[pa.Array], ordered: bool) -> tuple[int, list[Int64Arra
 
 
 def _byte_ranks(distinct: pa.Array) -> Int64Array:
-    """The place of each of several different texts in the order of their bytes."""
+    """The place of each distinct text in the order of their bytes."""
     order = pc.array_sort_indices(distinct.cast(pa.large_binary())).to_numpy()
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -109,51 +111,43 @@ def _recode_piece(job: tuple[_Piece, Int64Array | None]) -> None:
 
 
 def _encode_piece(piece: _Piece) -> Int64Array:
-    """Write the codes of a piece, numbered by first appearance; give the row where each appears first."""
+    """Write the codes of a piece, numbered by first appearance; returns the row where each appears first."""
     from naysay.kernels.codes.text import add_short_texts, add_texts
 
     offsets, words, data = _buffers(piece.array)
     n_rows = len(piece.codes)
     n_safe = int(np.searchsorted(offsets[:-1], 8 * len(words) - 24)) if n_rows else 0
-    book = _Book.of_size(1 << 9)
+    book = _new_book(1 << 9)
     state = np.zeros(2, dtype=np.int64)
     stride = 256
     while state[0] < n_rows:
-        if state[1] == len(book.first):
-            book = book.grown()
+        if state[1] == len(book[2]):
+            book = _enlarge(book)
         before = int(state[0])
-        add_short_texts(offsets, words, piece.codes, n_safe, book.slots, book.known, book.first, state)
-        if state[0] < n_rows and state[1] < len(book.first):
-            # Long texts, or the last few: go on for a while before looking for short ones again.
+        add_short_texts(offsets, words, piece.codes, n_safe, book, state)
+        if state[0] < n_rows and state[1] < len(book[2]):
+            # Long texts, or the last few: continue for a while before trying short ones again.
             stride = min(2 * stride, 1 << 20) if state[0] - before < stride else 256
             stop = min(n_rows, int(state[0]) + stride)
-            add_texts(offsets, words, data, piece.codes, book.slots, book.known, book.first, state, stop)
-    return np.array(book.first[: int(state[1])])
+            add_texts(offsets, words, data, piece.codes, book, state, stop)
+    return np.array(book[2][: int(state[1])])
 
 
-@dataclass(frozen=True, slots=True)
-class _Book:
-    """A dictionary in the making; see `kernels.text`."""
+def _new_book(room: int) -> Dictionary:
+    """An empty dictionary with room for that many codes; see `kernels.codes.text`."""
+    # Nearly empty hash tables save collisions as long as they fit a cache.
+    n_slots = room * (8 if room <= 1 << 16 else 4)
+    return np.zeros(n_slots, np.int32), np.empty(2 * room, np.uint64), np.empty(room, np.int64)
 
-    slots: Int32Array
-    known: NDArray[np.uint64]
-    first: Int64Array
 
-    @staticmethod
-    def of_size(room: int) -> _Book:
-        # Nearly empty hash tables save collisions as long as they fit a cache.
-        n_slots = room * (8 if room <= 1 << 16 else 4)
-        return _Book(np.zeros(n_slots, np.int32), np.empty(2 * room, np.uint64), np.empty(room, np.int64))
+def _enlarge(book: Dictionary) -> Dictionary:
+    from naysay.kernels.codes.text import fill_slots
 
-    def grown(self) -> _Book:
-        from naysay.kernels.codes.text import fill_slots
-
-        n_codes = len(self.first)
-        book = _Book.of_size(4 * n_codes)
-        book.known[: 2 * n_codes] = self.known
-        book.first[:n_codes] = self.first
-        fill_slots(book.slots, book.known, n_codes)
-        return book
+    _, known, first = book
+    slots, more_known, more_first = _new_book(4 * len(first))
+    more_known[: len(known)], more_first[: len(first)] = known, first
+    fill_slots(slots, more_known, len(first))
+    return slots, more_known, more_first
 
 
 def _n_bytes(array: pa.Array) -> int:
@@ -169,7 +163,7 @@ def _offsets(array: pa.Array) -> NDArray[np.signedinteger[Any]]:
     return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
 
 
-def _buffers(array: pa.Array) -> tuple[Int32Array, NDArray[np.uint64], NDArray[np.uint8]]:
+def _buffers(array: pa.Array) -> tuple[Int32Array, UInt64Array, UInt8Array]:
     """Offsets, the bytes as whole words, and the bytes: all read-only, so that kernels have one signature."""
     offsets = _offsets(array)
     buffer = array.buffers()[2]

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import BoolArray, Int64Array
-from naysay.kernels.trees.zone_tree import NULL
+from naysay.arrays import NULL, BoolArray, Int64Array
 from naysay.live.columns import Coded, Codes, Filter, Source, coded, filter_of
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row

@@ -27,7 +27,7 @@ _RUN_GROWTH = 4
 
 
 class GroupCounter:
-    """The number of rows per key. O(1) per row. Rows are [key, features ..., owner], boxes as in `zone_search`."""
+    """The number of rows per key, O(1) per row. Rows are [key, features ..., owner], boxes as in `zone_tree`."""
 
     def __init__(self) -> None:
         self._table = TupleTable(1)
@@ -94,7 +94,7 @@ class PointCounter:
     def count(self, boxes: Int64Array) -> Int64Array:
         counts = np.zeros(len(boxes), np.int64)
         for run in self._runs:
-            add_points(run.keys, run.firsts, run.seconds, run.wavelet, boxes, run.sign, counts)
+            add_points((run.keys, run.firsts, run.seconds), run.wavelet, boxes, run.sign, counts)
         if len(self._buffer):
             points = np.ascontiguousarray(self._buffer[:, [0, 1, 2, 4]])
             add_points_one_by_one(points, boxes, counts)

@@ -15,7 +15,7 @@ from naysay.live.feed.output import Output
 from naysay.live.journal.journal import journal_exists
 from naysay.live.layout import RuleLike
 from naysay.rule.model import Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.watch.change import Change, violations_table
 from naysay.watch.watch import Watch
 

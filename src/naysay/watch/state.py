@@ -14,7 +14,7 @@ from naysay.live.table import LiveTable
 from naysay.plan.join import Join, join_of
 from naysay.published import published
 from naysay.rule.model import Nulls, Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.watch.batch import NO_PAIRS, CodedRows, Index, PairDelta, PairLog, RowChange, SlotPairs, net_change
 from naysay.watch.counting import CountingIndex
 from naysay.watch.tree_index import TreeIndex

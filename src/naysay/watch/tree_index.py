@@ -11,7 +11,6 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zone_search import count_boxes, list_boxes
 from naysay.kernels.trees.zone_tree import (
     FAN_OUT,
     FREE_LEAF,
@@ -25,8 +24,10 @@ from naysay.kernels.trees.zone_tree import (
     Tree,
     all_rows,
     build_tree,
+    count_boxes,
     delete_rows,
     insert_rows,
+    list_boxes,
 )
 from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
@@ -49,7 +50,7 @@ _REBUILD_SHARE = 8
 
 
 class ZoneTree:
-    """Rows [key, features ..., owner], searched by box: see `kernels.zone_tree` and `kernels.zone_search`."""
+    """Rows [key, features ..., owner], searched by box: see `kernels.trees.zone_tree`."""
 
     def __init__(self, n_features: int) -> None:
         self.width = n_features + 2
@@ -96,10 +97,10 @@ class ZoneTree:
         skipped: int,
         limit: int,
     ) -> tuple[Int64Array, Int64Array, bool]:
-        return list_boxes(self._tree, boxes, features, n_orders, nulls_differ, owners, stamps, skipped, limit)
+        return list_boxes(self._tree, (boxes, features, n_orders, nulls_differ), owners, stamps, skipped, limit)
 
     def count(self, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
-        return count_boxes(self._tree, boxes, features, n_orders, nulls_differ)
+        return count_boxes(self._tree, (boxes, features, n_orders, nulls_differ))
 
     def rows(self) -> Int64Array:
         """All rows in ascending order."""

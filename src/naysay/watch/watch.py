@@ -16,7 +16,7 @@ from naysay.live.journal.batches import BatchLog
 from naysay.live.layout import Layout, RuleLike, find_rule, key_names, layout_of, named, nulls_named
 from naysay.live.table import LiveTable
 from naysay.rule.model import Nulls, Rule
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import PairDelta
 from naysay.watch.change import Change, CurrentViolations, explain_added

@@ -16,7 +16,7 @@ from naysay.detect.spark.plan import plan_rules
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
-from naysay.table.fit import free_name
+from naysay.table.compatibility import free_name
 
 # A cell that begins so is a formula to a spreadsheet.
 _FORMULA = r"^[=+\-@\t\r]"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from naysay.arrays import FLOAT_EXACT, Int64Array, UInt8Array
 from naysay.kernels.compile import kernel
 
 # What is wrong, if anything.
@@ -12,7 +12,7 @@ FINE, UNCLOSED, AFTER_QUOTE, RAGGED, NUL = 0, 1, 2, 3, 4
 
 # How many numbers describe a fault: see `scan_csv`.
 FAULT_SIZE = 5
-# As the number of columns: no row has so few, so that the first row is a fault, which has its fields and its end.
+# As the number of columns: no row has that few, so the first row is a fault, which has its fields and its end.
 FIRST_ROW = -1
 
 # What the fields of a column look like; a column has the bits of all its fields.
@@ -21,24 +21,22 @@ LONG_INTEGER = 2
 
 _QUOTE, _NEWLINE, _RETURN, _ZERO, _NINE = 34, 10, 13, 48, 57
 _MINUS, _PLUS, _SPACE, _TAB, _LOWER_X, _UPPER_X, _POINT = 45, 43, 32, 9, 120, 88, 46
-# A float holds every whole number up to this one; numbers with at most this many digits are below it.
-_EXACT, _EXACT_DIGITS = 1 << 53, 15
+# Numbers of at most this many digits are below FLOAT_EXACT.
+_EXACT_DIGITS = 15
 
 
 @kernel
-def scan_csv(
-    data: NDArray[np.uint8], delimiter: int, n_columns: int, looks: NDArray[np.int64], fault: NDArray[np.int64]
-) -> int:
-    """Walk over rows of comma-separated text, stop at the first fault, and give the number of whole rows before it.
+def scan_csv(data: UInt8Array, delimiter: int, n_columns: int, looks: Int64Array, fault: Int64Array) -> int:
+    """Walk over rows of comma-separated text, stop at the first fault, and return the number of whole rows before it.
 
-    Rows end with \\n, \\r\\n or \\r; blank lines are no rows. Quotes are double, doubled inside. `looks` gets the bits
+    Rows end with \\n, \\r\\n or \\r; blank lines are skipped. Quotes are double, doubled inside. `looks` gets the bits
     of each column's fields. `fault` gets what is wrong, where (a byte), in which line (from 1; for RAGGED that of the
     row's first byte), how many fields the row has, up to the fault, and for RAGGED where the next row begins. O(bytes).
     """
     ends_field = np.zeros(256, np.bool_)
     for byte in (0, _NEWLINE, _RETURN, delimiter):
         ends_field[byte] = True
-    # Of a fixed type from the start: else what is called is compiled twice.
+    # Of a fixed type from the start, or the kernels called would be compiled twice.
     n_rows, line, position = 0, 1, np.int64(0)
     while position < data.size:
         n_ends = _line_end(data, position)
@@ -82,8 +80,8 @@ def scan_csv(
 
 
 @kernel
-def _line_end(data: NDArray[np.uint8], position: int) -> int:
-    """How many bytes of a line end stand here."""
+def _line_end(data: UInt8Array, position: int) -> int:
+    """The number of bytes of the line end at this position."""
     if data[position] == _NEWLINE:
         return 1
     if data[position] != _RETURN:
@@ -92,8 +90,8 @@ def _line_end(data: NDArray[np.uint8], position: int) -> int:
 
 
 @kernel
-def _skip_quoted(data: NDArray[np.uint8], opening: int, fault: NDArray[np.int64]) -> tuple[int, int]:
-    """The place after the closing quote, and the line ends passed; a fault where there is none, or a NUL inside."""
+def _skip_quoted(data: UInt8Array, opening: int, fault: Int64Array) -> tuple[int, int]:
+    """The place after the closing quote, and the line ends passed; a fault if there is none, or a NUL inside."""
     n_lines = 0
     position = opening + 1
     while position < data.size:
@@ -113,7 +111,7 @@ def _skip_quoted(data: NDArray[np.uint8], opening: int, fault: NDArray[np.int64]
 
 
 @kernel
-def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
+def _look(data: UInt8Array, start: int, stop: int) -> int:
     """What a float would lose of a number: zeros before its digits, or the last of the digits before its point."""
     while start < stop and (data[start] == _SPACE or data[start] == _TAB):
         start += 1
@@ -134,6 +132,6 @@ def _look(data: NDArray[np.uint8], start: int, stop: int) -> int:
             n_points = 1
         elif not _ZERO <= data[position] <= _NINE:
             return 0
-        elif n_points == 0 and whole <= _EXACT:
+        elif n_points == 0 and whole <= FLOAT_EXACT:
             whole = 10 * whole + (np.int64(data[position]) - _ZERO)
-    return LONG_INTEGER if whole > _EXACT else 0
+    return LONG_INTEGER if whole > FLOAT_EXACT else 0

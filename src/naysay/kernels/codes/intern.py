@@ -1,7 +1,7 @@
 """Growing dictionaries: tuples of integers, and texts, to numbers that never change.
 
-A dictionary is a hash table `slots` (a power of two, at most half full) of numbers into its store, -1 where empty.
-The store of tuples is an array [capacity, width]; that of texts is one array of bytes and the place where each begins.
+A dictionary is a hash table `slots` (a power of two, at most half full) of numbers into its store, -1 if empty. The
+store of tuples is an array [capacity, width]; that of texts is one array of bytes and the place where each begins.
 The caller makes room before a call: kernels never grow an array.
 """
 
@@ -10,26 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt8Array
+from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
-
-_MULTIPLIER = np.uint64(11400714819323198485)
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
 
 
 @kernel
-def _mixed(mixed: np.uint64, word: np.uint64) -> np.uint64:
-    mixed = (mixed ^ word) * _MULTIPLIER
-    return mixed ^ (mixed >> _HALF)
+def _mix(mixed: np.uint64, word: np.uint64) -> np.uint64:
+    mixed = (mixed ^ word) * GOLDEN
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 @kernel
 def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64Array) -> int:
     """The slot that holds the tuple in this row of `codes`, or the empty one where it belongs."""
     width = codes.shape[1]
-    mixed = _SEED
+    mixed = GOLDEN
     for k in range(width):
-        mixed = _mixed(mixed, np.uint64(codes[row, k]))
+        mixed = _mix(mixed, np.uint64(codes[row, k]))
     mask = slots.size - 1
     slot = np.int64(mixed >> np.uint64(1)) & mask
     while slots[slot] != -1:
@@ -45,7 +42,7 @@ def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64
 
 @kernel
 def find_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int64Array:
-    """The number of each row of `codes` [n, width], -1 where the dictionary does not know it. O(n) expected."""
+    """The number of each row of `codes` [n, width], -1 if it is not in the dictionary. O(n) expected."""
     numbers = np.empty(codes.shape[0], np.int64)
     for row in range(codes.shape[0]):
         numbers[row] = slots[_slot_of_tuple(codes, row, slots, tuples)]
@@ -54,7 +51,7 @@ def find_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int
 
 @kernel
 def add_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array, n_known: int) -> Int64Array:
-    """As find_tuples, but a tuple not known yet gets the next number, from `n_known` on."""
+    """Like find_tuples, but a tuple that is not in the dictionary yet gets the next number, from `n_known` on."""
     numbers = np.empty(codes.shape[0], np.int64)
     for row in range(codes.shape[0]):
         slot = _slot_of_tuple(codes, row, slots, tuples)
@@ -70,14 +67,14 @@ def add_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array, n_known
 def _slot_of_text(
     data: UInt8Array, start: int, stop: int, slots: Int64Array, known: UInt8Array, starts: Int64Array
 ) -> int:
-    mixed = _SEED
+    mixed = GOLDEN
     word = np.uint64(0)
     for at in range(start, stop):
         word = (word << np.uint64(8)) | np.uint64(data[at])
         if (at - start) & 7 == 7:
-            mixed = _mixed(mixed, word)
+            mixed = _mix(mixed, word)
             word = np.uint64(0)
-    mixed = _mixed(_mixed(mixed, word), np.uint64(stop - start))
+    mixed = _mix(_mix(mixed, word), np.uint64(stop - start))
     mask = slots.size - 1
     slot = np.int64(mixed >> np.uint64(1)) & mask
     while slots[slot] != -1:
@@ -98,7 +95,7 @@ def _slot_of_text(
 def add_texts(
     data: UInt8Array, offsets: Int64Array, slots: Int64Array, known: UInt8Array, starts: Int64Array, n_known: int
 ) -> Int64Array:
-    """The number of each text data[offsets[i]:offsets[i + 1]]; one not known yet gets the next, from `n_known` on.
+    """The number of each text data[offsets[i]:offsets[i + 1]]; a new one gets the next, from `n_known` on.
 
     `starts` holds n_known + 1 places into `known`, the last one being its end. O(bytes) expected.
     """

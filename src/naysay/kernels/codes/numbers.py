@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import FLOAT_EXACT, NULL, BoolArray, Float64Array, Int64Array
 from naysay.kernels.compile import kernel
 
 _INFINITY = np.int64(0x7FF0000000000000)
-_EXACT = 9007199254740992.0
 
 
 @kernel
-def valid_span(keys: Int64Array, valid: NDArray[np.bool_]) -> tuple[int, int, int]:
-    """How many rows are valid, and the least and the greatest of their keys (0 and 0 where none is). O(n)."""
+def valid_span(keys: Int64Array, valid: BoolArray) -> tuple[int, int, int]:
+    """How many rows are valid, and the least and the greatest of their keys (0 and 0 if none is). O(n)."""
     n_valid = 0
     low = np.int64(0)
     high = np.int64(0)
@@ -28,7 +26,7 @@ def valid_span(keys: Int64Array, valid: NDArray[np.bool_]) -> tuple[int, int, in
 
 
 @kernel
-def clear_nulls(codes: Int64Array, valid: NDArray[np.bool_]) -> None:
+def clear_nulls(codes: Int64Array, valid: BoolArray) -> None:
     """Set the codes of null rows to 0. O(n)."""
     for i in range(len(codes)):
         codes[i] = codes[i] if valid[i] else 0
@@ -51,10 +49,10 @@ def float_keys(bits: Int64Array, keys: Int64Array) -> None:
 
 
 @kernel
-def finite_spans(keys: Int64Array, valid: NDArray[np.bool_], spans: Int64Array) -> None:
+def finite_spans(keys: Int64Array, valid: BoolArray, spans: Int64Array) -> None:
     """Widen spans = [least negative, greatest negative, least positive, greatest positive] by finite float keys.
 
-    `valid` is empty where no row is null. O(n).
+    `valid` is empty if no row is null. O(n).
     """
     for i in range(len(keys)):
         if valid.size and not valid[i]:
@@ -79,10 +77,10 @@ def close_gaps(keys: Int64Array, low: Int64Array, shift: Int64Array) -> None:
 
 
 @kernel
-def short_decimals(values: NDArray[np.float64], valid: NDArray[np.bool_], factor: float, out: Int64Array) -> int:
-    """Write the integers v with v / factor == value, up to the first value that has none within 2**53; give its row.
+def short_decimals(values: Float64Array, valid: BoolArray, factor: float, out: Int64Array) -> int:
+    """Write the integers v with v / factor == value, up to the first value that has none within 2**53; returns its row.
 
-    Division by one factor rounds monotonically, so that the integers keep order and equality. `valid` is empty where no
+    Division by one factor rounds monotonically, so that the integers keep order and equality. `valid` is empty if no
     row is null; null rows get 0. O(n).
     """
     for i in range(len(values)):
@@ -90,18 +88,19 @@ def short_decimals(values: NDArray[np.float64], valid: NDArray[np.bool_], factor
         if valid.size and not valid[i]:
             continue
         scaled = np.rint(values[i] * factor)
-        if not abs(scaled) <= _EXACT or scaled / factor != values[i]:
+        if not abs(scaled) <= FLOAT_EXACT or scaled / factor != values[i]:
             return i
         out[i] = np.int64(scaled)
     return len(values)
 
 
 _MASK = np.int64(0xFFFFFFFF)
-_EXACT_IN_FLOAT = np.int64(-(2**63))
+# What the floor of a float lost, if nothing: less than every order key of a float.
+NOTHING_LOST = np.int64(NULL)
 
 
 @kernel
-def multiply_power_of_ten(limbs: NDArray[np.int64], power: int) -> None:
+def multiply_power_of_ten(limbs: Int64Array, power: int) -> None:
     """Multiply each row by 10**power in place; the caller provides enough limbs. O(rows * limbs * power / 9)."""
     n_rows, n_limbs = limbs.shape
     while power > 0:
@@ -126,19 +125,13 @@ def _signed(limb: int) -> int:
 
 @kernel
 def floor_of_floats(
-    mantissa: NDArray[np.int64],
-    exponent: NDArray[np.int64],
-    order: NDArray[np.int64],
-    power: int,
-    limbs: NDArray[np.int64],
-    beyond: NDArray[np.int64],
+    mantissa: Int64Array, exponent: Int64Array, order: Int64Array, power: int, limbs: Int64Array, beyond: Int64Array
 ) -> None:
     """Write floor(mantissa * 2**exponent * 10**power) to `limbs`, and what the floor lost to `beyond`.
 
-    `beyond` is the least int64 where nothing was lost, else `order`, the rank-keeping key of the float: so rows
-    compare as (limbs, beyond). Floats too large for the limbs saturate. A row whose exponent is 99999 (infinity, NaN)
-    saturates upward or downward by the sign of its mantissa. There are at least
-    four limbs, and they hold more than 54 + 4 * power bits.
+    `beyond` is NOTHING_LOST or else `order`, the order key of the float, so rows compare as (limbs, beyond). Floats
+    too large for the limbs saturate, as does a row whose exponent is 99999 (infinity, NaN), by the sign of its
+    mantissa. There are at least four limbs, and they have more than 54 + 4 * power bits.
     """
     n_rows, n_limbs = limbs.shape
     n_bits = 32 * n_limbs
@@ -149,7 +142,7 @@ def floor_of_floats(
         for k in range(2, n_limbs - 1):
             limbs[row, k] = sign & _MASK
         limbs[row, n_limbs - 1] = sign
-        beyond[row] = _EXACT_IN_FLOAT
+        beyond[row] = NOTHING_LOST
     multiply_power_of_ten(limbs, power)
     for row in range(n_rows):
         shift = exponent[row]
@@ -165,7 +158,7 @@ def floor_of_floats(
 
 
 @kernel
-def _saturate(limbs: NDArray[np.int64], row: int, negative: bool) -> None:
+def _saturate(limbs: Int64Array, row: int, negative: bool) -> None:
     n_limbs = limbs.shape[1]
     for k in range(n_limbs - 1):
         limbs[row, k] = 0
@@ -173,7 +166,7 @@ def _saturate(limbs: NDArray[np.int64], row: int, negative: bool) -> None:
 
 
 @kernel
-def _shift_left(limbs: NDArray[np.int64], row: int, shift: int) -> None:
+def _shift_left(limbs: Int64Array, row: int, shift: int) -> None:
     n_limbs = limbs.shape[1]
     whole, part = shift // 32, shift % 32
     for k in range(n_limbs - 1, -1, -1):
@@ -184,8 +177,8 @@ def _shift_left(limbs: NDArray[np.int64], row: int, shift: int) -> None:
 
 
 @kernel
-def _shift_right(limbs: NDArray[np.int64], row: int, shift: int) -> bool:
-    """Shift one row right, rounding down; true where a bit was lost."""
+def _shift_right(limbs: Int64Array, row: int, shift: int) -> bool:
+    """Shift one row right, rounding down; true if a bit was lost."""
     n_limbs = limbs.shape[1]
     fill = np.int64(-1) if limbs[row, n_limbs - 1] < 0 else np.int64(0)
     whole, part = min(shift // 32, n_limbs), shift % 32

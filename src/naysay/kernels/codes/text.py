@@ -1,11 +1,11 @@
-"""Text to codes: a hash dictionary over Arrow's buffers, without a Python object a value.
+"""Text to codes: a hash dictionary over Arrow's buffers, without a Python object for each value.
 
 A text of up to 15 bytes is identified by two words, its bytes and its length: no comparison beyond them is needed. A
 longer one is identified by a hash and its length, then compared with the first text of its code.
 
-The dictionary is three arrays, as large as the codes it has room for: `slots`, a hash table of codes plus one (zero
-is empty; a power of two, several times the room); `known`, the two words of each code; `first`, the row where each
-code appeared first. `state` is the next row to look at and the number of codes so far.
+A dictionary is a tuple of three arrays, as large as the codes it has room for: `slots`, a hash table of codes plus one
+(zero is empty; a power of two, several times the room); `known`, the two words of each code; `first`, the row where
+each code appeared first. `state` is the next row to encode and the number of codes so far.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array, UInt8Array, UInt64Array
+from naysay.kernels.bits import GOLDEN, ONE
 from naysay.kernels.compile import kernel
 
-_FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
-_ONE, _TWO, _EIGHT = np.uint64(1), np.uint64(2), np.uint64(8)
+_TWO = np.uint64(2)
 _LENGTH = np.uint64(56)
 _LONG = np.uint64(255) << _LENGTH
+Dictionary = tuple[Int32Array, UInt64Array, Int64Array]
 # _MASKS[k] keeps the lowest k bytes of a word.
 _MASKS = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
 
 
 @kernel
 def _mix(low: np.uint64, high: np.uint64) -> np.uint64:
-    mixed = (low * _FIRST) ^ (high * _SECOND)
+    mixed = (low * GOLDEN) ^ (high * _SECOND)
     mixed ^= mixed >> np.uint64(32)
-    return (mixed * _FIRST) >> np.uint64(20)
+    return (mixed * GOLDEN) >> np.uint64(20)
 
 
 @kernel
 def _join(first: np.uint64, second: np.uint64, shift: np.uint64) -> np.uint64:
     """Eight bytes that begin `shift` bits into the first of two words."""
-    return (first >> shift) | ((second << _ONE) << (np.uint64(63) - shift))
+    return (first >> shift) | ((second << ONE) << (np.uint64(63) - shift))
 
 
 @kernel
 def _bytes_at(words: UInt64Array, data: UInt8Array, at: int, n_bytes: int) -> np.uint64:
-    """Up to eight bytes from a place of `data`, of which `words` is the view as whole words; zeros above them."""
+    """Up to eight bytes from a place of `data`, which `words` views as whole words; zeros above them."""
     if at + 16 <= data.size:
         place = np.uint64(at >> 3)
-        word = _join(words[place], words[place + _ONE], np.uint64((at & 7) << 3))
+        word = _join(words[place], words[place + ONE], np.uint64((at & 7) << 3))
         return word & _MASKS[np.uint64(min(n_bytes, 8))]
     word = np.uint64(0)
     for k in range(min(n_bytes, 8)):
@@ -68,20 +69,14 @@ def _same_bytes(words: UInt64Array, data: UInt8Array, left: int, right: int, len
 
 @kernel
 def add_short_texts(
-    offsets: Int32Array,
-    words: UInt64Array,
-    codes: Int64Array,
-    n_safe: int,
-    slots: Int32Array,
-    known: UInt64Array,
-    first: Int64Array,
-    state: Int64Array,
+    offsets: Int32Array, words: UInt64Array, codes: Int64Array, n_safe: int, book: Dictionary, state: Int64Array
 ) -> None:
     """Write the codes of rows from state[0] on, numbered by first appearance.
 
     Stops before row n_safe, a text of 16 bytes or more, or a new text when the dictionary is full. Rows before n_safe
     start at least 24 bytes before the end of `words`. O(n) expected.
     """
+    slots, known, first = book
     mask = np.uint64(slots.size - 1)
     row, n_codes, room = state[0], state[1], first.size
     while row < n_safe:
@@ -91,16 +86,16 @@ def add_short_texts(
             break
         place = np.uint64(start >> 3)
         shift = np.uint64((start & 7) << 3)
-        middle = words[place + _ONE]
+        middle = words[place + ONE]
         low = _join(words[place], middle, shift) & _MASKS[np.uint64(min(length, 8))]
         high = _join(middle, words[place + _TWO], shift) & _MASKS[np.uint64(max(length - 8, 0))]
         high |= np.uint64(length) << _LENGTH
         slot = _mix(low, high) & mask
         code = slots[slot]
         while code != 0 and not (
-            known[_TWO * np.uint64(code) - _TWO] == low and known[_TWO * np.uint64(code) - _ONE] == high
+            known[_TWO * np.uint64(code) - _TWO] == low and known[_TWO * np.uint64(code) - ONE] == high
         ):
-            slot = (slot + _ONE) & mask
+            slot = (slot + ONE) & mask
             code = slots[slot]
         if code == 0:
             if n_codes == room:
@@ -120,13 +115,12 @@ def add_texts(
     words: UInt64Array,
     data: UInt8Array,
     codes: Int64Array,
-    slots: Int32Array,
-    known: UInt64Array,
-    first: Int64Array,
+    book: Dictionary,
     state: Int64Array,
     stop: int,
 ) -> None:
-    """As `add_short_texts`, for texts of any length anywhere, up to row `stop`. O(bytes) expected."""
+    """Like `add_short_texts`, for texts of any length anywhere, up to row `stop`. O(bytes) expected."""
+    slots, known, first = book
     mask = np.uint64(slots.size - 1)
     row, n_codes = state[0], state[1]
     while row < stop:
@@ -149,7 +143,7 @@ def add_texts(
                 and (length <= 15 or _same_bytes(words, data, np.int64(offsets[first[code]]), start, length))
             ):
                 break
-            slot = (slot + _ONE) & mask
+            slot = (slot + ONE) & mask
         if slots[slot] == 0:
             if n_codes == first.size:
                 break
@@ -168,7 +162,7 @@ def fill_slots(slots: Int32Array, known: UInt64Array, n_codes: int) -> None:
     for code in range(n_codes):
         slot = _mix(known[2 * code], known[2 * code + 1]) & mask
         while slots[slot] != 0:
-            slot = (slot + _ONE) & mask
+            slot = (slot + ONE) & mask
         slots[slot] = code + 1
 
 

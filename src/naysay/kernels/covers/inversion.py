@@ -1,11 +1,11 @@
-"""Evidence inversion: minimal covers kept current while edges come one by one (Hydra, section 5, algorithm 1).
+"""Evidence inversion: minimal covers kept up to date while edges come one by one (Hydra, section 5, algorithm 1).
 
-The covers stand in a set trie: a node is a vertex, a path from the root is a cover, vertices ascending. A cover that
+The covers are in a set trie: a node is a vertex, a path from the root is a cover, vertices ascending. A cover that
 misses the next edge is taken out, and each vertex of the edge that may join it makes a new one, unless a part of the
 new one is a cover already.
 
 nodes int64[n, 4]: vertex, first child, next sibling, number of covers at or below the node; node 0 is the root.
-group_of and groups as in `kernels.cover`, limits int64[2] the most groups in a cover and the most covers.
+limits as in `covers.minimal`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import ONE, ZERO, bit, has, lowest
 from naysay.kernels.compile import kernel
-from naysay.kernels.covers.minimal import _count_groups, _join
-from naysay.kernels.sort import lowest
+from naysay.kernels.covers.minimal import CoverLimits, append_set, count_groups, join_vertex, may_join
 
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
 _VERTEX, _CHILD, _NEXT, _COUNT = 0, 1, 2, 3
 _MAX_SIZE = 1024
-
-
-@kernel
-def _has(cover: UInt64Array, vertex: int) -> bool:
-    return (cover[vertex >> 6] >> np.uint64(vertex & 63)) & _ONE != _ZERO
 
 
 @kernel
@@ -38,14 +31,14 @@ def _child(nodes: Int64Array, node: int, vertex: int) -> int:
 
 @kernel
 def insert_cover(nodes: Int64Array, n_nodes: int, cover: UInt64Array) -> tuple[Int64Array, int]:
-    """Put a cover into the trie, which must not hold it; gives the nodes, perhaps more of them, and their number."""
+    """Put a cover into the trie, which must not contain it; returns the nodes, perhaps more, and their number."""
     node = 0
     nodes[0, _COUNT] += 1
     for word in range(cover.size):
         left = cover[word]
-        while left != _ZERO:
+        while left != ZERO:
             vertex = 64 * word + np.int64(lowest(left))
-            left &= left - _ONE
+            left &= left - ONE
             child = _child(nodes, node, vertex)
             if child < 0:
                 if n_nodes == nodes.shape[0]:
@@ -73,15 +66,15 @@ def _doubled(nodes: Int64Array) -> Int64Array:
 
 @kernel
 def holds_part(nodes: Int64Array, cover: UInt64Array, resume: Int64Array) -> bool:
-    """Whether some cover of the trie is part of the given one. No cover is part of another, so paths end in leaves.
+    """Whether some cover of the trie is part of the given one. No cover is part of another, so all end in leaves.
 
-    `resume` is scratch of length _MAX_SIZE.
+    `resume` is scratch space of length _MAX_SIZE.
     """
     depth = 0
     resume[0] = nodes[0, _CHILD]
     while depth >= 0:
         child = resume[depth]
-        while child >= 0 and (nodes[child, _COUNT] == 0 or not _has(cover, nodes[child, _VERTEX])):
+        while child >= 0 and (nodes[child, _COUNT] == 0 or not has(cover, nodes[child, _VERTEX])):
             child = nodes[child, _NEXT]
         if child < 0:
             depth -= 1
@@ -106,16 +99,16 @@ def _has_live_child(nodes: Int64Array, node: int) -> bool:
 
 @kernel
 def take_missing(nodes: Int64Array, edge: UInt64Array, taken: UInt64Array) -> tuple[UInt64Array, int]:
-    """Take all covers that miss an edge out of the trie; gives them, in `taken` or a larger array, and their number."""
-    path = np.empty(_MAX_SIZE, np.int64)
-    resume = np.empty(_MAX_SIZE, np.int64)
+    """Take all covers that miss an edge out of the trie; returns them, in `taken` or a larger array, and how many."""
+    path, resume = np.empty((2, _MAX_SIZE), np.int64)
+    cover = np.empty(edge.size, np.uint64)
     depth = 0
     path[0] = 0
     resume[0] = nodes[0, _CHILD]
     n_taken = 0
     while depth >= 0:
         child = resume[depth]
-        while child >= 0 and (nodes[child, _COUNT] == 0 or _has(edge, nodes[child, _VERTEX])):
+        while child >= 0 and (nodes[child, _COUNT] == 0 or has(edge, nodes[child, _VERTEX])):
             child = nodes[child, _NEXT]
         if child < 0:
             depth -= 1
@@ -126,44 +119,25 @@ def take_missing(nodes: Int64Array, edge: UInt64Array, taken: UInt64Array) -> tu
         resume[depth] = nodes[child, _CHILD]
         if _has_live_child(nodes, child):
             continue
-        if n_taken == taken.shape[0]:
-            taken = _more(taken)
-        for word in range(taken.shape[1]):
-            taken[n_taken, word] = _ZERO
+        cover[:] = ZERO
         for k in range(depth + 1):
             nodes[path[k], _COUNT] -= 1
             if k > 0:
                 vertex = nodes[path[k], _VERTEX]
-                taken[n_taken, vertex >> 6] |= _ONE << np.uint64(vertex & 63)
+                cover[vertex >> 6] |= bit(vertex)
+        taken = append_set(taken, n_taken, cover)
         n_taken += 1
         depth -= 1
     return taken, n_taken
 
 
 @kernel
-def _more(rows: UInt64Array) -> UInt64Array:
-    larger = np.empty((2 * rows.shape[0], rows.shape[1]), np.uint64)
-    for i in range(rows.shape[0]):
-        for word in range(rows.shape[1]):
-            larger[i, word] = rows[i, word]
-    return larger
-
-
-@kernel
-def invert(
-    edges: UInt64Array,
-    nodes: Int64Array,
-    n_nodes: int,
-    group_of: Int64Array,
-    groups: Int64Array,
-    limits: Int64Array,
-    control: Int64Array,
-) -> tuple[Int64Array, int]:
-    """Make the covers of a trie hit all of the edges as well. control[0] set from elsewhere stops it early."""
+def invert(edges: UInt64Array, nodes: Int64Array, n_nodes: int, limits: CoverLimits) -> tuple[Int64Array, int]:
+    """Make the covers of a trie hit all of the edges as well."""
+    group_of, groups, most, control = limits
     n_words = edges.shape[1]
     taken = np.zeros((64, n_words), np.uint64)
-    wider = np.zeros(n_words, np.uint64)
-    ignored = np.zeros(n_words, np.uint64)
+    wider, ignored = np.zeros((2, n_words), np.uint64)
     scratch = np.empty(_MAX_SIZE, np.int64)
     for number in range(edges.shape[0]):
         if control[0] != 0:
@@ -172,28 +146,20 @@ def invert(
         for place in range(n_taken):
             for word in range(n_words):
                 left = edges[number, word]
-                while left != _ZERO:
+                while left != ZERO:
                     vertex = 64 * word + np.int64(lowest(left))
-                    left &= left - _ONE
+                    left &= left - ONE
                     for k in range(n_words):
                         wider[k] = taken[place, k]
-                    if not _may_join(wider, vertex, group_of, groups):
+                    if not may_join(vertex, wider, group_of, groups):
                         continue
-                    _join(vertex, wider, ignored, group_of, groups)
-                    if _count_groups(wider, groups) <= limits[0] and not holds_part(nodes, wider, scratch):
+                    join_vertex(vertex, wider, ignored, group_of, groups)
+                    if count_groups(wider, limits) <= most[0] and not holds_part(nodes, wider, scratch):
                         nodes, n_nodes = insert_cover(nodes, n_nodes, wider)
         control[1] = nodes[0, _COUNT]
-        if nodes[0, _COUNT] > limits[1]:
+        if nodes[0, _COUNT] > most[1]:
             control[0] = 1
     return nodes, n_nodes
-
-
-@kernel
-def _may_join(cover: UInt64Array, vertex: int, group_of: Int64Array, groups: Int64Array) -> bool:
-    group = group_of[vertex]
-    first = groups[group, 0]
-    chosen = np.int64((cover[vertex >> 6] >> np.uint64(first & 63)) & np.uint64(groups[group, 1]))
-    return (groups[group, 2 + chosen] >> (vertex - first)) & 1 == 0
 
 
 @kernel

@@ -1,9 +1,9 @@
-"""Evidence on a GPU: the twin of `kernels.evidence`, behind the same plain arrays. Needs numpy and cupy alone.
+"""Evidence on a GPU: the twin of `evidence.pairs`, with the same plain arrays. Needs only numpy and cupy.
 
-A block of threads keeps left rows in registers, a few a thread, and walks over tiles of right rows in shared memory;
-each comparison is an instruction or two, unrolled for the very fields of the layout. The bits that vary most are the
-lowest of word 0, so most pairs have a code below _SHARED_SLOTS: those are counted in shared memory and added up when
-the block ends; the others go to the table in device memory at once.
+A block of threads keeps left rows in registers, a few per thread, and walks over tiles of right rows in shared memory;
+each comparison is an instruction or two, unrolled for the fields of the layout. The bits that vary most are the lowest
+of word 0, so most pairs have a code below _SHARED_SLOTS: those are counted in shared memory and added up when the block
+ends; the others go straight to the table in device memory.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from naysay.arrays import Int32Array, Int64Array
 from naysay.errors import INSTALL_GPU
 
-# Up to so many bits a code is the place of its counter: 2 GiB of them.
+# Up to this many bits a code is the index of its counter: 2 GiB of them.
 DIRECT_BITS = 28
 _THREADS = 256
 _TILE = 128
-# Counters in shared memory: as many as leave room for a few blocks on a processor, where it lends a block so much.
+# Counters in shared memory: as many as leave room for a few blocks on a processor, if it gives a block that much.
 _SHARED_SLOTS = 16384
 _FEWER_SHARED_SLOTS = 8192
-# A block of threads counts in 32 bits before it adds up: it must not see more pairs than that.
-_MAX_RIGHT_A_BLOCK = 1 << 20
-_MIN_RIGHT_A_BLOCK = 1 << 13
+# A block of threads counts in 32 bits before it adds up, so it must not see more pairs than that.
+_MAX_RIGHT_PER_BLOCK = 1 << 20
+_MIN_RIGHT_PER_BLOCK = 1 << 13
 
 _SOURCE = r"""
 typedef unsigned int u32;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_pairs(
     const int* __restrict__ left, i64 n_left, i64 left_offset,
     const int* __restrict__ right, i64 n_right, i64 right_offset,
     const i64* __restrict__ left_weights, const i64* __restrict__ right_weights,
-    i64 right_a_block, int once, u64* counts, u64* tags, u32* keys, u64 last, int* full)
+    i64 right_per_block, int once, u64* counts, u64* tags, u32* keys, u64 last, int* full)
 {
     __shared__ __align__(16) int tile[TILE][LINES_PADDED];
     extern __shared__ __align__(16) unsigned char lent[];
@@ -103,8 +103,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_pairs(
 #pragma unroll
         for (int line = 0; line < LINES; line++) own[r][line] = i < n_left ? left[line * n_left + i] : 0;
     }
-    i64 start = (i64)blockIdx.y * right_a_block;
-    const i64 stop = min(n_right, start + right_a_block);
+    i64 start = (i64)blockIdx.y * right_per_block;
+    const i64 stop = min(n_right, start + right_per_block);
     // With `once` only right rows behind the left row count: whole tiles before the block's first row are passed over.
     if (once) {
         const i64 from = first + left_offset - right_offset;
@@ -160,7 +160,7 @@ COMPARE
 
 
 def is_available() -> str | None:
-    """None where cupy and a device are there to be used; else what is missing."""
+    """None if cupy and a device can be used; otherwise what is missing."""
     try:
         import cupy
     except ImportError:
@@ -184,31 +184,30 @@ def count_pairs(
     once: bool,
     max_bytes: int | None = None,
 ) -> tuple[Int32Array, Int64Array]:
-    """Count the codes of all pairs; of each unordered pair once where left and right are the same rows and `once`.
+    """Count the codes of all pairs; with `once`, left and right are the same rows and each unordered pair counts once.
 
-    Arguments as `kernels.evidence` describes them. Gives distinct codes int32[n, n_words] and their counts. Sides
-    larger than `max_bytes` (default: a third of the device's free memory) are walked in blocks.
+    Arguments as described in `evidence.pairs`. Returns distinct codes int32[n, n_words] and their counts. Sides larger
+    than `max_bytes` (default: a third of the device's free memory) are walked in blocks.
     """
     import cupy
 
     n_words = int(spans.shape[0])
     weighted = bool((left_weights != 1).any() or (right_weights != 1).any())
     n_bits = _n_bits(left, right, masks) if n_words == 1 else 63
-    table: _Direct | _Hashed = _Direct(n_bits) if n_bits <= DIRECT_BITS else _Hashed(n_words, 1 << 20)
+    table = _DeviceTable(n_words, n_bits)
     budget = max_bytes or int(cupy.cuda.Device().mem_info[0]) // 3
     rows = max(_TILE, budget // (2 * 4 * (left.shape[0] + 4)))
     while True:
-        kernel = _compile(masks, spans, weighted, isinstance(table, _Direct))
+        kernel = _compile(masks, spans, weighted, table.direct)
         for left_start in range(0, left.shape[1], rows):
             left_part = _upload(left, left_weights, left_start, rows, weighted)
             for right_start in range(left_start if once else 0, right.shape[1], rows):
                 same = left is right and left_start == right_start and left_weights is right_weights
                 right_part = left_part if same else _upload(right, right_weights, right_start, rows, weighted)
-                _launch(kernel, left_part, right_part, left_start, right_start, once, table)
-        if not table.overflowed():
+                _launch(kernel, left_part, right_part, (left_start, right_start), once, table)
+        if not bool(table.full[0]):
             return table.collect()
-        assert isinstance(table, _Hashed)
-        table = _Hashed(n_words, 8 * table.capacity)
+        table = _DeviceTable(n_words, n_bits, 8 * table.capacity)
 
 
 def _n_bits(left: Int32Array, right: Int32Array, masks: Int32Array) -> int:
@@ -227,89 +226,53 @@ def _upload(side: Int32Array, weights: Int64Array, start: int, rows: int, weight
 
 
 def _launch(
-    kernel: Any,
+    kernel: tuple[Any, int, int],
     left: tuple[Any, Any],
     right: tuple[Any, Any],
-    left_start: int,
-    right_start: int,
+    starts: tuple[int, int],
     once: bool,
-    table: _Direct | _Hashed,
+    table: _DeviceTable,
 ) -> None:
     n_left, n_right = int(left[0].shape[1]), int(right[0].shape[1])
     if n_left == 0 or n_right == 0:
         return
-    function, rows_a_thread, shared_bytes = kernel
-    blocks = -(-n_left // (_THREADS * rows_a_thread))
+    function, rows_per_thread, shared_bytes = kernel
+    n_blocks = -(-n_left // (_THREADS * rows_per_thread))
     # Enough blocks to fill the device a few times over, none so small that adding up its counts would show.
-    wanted = -(-n_right * blocks // 4096)
-    right_a_block = min(_MAX_RIGHT_A_BLOCK, max(_MIN_RIGHT_A_BLOCK, -(-wanted // _TILE) * _TILE))
+    wanted = -(-n_right * n_blocks // 4096)
+    right_per_block = min(_MAX_RIGHT_PER_BLOCK, max(_MIN_RIGHT_PER_BLOCK, -(-wanted // _TILE) * _TILE))
+    sides = (left[0], np.int64(n_left), np.int64(starts[0]), right[0], np.int64(n_right), np.int64(starts[1]))
+    counting = (table.counts, table.tags, table.keys, np.uint64(table.capacity - 1), table.full)
     function(
-        (blocks, -(-n_right // right_a_block)),
+        (n_blocks, -(-n_right // right_per_block)),
         (_THREADS,),
-        (
-            left[0],
-            np.int64(n_left),
-            np.int64(left_start),
-            right[0],
-            np.int64(n_right),
-            np.int64(right_start),
-            left[1],
-            right[1],
-            np.int64(right_a_block),
-            np.int32(once),
-            table.counts,
-            table.tags,
-            table.keys,
-            np.uint64(table.capacity - 1),
-            table.full,
-        ),
+        (*sides, left[1], right[1], np.int64(right_per_block), np.int32(once), *counting),
         shared_mem=shared_bytes,
     )
 
 
-class _Direct:
-    """A counter for each code of one word."""
+class _DeviceTable:
+    """Counts by code: a counter for each code of one word if that has few bits, else a hash table."""
 
-    def __init__(self, n_bits: int) -> None:
+    def __init__(self, n_words: int, n_bits: int, capacity: int = 1 << 20) -> None:
         import cupy
 
-        self.capacity = 1 << n_bits
+        self.n_words, self.direct = n_words, n_bits <= DIRECT_BITS
+        self.capacity = 1 << n_bits if self.direct else capacity
         self.counts = cupy.zeros(self.capacity, cupy.uint64)
         self.tags = self.keys = self.counts
+        if not self.direct:
+            self.tags = cupy.zeros(capacity, cupy.uint64)
+            self.keys = cupy.zeros((capacity, n_words + 1) if n_words > 2 else 1, cupy.uint32)
         self.full = cupy.zeros(1, cupy.int32)
-
-    def overflowed(self) -> bool:
-        return False
-
-    def collect(self) -> tuple[Int32Array, Int64Array]:
-        import cupy
-
-        codes = cupy.flatnonzero(self.counts)
-        counts = cupy.asnumpy(self.counts[codes]).astype(np.int64)
-        return cupy.asnumpy(codes).astype(np.int32).reshape(-1, 1), counts
-
-
-class _Hashed:
-    """A hash table of codes of any number of words."""
-
-    def __init__(self, n_words: int, capacity: int) -> None:
-        import cupy
-
-        self.n_words = n_words
-        self.capacity = capacity
-        self.counts = cupy.zeros(capacity, cupy.uint64)
-        self.tags = cupy.zeros(capacity, cupy.uint64)
-        self.keys = cupy.zeros((capacity, n_words + 1) if n_words > 2 else 1, cupy.uint32)
-        self.full = cupy.zeros(1, cupy.int32)
-
-    def overflowed(self) -> bool:
-        return bool(self.full[0])
 
     def collect(self) -> tuple[Int32Array, Int64Array]:
         import cupy
 
         used = cupy.flatnonzero(self.counts)
         counts = cupy.asnumpy(self.counts[used]).astype(np.int64)
+        if self.direct:
+            return cupy.asnumpy(used).astype(np.int32).reshape(-1, 1), counts
         if self.n_words > 2:
             return cupy.asnumpy(self.keys[used, : self.n_words]).astype(np.int32), counts
         tags = cupy.asnumpy(self.tags[used]) - np.uint64(1)
@@ -320,7 +283,7 @@ class _Hashed:
 def _compile(
     masks: Int32Array, spans: Int64Array, weighted: bool, direct: bool, rows: int = 0, slots: int = 0, unroll: int = 4
 ) -> tuple[Any, int, int]:
-    """The kernel for a layout, its fields unrolled; how many left rows a thread holds; bytes of counters a block."""
+    """The kernel for a layout, its fields unrolled; the left rows per thread; the bytes of counters per block."""
     import cupy
 
     n_fields, n_words = int(masks.shape[1]), int(spans.shape[0])

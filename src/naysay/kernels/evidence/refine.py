@@ -1,27 +1,23 @@
 """Refining pairs of clusters of rows, as Hydra does (section 6.3): keep the pairs of rows for which a predicate holds.
 
-A partition is a list of cluster pairs: rows int64 and starts int64 for each of its two sides; pair c stands for all
-(t, s) with t in left_rows[left_starts[c]:left_starts[c + 1]] and s likewise on the right, t != s. values int64 a
-side, by row, negative where a row satisfies nothing. Output clusters are copies, so a refinement stops once it has
-written about `limit` rows, and is called again with the state that it gave back: int64[2], the cluster pair and the
-run of left rows to begin with; state[0] is the number of cluster pairs when it is done.
+A partition is a list of cluster pairs: rows and starts of the left side, then of the right; pair c represents all
+(t, s) with t in left_rows[left_starts[c]:left_starts[c + 1]] and s likewise on the right, t != s. values int64 for each
+side, by row, negative if a row satisfies nothing. Output clusters are copies, so a refinement stops once it has written
+about `limit` rows, and is called again with the state that it left: int64[2], the cluster pair and the run of left rows
+to begin with; state[0] is the number of cluster pairs when it is done.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import ALL, ONE, ZERO, bit, lowest
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import lowest
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
 
 EQUAL, DIFFERS, LESS, AT_MOST = 0, 1, 2, 3
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -52,12 +48,19 @@ def _run_end(cluster: Int64Array, start: int, values: Int64Array) -> int:
 
 
 @kernel
+def _reserve(array: Int64Array, n_used: int, n_needed: int) -> Int64Array:
+    """The array, or a longer copy if it has no room for n_needed entries."""
+    if n_needed <= array.size:
+        return array
+    larger = np.empty(2 * n_needed, np.int64)
+    for k in range(n_used):
+        larger[k] = array[k]
+    return larger
+
+
+@kernel
 def _append(rows: Int64Array, n_rows: int, cluster: Int64Array, start: int, stop: int) -> tuple[Int64Array, int]:
-    if n_rows + stop - start > rows.size:
-        larger = np.empty(2 * (rows.size + stop - start), np.int64)
-        for k in range(n_rows):
-            larger[k] = rows[k]
-        rows = larger
+    rows = _reserve(rows, n_rows, n_rows + stop - start)
     for k in range(start, stop):
         rows[n_rows + k - start] = cluster[k]
     return rows, n_rows + stop - start
@@ -66,28 +69,26 @@ def _append(rows: Int64Array, n_rows: int, cluster: Int64Array, start: int, stop
 @kernel
 def _mark(starts: Int64Array, n_pairs: int, n_rows: int) -> Int64Array:
     """Note where the cluster after the n_pairs-th starts."""
-    if n_pairs + 1 >= starts.size:
-        larger = np.empty(2 * starts.size, np.int64)
-        for k in range(n_pairs + 1):
-            larger[k] = starts[k]
-        starts = larger
+    starts = _reserve(starts, n_pairs + 1, n_pairs + 2)
     starts[n_pairs + 1] = n_rows
     return starts
 
 
 @kernel
+def _trim(
+    left: Int64Array, left_marks: Int64Array, right: Int64Array, right_marks: Int64Array, n_pairs: int
+) -> Partition:
+    """Copies of the parts of four arrays that are in use."""
+    left, right = left[: left_marks[n_pairs]].copy(), right[: right_marks[n_pairs]].copy()
+    return left, left_marks[: n_pairs + 1].copy(), right, right_marks[: n_pairs + 1].copy()
+
+
+@kernel
 def refine(
-    left_rows: Int64Array,
-    left_starts: Int64Array,
-    right_rows: Int64Array,
-    right_starts: Int64Array,
-    left_values: Int64Array,
-    right_values: Int64Array,
-    kind: int,
-    state: Int64Array,
-    limit: int,
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    partition: Partition, left_values: Int64Array, right_values: Int64Array, kind: int, state: Int64Array, limit: int
+) -> Partition:
     """The pairs of a partition for which left `kind` right holds, from `state` on, which is advanced."""
+    left_rows, left_starts, right_rows, right_starts = partition
     out_left, out_right = np.empty(1024, np.int64), np.empty(1024, np.int64)
     left_marks, right_marks = np.zeros(64, np.int64), np.zeros(64, np.int64)
     n_left = n_right = n_pairs = 0
@@ -111,7 +112,7 @@ def refine(
                 high = j
             elif kind == DIFFERS:
                 low, high = j, stop
-                while stop == j and end < left.size and not _stands(right, right_values, left_values[left[end]]):
+                while stop == j and end < left.size and not _contains(right, right_values, left_values[left[end]]):
                     end = _run_end(left, end, left_values)
             else:
                 high = stop if kind == LESS else j
@@ -136,17 +137,12 @@ def refine(
         if i >= left.size:
             state[0] = c + 1
             state[1] = 0
-    return (
-        out_left[:n_left].copy(),
-        left_marks[: n_pairs + 1].copy(),
-        out_right[:n_right].copy(),
-        right_marks[: n_pairs + 1].copy(),
-    )
+    return _trim(out_left, left_marks, out_right, right_marks, n_pairs)
 
 
 @kernel
-def _stands(cluster: Int64Array, values: Int64Array, value: int) -> bool:
-    """Whether a value stands in a cluster that is sorted by value."""
+def _contains(cluster: Int64Array, values: Int64Array, value: int) -> bool:
+    """Whether a cluster that is sorted by value contains a value."""
     place = _first_above(cluster, values, value, AT_MOST)
     return place < cluster.size and values[cluster[place]] == value
 
@@ -161,21 +157,19 @@ def _same_stretch(right: Int64Array, values: Int64Array, high: int, value: int, 
 
 @kernel
 def refine_two(
-    left_rows: Int64Array,
-    left_starts: Int64Array,
-    right_rows: Int64Array,
-    right_starts: Int64Array,
+    partition: Partition,
     left_values: Int64Array,
     right_values: Int64Array,
     kinds: Int64Array,
     state: Int64Array,
     limit: int,
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+) -> Partition:
     """Two inequalities in one pass, IEJoin made to give clusters; values int64[2, n_rows], kinds LESS or AT_MOST.
 
     The left rows come by descending first value, so that right rows only ever join those whose first inequality
     holds: bits in the order of their second values.
     """
+    left_rows, left_starts, right_rows, right_starts = partition
     out_left, out_right = np.empty(1024, np.int64), np.empty(1024, np.int64)
     left_marks, right_marks = np.zeros(64, np.int64), np.zeros(64, np.int64)
     n_left = n_right = n_pairs = 0
@@ -194,7 +188,7 @@ def refine_two(
             while j > first:
                 j -= 1
                 if place_of[j] >= 0:
-                    joined[place_of[j] >> 6] |= _ONE << np.uint64(place_of[j] & 63)
+                    joined[place_of[j] >> 6] |= bit(place_of[j])
             if i >= state[1] and left_values[1, row] >= 0:
                 n_before = n_right
                 first = _first_above(second, right_values[1], left_values[1, row], kinds[1])
@@ -209,12 +203,7 @@ def refine_two(
         if i >= left.size:
             state[0] = c + 1
             state[1] = 0
-    return (
-        out_left[:n_left].copy(),
-        left_marks[: n_pairs + 1].copy(),
-        out_right[:n_right].copy(),
-        right_marks[: n_pairs + 1].copy(),
-    )
+    return _trim(out_left, left_marks, out_right, right_marks, n_pairs)
 
 
 @kernel
@@ -234,16 +223,16 @@ def _first_above(cluster: Int64Array, values: Int64Array, value: int, kind: int)
 
 @kernel
 def _collect(
-    joined: NDArray[np.uint64], first: int, second: Int64Array, row: int, out: Int64Array, n_out: int
+    joined: UInt64Array, first: int, second: Int64Array, row: int, out: Int64Array, n_out: int
 ) -> tuple[Int64Array, int]:
-    """Append the rows of `second` from `first` on whose bits are set, but for the row itself."""
+    """Append the rows of `second` from `first` on whose bits are set, except the row itself."""
     for word in range(first >> 6, joined.size):
         left = joined[word]
         if word == first >> 6:
-            left &= _ALL << np.uint64(first & 63)
-        while left != _ZERO:
+            left &= ALL << np.uint64(first & 63)
+        while left != ZERO:
             place = 64 * word + np.int64(lowest(left))
-            left &= left - _ONE
+            left &= left - ONE
             if second[place] != row:
                 out, n_out = _append(out, n_out, second, place, place + 1)
     return out, n_out
@@ -251,18 +240,12 @@ def _collect(
 
 @kernel
 def _places(right: Int64Array, second: Int64Array) -> Int64Array:
-    """For each row of `right` its place in `second`, -1 where it is not there. Rows stand once in a cluster."""
+    """For each row of `right` its place in `second`, -1 if it is not there. A cluster has each row once."""
     by_row = np.argsort(second, kind="mergesort")
     places = np.full(right.size, -1, np.int64)
+    ascending = second[by_row]
     for k in range(right.size):
-        low = 0
-        high = second.size
-        while low < high:
-            middle = (low + high) >> 1
-            if second[by_row[middle]] < right[k]:
-                low = middle + 1
-            else:
-                high = middle
-        if low < second.size and second[by_row[low]] == right[k]:
-            places[k] = by_row[low]
+        at = np.searchsorted(ascending, right[k])
+        if at < second.size and ascending[at] == right[k]:
+            places[k] = by_row[at]
     return places

@@ -1,12 +1,17 @@
-"""FACET's loops over rows: the hash table of a refinement, and IEJoin's scan (Pena et al., PVLDB 15(4), section 5)."""
+"""FACET's loops over rows: the hash table of a refinement, IEJoin's scan (Pena et al., PVLDB 15(4), section 5), and
+HyperLogLog: the number of distinct codes of a column from a few kilobytes (Flajolet et al., 2007).
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import ALL, GOLDEN, ONE, lowest, popcount
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import lowest, popcount, table_bits
+from naysay.kernels.sort import table_bits
 
 # What a scan keeps between calls: the next left row, how many right rows are marked, one above the greatest mark; the
 # pairs found, the words of the bitmap read, and how many of them may be read.
@@ -14,16 +19,17 @@ NEXT, MARKED, TOP, N_PAIRS, N_WORDS, MOST_WORDS, N_STATE = 0, 1, 2, 3, 4, 5, 6
 
 _EMPTY = -1
 _NONE = -1
-_MULTIPLIER = np.uint64(11400714819323198485)
-_ONE = np.uint64(1)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# The multipliers of splitmix64.
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_HALF = np.uint64(1 << 62)
 
 
 @kernel
 def build(places: Int64Array, codes: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """Build a hash table from each distinct code to the places that have it. O(n) expected.
 
-    Gives the codes in order of appearance; the places code by code, those of code g in [bounds[g], bounds[g + 1]);
+    Returns the codes in order of appearance; the places code by code, those of code g in [bounds[g], bounds[g + 1]);
     these bounds; and the slots of the table, for `probe`.
     """
     slots = np.full(1 << table_bits(places.size), _EMPTY, np.int64)
@@ -46,9 +52,9 @@ def build(places: Int64Array, codes: Int64Array) -> tuple[Int64Array, Int64Array
 def probe(
     places: Int64Array, codes: Int64Array, values: Int64Array, slots: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Bring places to the entries of a table from `build` that have their code; those that have none come last.
+    """Bring places to the entries of a table from `build` that have their code; those without an entry come last.
 
-    Gives the places code by code, and their bounds, which end with those of the last code. O(n) expected.
+    Returns the places code by code, and their bounds, which end with those of the last code. O(n) expected.
     """
     numbers = np.empty(places.size, np.int64)
     for i in range(places.size):
@@ -61,7 +67,7 @@ def probe(
 @kernel
 def _slot_of(code: int, slots: Int64Array, values: Int64Array) -> int:
     """The slot with the number of `code` among the values, or the empty one where it belongs. Codes may be negative."""
-    mixed = np.uint64(code) * _MULTIPLIER
+    mixed = np.uint64(code) * GOLDEN
     last = slots.size - 1
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
     while slots[slot] != _EMPTY and values[slots[slot]] != code:
@@ -71,7 +77,7 @@ def _slot_of(code: int, slots: Int64Array, values: Int64Array) -> int:
 
 @kernel
 def _scatter(places: Int64Array, numbers: Int64Array, n_numbers: int) -> tuple[Int64Array, Int64Array]:
-    """Bring places with the same number together, in the order they come in. O(n)."""
+    """Bring places with the same number together, in the order they came. O(n)."""
     bounds = np.zeros(n_numbers + 1, np.int64)
     for number in numbers:
         bounds[number + 1] += 1
@@ -93,10 +99,10 @@ def scan(
 
     Right rows are numbered by the first order, left rows by the second. Left row i satisfies the second order with the
     first offsets[1, i] right rows of the permutation, and the first order with those from number offsets[0, i] on.
-    Left rows in sequence that meet the same right rows become one cluster pair. Gives the numbers of left rows, where
-    those of each pair end, and the same of right rows; stops where `capacity`, at least the number of right rows, is
-    full, and goes on from there. With capacity 0 only counts. For each left row O(words between its offset and the
-    greatest mark). Section 5.3, after Khayyat et al., PVLDB 8(13).
+    Left rows in sequence that meet the same right rows become one cluster pair. Returns the numbers of left rows,
+    where those of each pair end, and the same for right rows; stops when `capacity`, at least the number of right rows,
+    is full, and continues from there. With capacity 0 it only counts. For each left row O(words between its offset and
+    the greatest mark). Section 5.3, after Khayyat et al., PVLDB 8(13).
     """
     left_out, right_out = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     left_ends, right_ends = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -106,7 +112,7 @@ def scan(
     while state[NEXT] < offsets.shape[1]:
         i = state[NEXT]
         for k in range(state[MARKED], offsets[1, i]):
-            bits[permutation[k] >> 6] |= _ONE << np.uint64(permutation[k] & 63)
+            bits[permutation[k] >> 6] |= ONE << np.uint64(permutation[k] & 63)
             newest = max(newest, permutation[k] + 1)
         state[MARKED] = offsets[1, i]
         state[TOP] = max(state[TOP], newest)
@@ -139,9 +145,9 @@ def _word_within(bits: UInt64Array, word: int, begin: int, end: int) -> np.uint6
     """The word with all bits cleared whose number is outside [begin, end)."""
     value = bits[word]
     if begin > word << 6:
-        value &= _ALL << np.uint64(begin & 63)
+        value &= ALL << np.uint64(begin & 63)
     if end < (word + 1) << 6:
-        value &= ~(_ALL << np.uint64(end & 63))
+        value &= ~(ALL << np.uint64(end & 63))
     return value
 
 
@@ -158,7 +164,7 @@ def _count_marked(bits: UInt64Array, begin: int, end: int) -> int:
 
 @kernel
 def _collect_marked(bits: UInt64Array, begin: int, end: int, out: Int64Array, at: int) -> int:
-    """Write the marks in [begin, end) from out[at]; gives where it stopped."""
+    """Write the marks in [begin, end) from out[at]; returns where it stopped."""
     if begin >= end:
         return at
     for word in range(begin >> 6, ((end - 1) >> 6) + 1):
@@ -166,5 +172,44 @@ def _collect_marked(bits: UInt64Array, begin: int, end: int, out: Int64Array, at
         while value != 0:
             out[at] = (word << 6) + np.int64(lowest(value))
             at += 1
-            value &= value - _ONE
+            value &= value - ONE
     return at
+
+
+@kernel
+def sketch(codes: Int64Array, n_bits: int) -> Int64Array:
+    """Fill 2^n_bits registers: each the most leading zeros, plus one, among the hashes assigned to it. O(n)."""
+    registers = np.zeros(1 << n_bits, np.int64)
+    # The least hash has the most leading zeros, and keeping it needs no branch.
+    least = np.full(1 << n_bits, ALL)
+    shift = np.uint64(64 - n_bits)
+    for code in codes:
+        # The finalizer of splitmix64: every bit of the code affects every bit of the hash.
+        mixed = np.uint64(code) + GOLDEN
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+        mixed ^= mixed >> np.uint64(31)
+        register = np.int64(mixed >> shift)
+        least[register] = min(least[register], (mixed << np.uint64(n_bits)) >> ONE)
+    for register in range(registers.size):
+        if least[register] != ALL:
+            registers[register] = 1
+            while registers[register] <= 64 - n_bits and least[register] < _HALF:
+                least[register] <<= ONE
+                registers[register] += 1
+    return registers
+
+
+def estimate(registers: Int64Array) -> float:
+    """The number of distinct codes that a sketch saw, with a standard error of 1.04 / sqrt(registers).
+
+    Few codes leave registers empty, and the number of those says how many there are (linear counting). Hashes have 64
+    bits, so the paper's correction for large counts is not needed.
+    """
+    n_registers = registers.size
+    alpha = 0.7213 / (1 + 1.079 / n_registers)
+    raw = alpha * n_registers**2 / float(np.sum(np.exp2(-registers.astype(np.float64))))
+    n_empty = int(np.count_nonzero(registers == 0))
+    if raw <= 2.5 * n_registers and n_empty > 0:
+        return n_registers * math.log(n_registers / n_empty)
+    return raw

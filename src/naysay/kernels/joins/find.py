@@ -1,4 +1,8 @@
-"""Does any left row have a partner? Each kernel gives the place of one that has, or -1, in one pass."""
+"""Does some pair break a rule? Each kernel returns one such pair, or its left row, in one pass; -1 if there is none.
+
+Kernels that search one table for a pair take its rows in groups, those that agree on the rule's equalities: `order`
+lists places group by group, group g being order[starts[g]:starts[g + 1]].
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,11 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
+from naysay.kernels.sort import slot_of
+
+Points = tuple[Int64Array, Int64Array, Int64Array]
+
+GAVE_UP = -2
 
 
 @kernel
@@ -14,10 +23,9 @@ def find_differing(
 ) -> int:
     """A left row with a right row of the same key and another value. Keys in a small range [0, n_keys). O(n + n_keys).
 
-    The right rows of a key all carry the left row's value exactly when their least and greatest do.
+    The right rows of a key all have the left row's value exactly when their least and greatest do.
     """
-    least = np.full(n_keys, -1, np.int64)
-    greatest = np.full(n_keys, -1, np.int64)
+    least, greatest = np.full((2, n_keys), -1, np.int64)
     for j in range(right_key.size):
         key = right_key[j]
         value = right_value[j]
@@ -32,7 +40,7 @@ def find_differing(
 
 
 @kernel
-def find_two(left: tuple[Int64Array, Int64Array, Int64Array], right: tuple[Int64Array, Int64Array, Int64Array]) -> int:
+def find_two(left: Points, right: Points) -> int:
     """A left point with a right point of the same key, left.x < right.x and left.y < right.y.
 
     A side is (key, x, y), ascending by (key, x). Sweeps down x with the greatest y so far. O(n).
@@ -61,46 +69,32 @@ def find_two(left: tuple[Int64Array, Int64Array, Int64Array], right: tuple[Int64
 
 @kernel
 def find_repeated(keys: Int64Array, n_bits: int) -> int:
-    """A row whose key stood in an earlier row, for keys that are not negative; n_bits sizes the hash table. O(n).
+    """A row that repeats the key of an earlier row, for keys that are not negative; a table of 2**n_bits slots. O(n).
 
-    Stops at the first one, so that a broken key answers after a few rows.
+    Stops at the first one, so that a broken key is found after a few rows.
     """
     slots = np.full(1 << n_bits, -1, np.int64)
     shift = np.uint64(64 - n_bits)
-    last = slots.size - 1
     for i in range(keys.size):
-        key = keys[i]
-        slot = np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> shift)
-        while slots[slot] != -1:
-            if slots[slot] == key:
-                return i
-            slot = slot + 1 if slot < last else 0
-        slots[slot] = key
+        slot = slot_of(keys[i], slots, shift)
+        if slots[slot] == keys[i]:
+            return i
+        slots[slot] = keys[i]
     return -1
 
 
 @kernel
-def find_ordered_pair(
-    left_group: Int64Array,
-    left: Int64Array,
-    left_time: Int64Array,
-    right_group: Int64Array,
-    right: Int64Array,
-    right_time: Int64Array,
-    n_groups: int,
-    either_way: bool,
-) -> tuple[int, int]:
+def find_ordered_pair(left_rows: Points, right_rows: Points, n_groups: int, either_way: bool) -> tuple[int, int]:
     """Find places (i, j) of one group with left[i] < right[j], or (-1, -1); with `either_way`, left[i] != right[j].
 
-    Rows arrive in the order of the times, which ascend on each side; rows of equal time are one row and never meet.
-    Stops at the first arrival that completes a pair. O(n + n_groups). Rapidash 4.6, Algorithm 4.
+    A side is (group, value, time). Rows arrive in the order of the times, which ascend on each side; rows of equal time
+    are the same row and never meet. Stops at the first arrival that completes a pair. O(n + n_groups). Rapidash 4.6,
+    Algorithm 4.
     """
-    least_left = np.full(n_groups, -1, np.int64)
-    greatest_left = np.full(n_groups, -1, np.int64)
-    least_right = np.full(n_groups, -1, np.int64)
-    greatest_right = np.full(n_groups, -1, np.int64)
-    i = np.int64(0)
-    j = np.int64(0)
+    left_group, left, left_time = left_rows
+    right_group, right, right_time = right_rows
+    least_left, greatest_left, least_right, greatest_right = np.full((4, n_groups), -1, np.int64)
+    i = j = np.int64(0)
     while i < left.size or j < right.size:
         has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
         has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
@@ -137,23 +131,197 @@ def _keep(values: Int64Array, place: int, group: int, least: Int64Array, greates
         greatest[group] = place
 
 
-GAVE_UP = -2
+@kernel
+def find_two_differs(order: Int64Array, starts: Int64Array, first: Int64Array, second: Int64Array) -> tuple[int, int]:
+    """A pair of one group that differs in both columns. O(n).
+
+    If no row differs from the group's first row in both, but one differs from it only in the first column and one only
+    in the second, then those two differ in both; otherwise one of the columns is constant in the group.
+    """
+    for group in range(starts.size - 1):
+        head = order[starts[group]]
+        in_first = -1
+        in_second = -1
+        for k in range(starts[group] + 1, starts[group + 1]):
+            row = order[k]
+            differs_first = first[row] != first[head]
+            differs_second = second[row] != second[head]
+            if differs_first and differs_second:
+                return head, row
+            if differs_first:
+                in_first = row
+            elif differs_second:
+                in_second = row
+            if in_first >= 0 and in_second >= 0:
+                return in_first, in_second
+    return -1, -1
+
+
+@kernel
+def find_two_orders(
+    order: Int64Array, starts: Int64Array, points: Points, strict_x: bool, strict_y: bool
+) -> tuple[int, int]:
+    """A pair (t, s) of one group with x[t] < x[s], y[t] > y[s] and label[t] != label[s]; <= and >= unless strict.
+
+    Points are (x, y, label). Within a group `order` ascends in x. Sweeps with the greatest y so far, and the greatest
+    of another label. O(n).
+    """
+    x, y, label = points
+    for group in range(starts.size - 1):
+        stop = starts[group + 1]
+        best = -1
+        other = -1
+        k = starts[group]
+        while k < stop:
+            end = k
+            while end < stop and x[order[end]] == x[order[k]]:
+                end += 1
+            if not strict_x:
+                best, other = _take(order, k, end, y, label, best, other)
+            for j in range(k, end):
+                row = order[j]
+                rival = best
+                if best >= 0 and label[best] == label[row]:
+                    rival = other
+                if rival >= 0 and (y[rival] > y[row] or (not strict_y and y[rival] == y[row])):
+                    return rival, row
+            if strict_x:
+                best, other = _take(order, k, end, y, label, best, other)
+            k = end
+    return -1, -1
+
+
+@kernel
+def _take(
+    order: Int64Array, start: int, stop: int, y: Int64Array, label: Int64Array, best: int, other: int
+) -> tuple[int, int]:
+    """Keep the row with the greatest y, and the one with the greatest y among those of another label than its own."""
+    for k in range(start, stop):
+        row = order[k]
+        if best < 0 or y[row] > y[best]:
+            if best >= 0 and label[best] != label[row]:
+                other = best
+            best = row
+        elif label[row] != label[best] and (other < 0 or y[row] > y[other]):
+            other = row
+    return best, other
+
+
+@kernel
+def _keep_two(row: int, best: int, other: int, values: Int64Array, label: Int64Array) -> tuple[int, int]:
+    """The row with the least value so far, and the least of another label than its own, once `row` has come."""
+    if best < 0 or values[row] < values[best]:
+        return row, best if best >= 0 and label[best] != label[row] else other
+    if label[row] != label[best] and (other < 0 or values[row] < values[other]):
+        return best, row
+    return best, other
+
+
+@kernel
+def find_four_orders(
+    order: Int64Array, starts: Int64Array, points: Int64Array, label: Int64Array, n_y: int, n_w: int, strict: Int64Array
+) -> tuple[int, int]:
+    """A pair (t, s) of one group with different labels, t less than s in all of x, y, w, z, or at most if not strict.
+
+    points is int64[4, n_rows]: x, by which `order` ascends within a group, y in [0, n_y), w in [0, n_w), z. strict
+    has one place for each. Sweeps in x with a Fenwick tree over (y, w) of the row with the least z, and the least of
+    another label. O(n log n_y log n_w) and n_y * n_w memory: y and w should have few values. With n_w = 1 and w not
+    strict, three orders.
+    """
+    x, z = points[0], points[3]
+    best, other = np.full((2, n_y + 1, n_w + 1), -1, np.int64)
+    for group in range(starts.size - 1):
+        stop = starts[group + 1]
+        if stop - starts[group] < 2:
+            continue
+        k = starts[group]
+        while k < stop:
+            end = k
+            while end < stop and x[order[end]] == x[order[k]]:
+                end += 1
+            if strict[0] == 0:
+                _plant(order, k, end, points, label, best, other)
+            for j in range(k, end):
+                row = order[j]
+                rival = _below(points, label, row, strict, best, other)
+                if rival >= 0 and (z[rival] < z[row] or (strict[3] == 0 and z[rival] == z[row])):
+                    return rival, row
+            if strict[0]:
+                _plant(order, k, end, points, label, best, other)
+            k = end
+        _clear(order, starts[group], stop, points, best, other)
+    return -1, -1
+
+
+@kernel
+def _below(
+    points: Int64Array, label: Int64Array, row: int, strict: Int64Array, best: Int64Array, other: Int64Array
+) -> int:
+    """Of the planted rows with less y and w and another label the one with the least z; -1 if there is none."""
+    z = points[3]
+    least = -1
+    y = points[1, row] + 1 - strict[1]
+    while y > 0:
+        w = points[2, row] + 1 - strict[2]
+        while w > 0:
+            rival = best[y, w]
+            if rival >= 0 and label[rival] == label[row]:
+                rival = other[y, w]
+            if rival >= 0 and (least < 0 or z[rival] < z[least]):
+                least = rival
+            w -= w & -w
+        y -= y & -y
+    return least
+
+
+@kernel
+def _plant(
+    order: Int64Array, start: int, stop: int, points: Int64Array, label: Int64Array, best: Int64Array, other: Int64Array
+) -> None:
+    """Put rows into the tree of `find_four_orders`."""
+    z = points[3]
+    for k in range(start, stop):
+        row = order[k]
+        y = points[1, row] + 1
+        while y < best.shape[0]:
+            w = points[2, row] + 1
+            while w < best.shape[1]:
+                best[y, w], other[y, w] = _keep_two(row, best[y, w], other[y, w], z, label)
+                w += w & -w
+            y += y & -y
+
+
+@kernel
+def _clear(order: Int64Array, start: int, stop: int, points: Int64Array, best: Int64Array, other: Int64Array) -> None:
+    """Take rows out of the tree of `find_four_orders`."""
+    if stop - start > best.size:
+        best[:] = -1
+        other[:] = -1
+        return
+    for k in range(start, stop):
+        y = points[1, order[k]] + 1
+        while y < best.shape[0]:
+            w = points[2, order[k]] + 1
+            while w < best.shape[1]:
+                best[y, w] = -1
+                other[y, w] = -1
+                w += w & -w
+            y += y & -y
 
 
 @kernel
 def find_three_orders(
     points: Int64Array, starts: Int64Array, n_y: int, strict: Int64Array, budget: int
 ) -> tuple[int, int]:
-    """A pair (t, s) of places of one group with other labels, t less than s in x, y and z; at most where not strict.
+    """A pair (t, s) of one group with different labels, t less than s in x, y and z, or at most if not strict.
 
     points is int64[4, n]: x, ascending within each group points[:, starts[g]:starts[g + 1]]; y in [0, n_y); z; label.
-    strict has one place for each of x, y, z. For each y the least z at or below it, and the least of another label,
-    are kept: a row that lowers them does so from its own y on, up to the first y that it does not lower. O(n) and the
-    steps of that; (GAVE_UP, GAVE_UP) where these exceed the budget. (-1, -1) where there is no such pair.
+    strict has one entry for each of x, y, z. For each y a staircase keeps the least z at or below it, and the least of
+    another label: a row that lowers them does so from its own y on, up to the first y that it does not lower. O(n) and
+    these steps; (GAVE_UP, GAVE_UP) if they exceed the budget.
     """
     x, y, z, label = points[0], points[1], points[2], points[3]
-    best = np.full(n_y, -1, np.int64)
-    other = np.full(n_y, -1, np.int64)
+    best, other = np.full((2, n_y), -1, np.int64)
     for group in range(starts.size - 1):
         start, stop = starts[group], starts[group + 1]
         if stop - start < 2:
@@ -191,23 +359,18 @@ def find_three_orders(
 def _lower(
     start: int, stop: int, y: Int64Array, z: Int64Array, label: Int64Array, best: Int64Array, other: Int64Array
 ) -> int:
-    """Put rows into the staircase; the steps that took.
+    """Put rows into the staircase; returns the number of steps.
 
-    A row that changes nothing at one y changes nothing at a higher one: what stands there is at most what stands here.
+    A row that changes nothing at one y changes nothing at a higher one, where the values are at most those here.
     """
     n_steps = 0
     for row in range(start, stop):
         place = y[row]
         while place < best.size:
-            first = best[place]
-            if first < 0 or z[row] < z[first]:
-                if first >= 0 and label[first] != label[row]:
-                    other[place] = first
-                best[place] = row
-            elif label[row] != label[first] and (other[place] < 0 or z[row] < z[other[place]]):
-                other[place] = row
-            else:
+            first, second = _keep_two(row, best[place], other[place], z, label)
+            if first == best[place] and second == other[place]:
                 break
+            best[place], other[place] = first, second
             place += 1
         n_steps += place - y[row]
     return n_steps

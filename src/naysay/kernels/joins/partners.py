@@ -1,4 +1,4 @@
-"""For each left row, how many right rows stand in all of a join's orders to it, within the same key.
+"""For each left row, how many right rows with the same key are greater in all of a join's orders.
 
 The kernels named add_... add `sign` times that number to `out[place of the left row]`, so that inclusion and exclusion
 over disequalities is a sequence of calls.
@@ -10,6 +10,11 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
+
+# The orders [k, n] of the left and of the right side.
+Both = tuple[Int64Array, Int64Array]
+# Key, x and y of each point.
+Points = tuple[Int64Array, Int64Array, Int64Array]
 
 # Below this many pairs, comparing them all is cheaper than dividing further.
 _BRUTE_PAIRS = 2048
@@ -31,7 +36,7 @@ def partners_one(
 ) -> Int64Array:
     """For each left point the right rows with the same key and left.x < right.x. O(n).
 
-    Points ascend by (key, x); right point j stands for right_starts[j + 1] - right_starts[j] rows.
+    Points ascend by (key, x); right point j represents right_starts[j + 1] - right_starts[j] rows.
     """
     out = np.empty(left_key.size, np.int64)
     n_right = right_key.size
@@ -53,12 +58,10 @@ def collapse_two(
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """Bring rows into the order of `places`, rows that follow each other with the same (key, x, y) as one point.
 
-    Gives key, x, y of each point, and where its run starts in `places`, with the end behind the last. O(n).
+    Returns key, x, y of each point, and where its run starts in `places`, then the end of the last. O(n).
     """
     n_rows = places.size
-    point_key = np.empty(n_rows, np.int64)
-    point_x = np.empty(n_rows, np.int64)
-    point_y = np.empty(n_rows, np.int64)
+    point_key, point_x, point_y = np.empty((3, n_rows), np.int64)
     starts = np.empty(n_rows + 1, np.int64)
     n_points = 0
     for at in range(n_rows):
@@ -71,25 +74,16 @@ def collapse_two(
             starts[n_points] = at
             n_points += 1
     starts[n_points] = n_rows
-    return (
-        point_key[:n_points].copy(),
-        point_x[:n_points].copy(),
-        point_y[:n_points].copy(),
-        starts[: n_points + 1].copy(),
-    )
+    starts = starts[: n_points + 1].copy()
+    return point_key[:n_points].copy(), point_x[:n_points].copy(), point_y[:n_points].copy(), starts
 
 
 @kernel
-def partners_two(
-    left: tuple[Int64Array, Int64Array, Int64Array],
-    right: tuple[Int64Array, Int64Array, Int64Array],
-    right_starts: Int64Array,
-    n_ranks: int,
-) -> Int64Array:
+def partners_two(left: Points, right: Points, right_starts: Int64Array, n_ranks: int) -> Int64Array:
     """For each left point the right rows with the same key, left.x < right.x and left.y < right.y. O(n log n).
 
     A side is (key, x, y) by point, ascending by (key, x), with y a rank in [0, n_ranks), comparable within a key; a
-    right point stands for right_starts[j + 1] - right_starts[j] rows. Sweeps down x with a Fenwick tree over y,
+    right point represents right_starts[j + 1] - right_starts[j] rows. Sweeps down x with a Fenwick tree over y,
     emptied after each key.
     """
     left_key, left_x, left_y = left
@@ -140,7 +134,7 @@ def ranks_within(
 ) -> tuple[Int64Array, Int64Array, int]:
     """Rank codes among those of the same key, jointly for both sides, from 0 for each key.
 
-    `places` sorts the left rows followed by the right rows by (key, code). Gives both sides' ranks and a bound on
+    `places` sorts the left rows followed by the right rows by (key, code). Returns both sides' ranks and a bound on
     them. O(n).
     """
     n_left = left_key.size
@@ -192,29 +186,22 @@ def partners_many(
         while right_end < n_right and right_key[right_end] == key:
             right_end += 1
         if right_end > j:
-            _divide(
-                left_orders, np.arange(i, left_end), right_orders, np.arange(j, right_end), left_orders.shape[0], out
-            )
+            orders = left_orders, right_orders
+            _divide(orders, np.arange(i, left_end), np.arange(j, right_end), left_orders.shape[0], out)
         i = left_end
         j = right_end
     return out
 
 
 @kernel
-def _divide(
-    left_orders: Int64Array,
-    left: Int64Array,
-    right_orders: Int64Array,
-    right: Int64Array,
-    n_orders: int,
-    out: Int64Array,
-) -> None:
-    """Count over the first n_orders orders; the others are known to hold. Places ascend in orders[0]."""
+def _divide(orders: Both, left: Int64Array, right: Int64Array, n_orders: int, out: Int64Array) -> None:
+    """Count over the first n_orders orders; the others certainly hold. Places ascend in orders[0]."""
+    left_orders, right_orders = orders
     while True:
         if left.size == 0 or right.size == 0:
             return
         if left.size * right.size <= _BRUTE_PAIRS:
-            _compare_all(left_orders, left, right_orders, right, n_orders, out)
+            _compare_all(orders, left, right, n_orders, out)
             return
         if n_orders == 1:
             _merge(left_orders[0], left, right_orders[0], right, out)
@@ -230,21 +217,15 @@ def _divide(
         pivot = _pivot(left_orders[last], left, right_orders[last], right, min(left_low, right_low))
         left_below, left_above = _split(left_orders[last], left, pivot)
         right_below, right_above = _split(right_orders[last], right, pivot)
-        _divide(left_orders, left_below, right_orders, right_above, last, out)
-        _divide(left_orders, left_below, right_orders, right_below, n_orders, out)
+        _divide(orders, left_below, right_above, last, out)
+        _divide(orders, left_below, right_below, n_orders, out)
         left = left_above
         right = right_above
 
 
 @kernel
-def _compare_all(
-    left_orders: Int64Array,
-    left: Int64Array,
-    right_orders: Int64Array,
-    right: Int64Array,
-    n_orders: int,
-    out: Int64Array,
-) -> None:
+def _compare_all(orders: Both, left: Int64Array, right: Int64Array, n_orders: int, out: Int64Array) -> None:
+    left_orders, right_orders = orders
     for i in left:
         total = 0
         for j in right:

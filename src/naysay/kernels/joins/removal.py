@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from naysay.arrays import Int64Array
+from naysay.arrays import BoolArray, Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.trees.zone_search import LEAF_ROWS, holds, may_hold
+from naysay.kernels.trees.zones import LEAF_ROWS, Rows, Zones, holds, may_hold
 
 
 @kernel
 def kept_commonest(keys: Int64Array, values: Int64Array, places: Int64Array) -> int:
-    """Sum over keys of the rows that carry the key's commonest value. `places` sorts by (key, value). O(n)."""
+    """Sum over keys of the rows that have the key's most common value. `places` sorts by (key, value). O(n)."""
     kept = 0
     best = 0
     run = 0
@@ -43,7 +42,7 @@ def kept_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> i
         if at > 0 and keys[place] != keys[places[at - 1]]:
             kept += length
             length = 0
-        # tails falls weakly; find the first tail below the value, which is where the value goes.
+        # tails never rises; the value replaces the first tail below it.
         low = 0
         high = length
         while low < high:
@@ -58,20 +57,14 @@ def kept_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> i
 
 
 @kernel
-def match_greedily(
-    rows: Int64Array,
-    identities: Int64Array,
-    features: Int64Array,
-    feature_identities: Int64Array,
-    zones: tuple[Int64Array, Int64Array],
-    n_orders: int,
-    max_steps: int,
-) -> tuple[int, bool]:
-    """Match left rows with partners, each row once whichever side it stands on; the number of pairs.
+def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_steps: int) -> tuple[int, bool]:
+    """Match left rows with partners, each row at most once on either side; returns the number of pairs.
 
-    Arguments as for `kernels.zones.list_partners`. The flag is True where the matching is maximal: no violation is
-    left between unmatched rows. Stops after max_steps visited nodes and compared rows.
+    Arguments as for `trees.zones.list_partners`. The flag is True if the matching is maximal: no violation is left
+    between unmatched rows. Stops after max_steps visited nodes and compared rows.
     """
+    rows, identities = left
+    features, feature_identities = right
     least, greatest = zones
     n_leaves = least.shape[1] // 2
     n_rows = features.shape[1]
@@ -136,7 +129,7 @@ def _place_of(identity: int, sorted_identities: Int64Array, places: Int64Array) 
 
 
 @kernel
-def _kill(place: int, dead: NDArray[np.bool_], alive: Int64Array, n_leaves: int) -> None:
+def _kill(place: int, dead: BoolArray, alive: Int64Array, n_leaves: int) -> None:
     if dead[place]:
         return
     dead[place] = True

@@ -1,8 +1,8 @@
-"""Counting points in boxes: a wavelet matrix over rows that stand in one order and carry ranks of another.
+"""Counting points in boxes: a wavelet matrix over rows that are sorted by one column and have ranks of another.
 
 For each bit of the rank, from the highest, the matrix keeps which rows have it set, and then puts the rows without it
-before those with it, each in the order they came. So the rows of a range with a rank below a bound are counted by
-following the range through the bits: O(log n) a count, n log n bits in all (Claude and Navarro, The wavelet matrix,
+before those with it, each in the order they came. The rows of a range with a rank below a bound are counted by
+following the range through the bits: O(log n) per count, n log n bits in all (Claude and Navarro, The wavelet matrix,
 2012).
 """
 
@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import ONE, bit, popcount
 from naysay.kernels.compile import kernel
 
 # Which bits are set [n_bits, words]; how many are before each word, likewise; rows without the bit [n_bits].
 Wavelet = tuple[UInt64Array, Int64Array, Int64Array]
-
-_ONE = np.uint64(1)
 
 
 @kernel
@@ -39,7 +38,7 @@ def build_wavelet(ranks: Int64Array, n_bits: int) -> Wavelet:
             if row & 63 == 0:
                 before[level, row >> 6] = n_set
             if (current[row] >> shift) & 1:
-                bits[level, row >> 6] |= _ONE << np.uint64(row & 63)
+                bits[level, row >> 6] |= bit(row)
                 after[is_set] = current[row]
                 is_set += 1
                 n_set += 1
@@ -53,11 +52,10 @@ def build_wavelet(ranks: Int64Array, n_bits: int) -> Wavelet:
 
 
 @kernel
-def _n_set(word: np.uint64) -> int:
-    word -= (word >> _ONE) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+def _count_set(bits: UInt64Array, before: Int64Array, level: int, stop: int) -> int:
+    """How many of the first `stop` rows have the bit of a level set."""
+    word = bits[level, stop >> 6] & (bit(stop) - ONE)
+    return before[level, stop >> 6] + np.int64(popcount(word))
 
 
 @kernel
@@ -71,10 +69,7 @@ def _count_below(wavelet: Wavelet, start: int, stop: int, bound: int) -> int:
     for level in range(n_bits):
         if start >= stop:
             break
-        mask = (_ONE << np.uint64(start & 63)) - _ONE
-        set_start = before[level, start >> 6] + _n_set(bits[level, start >> 6] & mask)
-        mask = (_ONE << np.uint64(stop & 63)) - _ONE
-        set_stop = before[level, stop >> 6] + _n_set(bits[level, stop >> 6] & mask)
+        set_start, set_stop = _count_set(bits, before, level, start), _count_set(bits, before, level, stop)
         if (bound >> (n_bits - 1 - level)) & 1:
             total += (stop - start) - (set_stop - set_start)
             start, stop = clears[level] + set_start, clears[level] + set_stop
@@ -84,24 +79,15 @@ def _count_below(wavelet: Wavelet, start: int, stop: int, bound: int) -> int:
 
 
 @kernel
-def _first_at_least(keys: Int64Array, values: Int64Array, key: int, value: int) -> int:
-    """The first place whose (key, value) is at least the one given, of places that ascend by both."""
+def _find_place(keys: Int64Array, values: Int64Array, key: int, value: int, above: bool) -> int:
+    """The first place whose (key, value) is at least the given one, or above it; places ascend by both."""
     low, high = 0, keys.size
     while low < high:
         middle = (low + high) // 2
-        if keys[middle] < key or (keys[middle] == key and values[middle] < value):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _first_above(keys: Int64Array, values: Int64Array, key: int, value: int) -> int:
-    low, high = 0, keys.size
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key or (keys[middle] == key and values[middle] <= value):
+        before = keys[middle] < key
+        if keys[middle] == key:
+            before = values[middle] <= value if above else values[middle] < value
+        if before:
             low = middle + 1
         else:
             high = middle
@@ -110,9 +96,7 @@ def _first_above(keys: Int64Array, values: Int64Array, key: int, value: int) -> 
 
 @kernel
 def add_points(
-    keys: Int64Array,
-    firsts: Int64Array,
-    seconds: Int64Array,
+    points: tuple[Int64Array, Int64Array, Int64Array],
     wavelet: Wavelet,
     boxes: Int64Array,
     sign: int,
@@ -120,13 +104,14 @@ def add_points(
 ) -> None:
     """Add to counts[i] `sign` times the number of points in box i: [key, low, low, high, high].
 
-    Points ascend by (key, first); `seconds` are the distinct second values ascending, and the wavelet holds the rank of
-    each point's second value among them. O(log n) a box.
+    Points are (keys, firsts, seconds) and ascend by (key, first); `seconds` are the distinct second values ascending,
+    and the wavelet has the rank of each point's second value among them. O(log n) per box.
     """
+    keys, firsts, seconds = points
     for i in range(boxes.shape[0]):
         key = boxes[i, 0]
-        start = _first_at_least(keys, firsts, key, boxes[i, 1])
-        stop = _first_above(keys, firsts, key, boxes[i, 3])
+        start = _find_place(keys, firsts, key, boxes[i, 1], False)
+        stop = _find_place(keys, firsts, key, boxes[i, 3], True)
         if start >= stop or boxes[i, 2] > boxes[i, 4]:
             continue
         low = np.searchsorted(seconds, boxes[i, 2])

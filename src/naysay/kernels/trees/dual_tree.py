@@ -1,8 +1,8 @@
-"""Does some left row meet some right row under any number of comparisons? Two kd-trees, walked together.
+"""Is there a left row and a right row that satisfy any number of comparisons? Two kd-trees, walked together.
 
 A side is features int64[n_features, n_rows] and its rows in groups (see `build_tree`); a pair belongs to groups of
 the same number. Feature f of a pair holds by kinds[f]: LESS (left < right), AT_MOST (left <= right) or DIFFERS
-(left != right). Pairs of two nodes are left out when no pair below them can hold, and end the search when all do.
+(left != right). Pairs of two nodes are skipped if no pair below them can hold, and end the search if all do.
 Linear memory; for few features and random data about n ** (1 - 1 / n_features) node pairs.
 """
 
@@ -13,6 +13,11 @@ import numpy as np
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
 
+# Nodes, least and greatest codes, roots: see `build_tree`.
+KdTree = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
+# Of a pair's left side and of its right side.
+Both = tuple[Int64Array, Int64Array]
+
 LESS, AT_MOST, DIFFERS = 0, 1, 2
 _LEAF_ROWS = 16
 # What a node is: first and last row in the order of the tree, left and right child (-1 for a leaf).
@@ -20,13 +25,11 @@ _START, _STOP, _LEFT, _RIGHT = 0, 1, 2, 3
 
 
 @kernel
-def build_tree(
-    features: Int64Array, order: Int64Array, starts: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+def build_tree(features: Int64Array, order: Int64Array, starts: Int64Array) -> KdTree:
     """Nodes int64[n, 4], their least and greatest codes int64[n, n_features] each, and the root of each group.
 
     Group g is order[starts[g]:starts[g + 1]]; rows are moved within their group. An empty group has root -1. Each
-    node is split at the median of the feature in which it is widest, as a share of that feature's range.
+    node is split at the median of the feature in which it is widest, relative to that feature's range.
     """
     n_features = features.shape[0]
     n_groups = starts.size - 1
@@ -35,7 +38,10 @@ def build_tree(
     least = np.zeros((capacity, n_features), np.int64)
     greatest = np.zeros((capacity, n_features), np.int64)
     roots = np.full(n_groups, -1, np.int64)
-    ranges = _ranges(features)
+    ranges = np.ones(n_features, np.int64)
+    for f in range(n_features):
+        if features.shape[1]:
+            ranges[f] = features[f].max() - features[f].min() + 1
     n_nodes = 0
     for group in range(n_groups):
         if starts[group] == starts[group + 1]:
@@ -46,7 +52,7 @@ def build_tree(
         n_nodes += 1
         while node < n_nodes:
             start, stop = nodes[node, _START], nodes[node, _STOP]
-            widest = _bounds(features, order, start, stop, node, least, greatest, ranges)
+            widest = _measure(features, order[start:stop], node, least, greatest, ranges)
             if stop - start > _LEAF_ROWS and widest >= 0:
                 middle = (start + stop) >> 1
                 _split(features, order, start, stop, middle, widest)
@@ -59,39 +65,17 @@ def build_tree(
 
 
 @kernel
-def _ranges(features: Int64Array) -> Int64Array:
-    ranges = np.ones(features.shape[0], np.int64)
-    for f in range(features.shape[0]):
-        if features.shape[1]:
-            low = features[f, 0]
-            high = low
-            for row in range(features.shape[1]):
-                low = min(low, features[f, row])
-                high = max(high, features[f, row])
-            ranges[f] = high - low + 1
-    return ranges
-
-
-@kernel
-def _bounds(
-    features: Int64Array,
-    order: Int64Array,
-    start: int,
-    stop: int,
-    node: int,
-    least: Int64Array,
-    greatest: Int64Array,
-    ranges: Int64Array,
+def _measure(
+    features: Int64Array, places: Int64Array, node: int, least: Int64Array, greatest: Int64Array, ranges: Int64Array
 ) -> int:
-    """Write the bounds of a node; gives the feature in which it is widest, -1 where it is a point."""
+    """Write the bounds of a node; returns the feature in which it is widest, -1 if it is a point."""
     widest = -1
     width = 0.0
     for f in range(features.shape[0]):
-        low = features[f, order[start]]
-        high = low
-        for k in range(start + 1, stop):
-            low = min(low, features[f, order[k]])
-            high = max(high, features[f, order[k]])
+        low = high = features[f, places[0]]
+        for place in places:
+            low = min(low, features[f, place])
+            high = max(high, features[f, place])
         least[node, f], greatest[node, f] = low, high
         if (high - low) / ranges[f] > width:
             width = (high - low) / ranges[f]
@@ -125,25 +109,19 @@ def _split(features: Int64Array, order: Int64Array, start: int, stop: int, middl
 
 @kernel
 def _prospect(
-    low: Int64Array,
-    high: Int64Array,
-    left: int,
-    other_low: Int64Array,
-    other_high: Int64Array,
-    right: int,
-    kinds: Int64Array,
+    low: Int64Array, high: Int64Array, other_low: Int64Array, other_high: Int64Array, kinds: Int64Array
 ) -> int:
-    """0 where no pair of two nodes holds, 2 where all do, else 1."""
+    """0 if no pair of two nodes with these bounds holds, 2 if all do, else 1."""
     certain = 2
     for f in range(kinds.size):
         if kinds[f] == LESS:
-            can, must = low[left, f] < other_high[right, f], high[left, f] < other_low[right, f]
+            can, must = low[f] < other_high[f], high[f] < other_low[f]
         elif kinds[f] == AT_MOST:
-            can, must = low[left, f] <= other_high[right, f], high[left, f] <= other_low[right, f]
+            can, must = low[f] <= other_high[f], high[f] <= other_low[f]
         else:
-            apart = high[left, f] < other_low[right, f] or low[left, f] > other_high[right, f]
-            one = low[left, f] == high[left, f] and other_low[right, f] == other_high[right, f]
-            can, must = apart or not (one and low[left, f] == other_low[right, f]), apart
+            apart = high[f] < other_low[f] or low[f] > other_high[f]
+            one = low[f] == high[f] and other_low[f] == other_high[f]
+            can, must = apart or not (one and low[f] == other_low[f]), apart
         if not can:
             return 0
         if not must:
@@ -167,18 +145,18 @@ def _holds(left: Int64Array, t: int, right: Int64Array, s: int, kinds: Int64Arra
 
 @kernel
 def find_pair(
-    features: tuple[Int64Array, Int64Array],
-    orders: tuple[Int64Array, Int64Array],
-    identities: tuple[Int64Array, Int64Array],
-    left_tree: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
-    right_tree: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
+    features: Both,
+    orders: Both,
+    identities: Both,
+    left_tree: KdTree,
+    right_tree: KdTree,
     kinds: Int64Array,
     budget: int,
 ) -> tuple[int, int]:
     """A pair (left row, right row) of one group for which every feature holds, and whose identities differ.
 
-    Of each of features, orders and identities the left side first; trees as `build_tree` gives them. (-1, -1) where
-    there is no such pair, (-2, -2) where `budget` pairs of nodes and rows were looked at before that was known.
+    Of each of features, orders and identities the left side comes first; trees are from `build_tree`. (-1, -1) if there
+    is no such pair, (-2, -2) if `budget` pairs of nodes and rows were compared before that was known.
     """
     left_nodes, low, high, left_roots = left_tree
     right_nodes, other_low, other_high, right_roots = right_tree
@@ -194,7 +172,7 @@ def find_pair(
             budget -= 1
             if budget < 0:
                 return -2, -2
-            prospect = _prospect(low, high, left, other_low, other_high, right, kinds)
+            prospect = _prospect(low[left], high[left], other_low[right], other_high[right], kinds)
             if prospect == 0:
                 continue
             is_leaf = left_nodes[left, _LEFT] < 0
@@ -217,12 +195,7 @@ def find_pair(
 
 @kernel
 def _search_leaves(
-    features: tuple[Int64Array, Int64Array],
-    orders: tuple[Int64Array, Int64Array],
-    identities: tuple[Int64Array, Int64Array],
-    left: Int64Array,
-    right: Int64Array,
-    kinds: Int64Array,
+    features: Both, orders: Both, identities: Both, left: Int64Array, right: Int64Array, kinds: Int64Array
 ) -> tuple[int, int]:
     for i in range(left[_START], left[_STOP]):
         t = orders[0][i]

@@ -68,12 +68,8 @@ def _split(ranks: Int64Array, ids: Int64Array, column: int, begin: int, end: int
                 high -= 1
             if low <= high:
                 for k in range(ranks.shape[1]):
-                    kept = ranks[low, k]
-                    ranks[low, k] = ranks[high, k]
-                    ranks[high, k] = kept
-                kept_id = ids[low]
-                ids[low] = ids[high]
-                ids[high] = kept_id
+                    ranks[low, k], ranks[high, k] = ranks[high, k], ranks[low, k]
+                ids[low], ids[high] = ids[high], ids[low]
                 low += 1
                 high -= 1
         if middle <= high:
@@ -120,7 +116,7 @@ def insert_kd(forest: KdForest, group: int, place: int) -> None:
 
 @kernel
 def _compare_box(boxes: Int64Array, node: int, low: Int64Array, high: Int64Array) -> int:
-    """0 where a node's box lies outside low <= rank < high, 2 where it lies inside, else 1."""
+    """0 if a node's box is outside low <= rank < high, 2 if it is inside, else 1."""
     n_dimensions = low.size
     answer = 2
     for column in range(n_dimensions):
@@ -147,7 +143,7 @@ def search_kd(
 ) -> int:
     """Count the points switched on with low <= rank < high in each dimension. O(n**(1 - 1/d)).
 
-    Where `found` has rows, write the points to its second column from row `at`, and stop when full.
+    If `found` has rows, write the points to its second column from row `at`, and stop when full.
     """
     first = forest.starts[group]
     n_points = forest.starts[group + 1] - first
@@ -189,11 +185,11 @@ def search_kd(
 def run_kd_forest(
     forest: KdForest, points: Int64Array, queries: Queries, tape: Int64Array, begin: int, found: Int64Array, most: int
 ) -> tuple[int, int]:
-    """Run a tape from entry `begin`; give how many pairs were found, and the entry to go on from.
+    """Run a tape from entry `begin`; returns how many pairs were found, and the entry to continue from.
 
-    `points[i]` is the group and the place of point i. With an empty `found` pairs are counted alone; else they are
-    written to it as (query, point), and the run stops after the query that brings them to `most`, or in the midst of
-    one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
+    `points[i]` is the group and the place of point i. With an empty `found` pairs are only counted; otherwise they
+    are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the middle
+    of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
     """
     n_dimensions = forest.ranks.shape[1]
     low = np.empty(n_dimensions, np.int64)

@@ -1,7 +1,7 @@
 """Orthogonal range trees in flat arrays, one for each group (Rapidash 4.2 and Table 2).
 
 A tree over d dimensions of 2**height points is a *block*: the sorted ranks of its points in its first dimension, then,
-where d > 1, for each level from 0 to the height and each run of 2**level sorted points a block over the other
+if d > 1, for each level from 0 to the height and each run of 2**level sorted points a block over the other
 dimensions. A block of one dimension is a binary search tree: its counts are a Fenwick tree of the points switched on.
 In blocks of more dimensions the first count is how many are. Points that fill up a group to a power of two have the
 same rank in all dimensions and are never switched on.
@@ -19,7 +19,24 @@ from naysay.kernels.compile import kernel
 BYTES_OF_ENTRY = 8
 
 
-class Layout(NamedTuple):
+INSERT = 0
+BELOW = 1
+ABOVE = 2
+
+
+class Queries(NamedTuple):
+    """For each query and dimension, how many points of its group lie below it, and how many do not lie above it.
+
+    The first `n_orders` dimensions are inequalities, all facing one way; the others are disequalities.
+    """
+
+    group: Int64Array
+    below: Int64Array
+    upto: Int64Array
+    n_orders: int
+
+
+class TreeLayout(NamedTuple):
     """Entries of a block by dimensions and height, and where in it the blocks of each level start."""
 
     sizes: Int64Array
@@ -45,8 +62,8 @@ class RangeForest(NamedTuple):
     levels: Int64Array
 
 
-def layout(n_dimensions: int, height: int) -> Layout:
-    """Lay out blocks of up to so many dimensions and up to such a height: n * log(n)**(d - 1) entries."""
+def lay_out(n_dimensions: int, height: int) -> TreeLayout:
+    """Lay out blocks of up to n_dimensions and up to a height: n * log(n)**(d - 1) entries."""
     sizes = np.zeros((n_dimensions + 1, height + 1), np.int64)
     levels = np.zeros((n_dimensions + 1, height + 1, height + 2), np.int64)
     for d in range(1, n_dimensions + 1):
@@ -56,7 +73,7 @@ def layout(n_dimensions: int, height: int) -> Layout:
                 levels[d, h, level] = at
                 at += int(sizes[d - 1, level]) << (h - level)
             sizes[d, h] = at
-    return Layout(sizes, levels)
+    return TreeLayout(sizes, levels)
 
 
 def entries(n_dimensions: int, height: int) -> int:
@@ -77,16 +94,10 @@ def build_range_forest(forest: RangeForest) -> None:
         root = forest.roots[group]
         for rank in range(1 << forest.heights[group]):
             forest.ranks[root + rank] = rank
-        frames[0, 0] = root
-        frames[0, 1] = forest.heights[group]
-        frames[0, 2] = 0
-        frames[0, 3] = 0
+        _set_frame(frames, 0, root, forest.heights[group])
         depth = 0
         while depth >= 0:
-            start = frames[depth, 0]
-            height = frames[depth, 1]
-            level = frames[depth, 2]
-            run = frames[depth, 3]
+            start, height, level, run = frames[depth, 0], frames[depth, 1], frames[depth, 2], frames[depth, 3]
             left = n_dimensions - depth
             if left == 1 or level > height:
                 depth -= 1
@@ -100,19 +111,23 @@ def build_range_forest(forest: RangeForest) -> None:
             else:
                 half = forest.sizes[left - 1, level - 1]
                 first = start + forest.levels[left, height, level - 1] + 2 * run * half
-                merge_runs(forest.ranks, first, first + half, child, 1 << (level - 1))
+                _merge_runs(forest.ranks, first, first + half, child, 1 << (level - 1))
             last = run + 1 == 1 << (height - level)
             frames[depth, 2] = level + 1 if last else level
             frames[depth, 3] = 0 if last else run + 1
             depth += 1
-            frames[depth, 0] = child
-            frames[depth, 1] = level
-            frames[depth, 2] = 0
-            frames[depth, 3] = 0
+            _set_frame(frames, depth, child, level)
 
 
 @kernel
-def merge_runs(ranks: Int32Array, left: int, right: int, to: int, size: int) -> None:
+def _set_frame(frames: Int64Array, depth: int, start: int, height: int) -> None:
+    """Begin with the first run of the lowest level of a block."""
+    frames[depth, 0], frames[depth, 1] = start, height
+    frames[depth, 2], frames[depth, 3] = 0, 0
+
+
+@kernel
+def _merge_runs(ranks: Int32Array, left: int, right: int, to: int, size: int) -> None:
     """Merge two sorted runs of one size into `to`. Linear."""
     left_end = left + size
     right_end = right + size
@@ -163,18 +178,20 @@ def _nth_on(counts: Int32Array, start: int, size: int, nth: int) -> int:
 
 
 @kernel
+def _push(stack: Int64Array, top: int, column: int, start: int, height: int) -> int:
+    """Put a block on a stack: its first dimension, its start and its height; returns the new top."""
+    stack[top, 0], stack[top, 1], stack[top, 2] = column, start, height
+    return top + 1
+
+
+@kernel
 def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) -> None:
     """Switch a point on in each block that holds it. O(log(n)**d)."""
     n_dimensions = forest.rank_of.shape[0]
-    stack[0, 0] = 0
-    stack[0, 1] = forest.roots[group]
-    stack[0, 2] = forest.heights[group]
-    top = 1
+    top = _push(stack, 0, 0, forest.roots[group], forest.heights[group])
     while top > 0:
         top -= 1
-        column = stack[top, 0]
-        start = stack[top, 1]
-        height = stack[top, 2]
+        column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]
         size = 1 << height
         place = name
         if column > 0:
@@ -189,35 +206,24 @@ def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) 
             continue
         forest.counts[start] += 1
         for level in range(height + 1):
-            stack[top, 0] = column + 1
             run = (place >> level) * forest.sizes[left - 1, level]
-            stack[top, 1] = start + forest.levels[left, height, level] + run
-            stack[top, 2] = level
-            top += 1
+            top = _push(stack, top, column + 1, start + forest.levels[left, height, level] + run, level)
 
 
 @kernel
 def _push_runs(forest: RangeForest, left: int, stack: Int64Array, top: int, begin: int, end: int) -> int:
     """Put the fewest blocks that cover the sorted points begin..end in place of the block on top of the stack."""
-    column = stack[top, 0]
-    start = stack[top, 1]
-    height = stack[top, 2]
+    column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]
     level = 0
     while begin < end:
         at = start + forest.levels[left, height, level]
         size = forest.sizes[left - 1, level]
         if begin & 1:
-            stack[top, 0] = column + 1
-            stack[top, 1] = at + begin * size
-            stack[top, 2] = level
-            top += 1
+            top = _push(stack, top, column + 1, at + begin * size, level)
             begin += 1
         if end & 1:
             end -= 1
-            stack[top, 0] = column + 1
-            stack[top, 1] = at + end * size
-            stack[top, 2] = level
-            top += 1
+            top = _push(stack, top, column + 1, at + end * size, level)
         begin >>= 1
         end >>= 1
         level += 1
@@ -230,19 +236,14 @@ def search_range(
 ) -> int:
     """Count the points switched on with low <= rank < high in each dimension. O(log(n)**d).
 
-    Where `found` has rows, write the points to its second column from row `at`, O(log n) each, and stop when full.
+    If `found` has rows, write the points to its second column from row `at`, O(log n) each, and stop when full.
     """
     n_dimensions = forest.rank_of.shape[0]
     n_found = 0
-    stack[0, 0] = 0
-    stack[0, 1] = forest.roots[group]
-    stack[0, 2] = forest.heights[group]
-    top = 1
+    top = _push(stack, 0, 0, forest.roots[group], forest.heights[group])
     while top > 0:
         top -= 1
-        column = stack[top, 0]
-        start = stack[top, 1]
-        height = stack[top, 2]
+        column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]
         size = 1 << height
         left = n_dimensions - column
         if forest.counts[start + size - 1 if left == 1 else start] == 0:
@@ -279,11 +280,11 @@ def run_range_forest(
     found: Int64Array,
     most: int,
 ) -> tuple[int, int]:
-    """Run a tape from entry `begin`; give how many pairs were found, and the entry to go on from.
+    """Run a tape from entry `begin`; returns how many pairs were found, and the entry to continue from.
 
-    `points[i]` is the group and the name there of point i. With an empty `found` pairs are counted alone; else they
-    are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the midst
-    of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
+    `points[i]` is the group and the name there of point i. With an empty `found` pairs are only counted; otherwise
+    they are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the
+    middle of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
     """
     n_dimensions = forest.rank_of.shape[0]
     low = np.empty(n_dimensions, np.int64)
@@ -310,23 +311,6 @@ def run_range_forest(
         if found.shape[0] > 0 and n_found >= most:
             return n_found, at + 1
     return n_found, tape.size
-
-
-INSERT = 0
-BELOW = 1
-ABOVE = 2
-
-
-class Queries(NamedTuple):
-    """For each query and dimension, how many points of its group lie below it, and how many do not lie above it.
-
-    The first `n_orders` dimensions are inequalities, all facing one way; the others are disequalities.
-    """
-
-    group: Int64Array
-    below: Int64Array
-    upto: Int64Array
-    n_orders: int
 
 
 @kernel
@@ -390,7 +374,7 @@ def interleave(order: Int64Array, slots: Int64Array) -> Int64Array:
 def fill_box(
     queries: Queries, query: int, above: bool, signs: int, n_points: int, low: Int64Array, high: Int64Array
 ) -> bool:
-    """Write the box low <= rank < high that a query searches; false where it is empty.
+    """Write the box low <= rank < high that a query searches; false if it is empty.
 
     Inequalities look at the points above the query, or below it; bit i of `signs` says the same for disequality i,
     so that the boxes of all `signs` cover each point that differs exactly once. Rapidash, Algorithm 3 and 4.5.

@@ -1,29 +1,37 @@
 """A tree of zones that grows and shrinks row by row: a B+ tree whose nodes know the range of every feature below.
 
 A row is [key, features ..., owner]; rows ascend by (key, first feature, owner), which is different for every row.
-Inner nodes keep for each child the row key that it begins with (of the first one nobody asks), its number of rows, and
-the least and the greatest value of the key and of each feature. A search for a box leaves out every child that cannot
-hold a partner: with one key and two features each visited child holds a partner or lies on the border of the key or of
-the first feature, so that listing costs O(log n) a pair and O(log n) where there is none.
+Inner nodes keep for each child the row key that it begins with (that of the first one is never used), its number of
+rows, and the least and the greatest value of the key and of each feature. A search for a box skips every child that
+cannot contain a partner: with one key and two features each visited child contains a partner or is on the border of the
+key or of the first feature, so that listing costs O(log n) per pair and O(log n) if there is none.
 
 A tree is a tuple of arrays, made with room to spare by the caller: rows [leaves, LEAF_ROWS, width], sizes of leaves,
 children [nodes, FAN_OUT], fan_outs of nodes, begins [nodes, FAN_OUT, 3], zones [nodes, FAN_OUT, 2 * width - 1]
 (least values, greatest values, number of rows), and `state`: see the names below.
+
+What a row asks of its partners is a *box*: [key, lows of the orders, highs of the orders, values to differ from]. A
+partner has that key, is between low and high in each order, and differs from each value. Boxes are a tuple: the boxes
+[n, 1 + 2 * n_orders + n_differs]; `features`, the column of the tree's rows for each order, then for each value to
+differ from; the number of orders; and `nulls_differ`. A null is never between low and high; it differs from a value
+only if `nulls_differ`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import NULL, Int64Array
 from naysay.kernels.compile import kernel
+from naysay.kernels.trees.zones import double
 
 Tree = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
+Boxes = tuple[Int64Array, Int64Array, int, bool]
+
+_OUT, _SOME, _ALL = 0, 1, 2
 
 LEAF_ROWS = 32
 FAN_OUT = 16
-# The code of a null. No value has it, so that a box never holds it by chance.
-NULL = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
 
 # Places in `state`. Height counts levels of inner nodes. Free leaves and nodes form chains: -2 - next in their size.
@@ -46,7 +54,7 @@ def _comes_before(row: Int64Array, begins: Int64Array, node: int, place: int) ->
 
 @kernel
 def _child_of(row: Int64Array, begins: Int64Array, node: int, n_children: int) -> int:
-    """The last child that begins at or before the row; the first one where none does, whatever it begins with."""
+    """The last child that begins at or before the row; the first one if none does."""
     low, high = 1, n_children
     while low < high:
         middle = (low + high) // 2
@@ -103,7 +111,7 @@ def _widen(zone: Int64Array, row: Int64Array) -> None:
 
 @kernel
 def _measure(tree: Tree, node: int, place: int, level: int) -> None:
-    """Take the zone of a child from what it holds now."""
+    """Compute the zone of a child from its current content."""
     rows, sizes, children, fan_outs, _, zones, _ = tree
     zone = zones[node, place]
     child = children[node, place]
@@ -122,27 +130,22 @@ def _measure(tree: Tree, node: int, place: int, level: int) -> None:
 
 
 @kernel
-def _new_leaf(sizes: Int64Array, state: Int64Array) -> int:
-    leaf = state[FREE_LEAF]
-    if leaf >= 0:
-        state[FREE_LEAF] = -2 - sizes[leaf]
+def _allocate(sizes: Int64Array, state: Int64Array, free: int, n_used: int) -> int:
+    """A leaf or node that is free, or the next one that was never used."""
+    number = state[free]
+    if number >= 0:
+        state[free] = -2 - sizes[number]
     else:
-        leaf = state[N_LEAVES]
-        state[N_LEAVES] += 1
-    sizes[leaf] = 0
-    return leaf
+        number = state[n_used]
+        state[n_used] += 1
+    sizes[number] = 0
+    return number
 
 
 @kernel
-def _new_node(fan_outs: Int64Array, state: Int64Array) -> int:
-    node = state[FREE_NODE]
-    if node >= 0:
-        state[FREE_NODE] = -2 - fan_outs[node]
-    else:
-        node = state[N_NODES]
-        state[N_NODES] += 1
-    fan_outs[node] = 0
-    return node
+def _free(sizes: Int64Array, state: Int64Array, free: int, number: int) -> None:
+    sizes[number] = -2 - state[free]
+    state[free] = number
 
 
 @kernel
@@ -161,14 +164,14 @@ def _move_child(tree: Tree, node: int, place: int, to_node: int, to_place: int) 
 
 @kernel
 def _split(tree: Tree, node: int, place: int, level: int) -> None:
-    """Move the upper half of a full child into a new one beside it. The node has room."""
+    """Move the upper half of a full child into a new one next to it. The node has room."""
     rows, sizes, children, fan_outs, begins, _, state = tree
     for at in range(fan_outs[node], place + 1, -1):
         _move_child(tree, node, at - 1, node, at)
     fan_outs[node] += 1
     child = children[node, place]
     if level == 1:
-        fresh = _new_leaf(sizes, state)
+        fresh = _allocate(sizes, state, FREE_LEAF, N_LEAVES)
         half = sizes[child] // 2
         for at in range(half, sizes[child]):
             _copy(rows, child, at, fresh, at - half)
@@ -176,7 +179,7 @@ def _split(tree: Tree, node: int, place: int, level: int) -> None:
         sizes[child] = half
         _set_begin(begins, node, place + 1, rows[fresh, 0])
     else:
-        fresh = _new_node(fan_outs, state)
+        fresh = _allocate(fan_outs, state, FREE_NODE, N_NODES)
         half = fan_outs[child] // 2
         for at in range(half, fan_outs[child]):
             _move_child(tree, child, at, fresh, at - half)
@@ -190,17 +193,17 @@ def _split(tree: Tree, node: int, place: int, level: int) -> None:
 
 @kernel
 def insert_rows(tree: Tree, new: Int64Array) -> None:
-    """Insert rows [n, width]. There must be room for n more leaves and n + 16 more nodes. O(log n) a row."""
+    """Insert rows [n, width]. There must be room for n more leaves and n + 16 more nodes. O(log n) per row."""
     rows, sizes, children, fan_outs, begins, zones, state = tree
     for i in range(new.shape[0]):
         row = new[i]
         node = state[ROOT]
         if fan_outs[node] == 0:
-            children[node, 0] = _new_leaf(sizes, state)
+            children[node, 0] = _allocate(sizes, state, FREE_LEAF, N_LEAVES)
             _empty_zone(zones[node, 0])
             fan_outs[node] = 1
         elif fan_outs[node] == FAN_OUT:
-            root = _new_node(fan_outs, state)
+            root = _allocate(fan_outs, state, FREE_NODE, N_NODES)
             children[root, 0] = node
             fan_outs[root] = 1
             state[ROOT] = root
@@ -227,18 +230,18 @@ def insert_rows(tree: Tree, new: Int64Array) -> None:
 
 @kernel
 def delete_rows(tree: Tree, old: Int64Array) -> int:
-    """Delete rows [n, width] in ascending order, of which key, first feature and owner count.
+    """Delete rows [n, width] in ascending order, found by key, first feature and owner.
 
-    Gives how many were not there. Leaves and nodes are freed when they are empty. O(log n) a row.
+    Returns how many were not there. Leaves and nodes are freed when they are empty. O(log n) per row.
     """
     rows, sizes, children, fan_outs, begins, zones, state = tree
-    # For each level the node and the child that the last row lay in, and whether that child's zone must be taken again:
-    # once for all rows that leave it. `waiting` says whether some zone must.
+    # For each level the node and the child that the last row was in, and whether that child's zone must be measured
+    # again: once for all rows that leave it. `waiting` says whether some zone must.
     path = np.full((64, 3), -1, np.int64)
     kept = np.empty(zones.shape[2], np.int64)
     waiting = False
     n_missing = 0
-    # From the last to the first: of rows that ascend, each then moves few others of its leaf.
+    # From the last to the first: as rows ascend, each then moves few others of its leaf.
     for i in range(old.shape[0] - 1, -1, -1):
         row = old[i]
         last = row.size - 1
@@ -281,9 +284,9 @@ def delete_rows(tree: Tree, old: Int64Array) -> int:
 def _bounded(
     row: Int64Array, rows: Int64Array, leaf: int, place: int, size: int, zones: Int64Array, path: Int64Array
 ) -> bool:
-    """Whether a row that has left its place in a leaf bounded the zone, and neither neighbour there bounds it alike.
+    """Whether a row that has left its place in a leaf bounded the zone, and neither neighbour there does so too.
 
-    No array is sliced here: each slice is counted, which keeps the next row's memory from being fetched meanwhile.
+    No array is sliced here: a slice counts references, which keeps the next row's memory from being fetched meanwhile.
     """
     node, child = path[1, 0], path[1, 1]
     n_features = zones.shape[2] // 2
@@ -298,7 +301,7 @@ def _bounded(
 
 @kernel
 def _narrow(tree: Tree, path: Int64Array, top: int, kept: Int64Array) -> None:
-    """Take the zones that wait for it again, up to level `top`; then those above that they bounded."""
+    """Measure the zones that wait for it, up to level `top`; then those above that they bounded."""
     zones, state = tree[5], tree[6]
     for level in range(1, top + 1):
         if path[level, 2] != 1:
@@ -318,11 +321,9 @@ def _narrow(tree: Tree, path: Int64Array, top: int, kept: Int64Array) -> None:
 
 @kernel
 def _free_path(tree: Tree, path: Int64Array) -> None:
-    """After the last row has left a leaf: free it, and all above it that is empty then."""
+    """After the last row has left a leaf: free it, and everything above it that is then empty."""
     _, sizes, children, fan_outs, _, _, state = tree
-    leaf = children[path[1, 0], path[1, 1]]
-    sizes[leaf] = -2 - state[FREE_LEAF]
-    state[FREE_LEAF] = leaf
+    _free(sizes, state, FREE_LEAF, children[path[1, 0], path[1, 1]])
     for level in range(1, state[HEIGHT] + 1):
         node, place = path[level, 0], path[level, 1]
         fan_outs[node] -= 1
@@ -334,8 +335,7 @@ def _free_path(tree: Tree, path: Int64Array) -> None:
         if fan_outs[node] > 0:
             path[level + 1, 2] = 1
             break
-        fan_outs[node] = -2 - state[FREE_NODE]
-        state[FREE_NODE] = node
+        _free(fan_outs, state, FREE_NODE, node)
     while state[HEIGHT] > 1 and fan_outs[state[ROOT]] <= 1:
         root = state[ROOT]
         if fan_outs[root] == 0:
@@ -343,8 +343,7 @@ def _free_path(tree: Tree, path: Int64Array) -> None:
             return
         state[ROOT] = children[root, 0]
         state[HEIGHT] -= 1
-        fan_outs[root] = -2 - state[FREE_NODE]
-        state[FREE_NODE] = root
+        _free(fan_outs, state, FREE_NODE, root)
 
 
 @kernel
@@ -413,3 +412,121 @@ def all_rows(tree: Tree) -> Int64Array:
             stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
             n_stack += 1
     return out
+
+
+@kernel
+def _overlap(box: Int64Array, zone: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> int:
+    """Whether no row of a zone can be a partner, some may be, or all are."""
+    n_features = zone.size // 2
+    if zone[0] > box[0] or zone[n_features] < box[0]:
+        return _OUT
+    every = zone[0] == zone[n_features]
+    for part in range(features.size):
+        low, high = zone[features[part]], zone[n_features + features[part]]
+        if part < n_orders:
+            if low > box[1 + n_orders + part] or high < box[1 + part]:
+                return _OUT
+            every &= low >= box[1 + part] and high <= box[1 + n_orders + part]
+        else:
+            value = box[1 + n_orders + part]
+            if low == high and (low == value or (low == NULL and not nulls_differ)):
+                return _OUT
+            every &= (value < low or value > high) and (nulls_differ or low != NULL)
+    return _ALL if every else _SOME
+
+
+@kernel
+def _is_partner(box: Int64Array, row: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> bool:
+    if row[0] != box[0]:
+        return False
+    for part in range(features.size):
+        value = row[features[part]]
+        if part < n_orders:
+            if value < box[1 + part] or value > box[1 + n_orders + part]:
+                return False
+        elif value == box[1 + n_orders + part] or (value == NULL and not nulls_differ):
+            return False
+    return True
+
+
+@kernel
+def list_boxes(
+    tree: Tree, boxes: Boxes, owners: Int64Array, stamps: Int64Array, skipped: int, limit: int
+) -> tuple[Int64Array, Int64Array, bool]:
+    """List pairs (place of a box, owner of a partner), at most `limit`; the flag is True if these are all.
+
+    A row is not its own partner: owners[place] is left out, as is an owner whose stamp is `skipped`.
+    O(log n) per box and per pair, for one key with up to two orders.
+    """
+    rows, sizes, children, fan_outs, _, zones, state = tree
+    asked, features, n_orders, nulls_differ = boxes
+    last = rows.shape[2] - 1
+    found_boxes = np.empty(1024, np.int64)
+    found_owners = np.empty(1024, np.int64)
+    n_found = 0
+    stack = np.empty((64 * FAN_OUT, 2), np.int64)
+    for i in range(asked.shape[0]):
+        box = asked[i]
+        stack[0, 0], stack[0, 1] = state[ROOT], state[HEIGHT]
+        n_stack = 1
+        while n_stack > 0:
+            n_stack -= 1
+            node, level = stack[n_stack, 0], stack[n_stack, 1]
+            if level > 0:
+                for place in range(fan_outs[node]):
+                    if zones[node, place, 0] > box[0]:
+                        break
+                    if _overlap(box, zones[node, place], features, n_orders, nulls_differ) != _OUT:
+                        stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
+                        n_stack += 1
+                continue
+            for at in range(sizes[node]):
+                row = rows[node, at]
+                if not _is_partner(box, row, features, n_orders, nulls_differ):
+                    continue
+                if row[last] == owners[i] or stamps[row[last]] == skipped:
+                    continue
+                if n_found == limit:
+                    return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), False
+                if n_found == found_boxes.size:
+                    found_boxes = double(found_boxes, limit)
+                    found_owners = double(found_owners, limit)
+                found_boxes[n_found] = i
+                found_owners[n_found] = row[last]
+                n_found += 1
+    return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), True
+
+
+@kernel
+def count_boxes(tree: Tree, boxes: Boxes) -> Int64Array:
+    """For each box the number of rows in it, including its own row if that is inside.
+
+    O(log n) per box with a key and one order or one differing value; with more, each zone that is partly inside the box
+    is searched.
+    """
+    rows, sizes, children, fan_outs, _, zones, state = tree
+    asked, features, n_orders, nulls_differ = boxes
+    counts = np.zeros(asked.shape[0], np.int64)
+    n_rows_at = zones.shape[2] - 1
+    stack = np.empty((64 * FAN_OUT, 2), np.int64)
+    for i in range(asked.shape[0]):
+        box = asked[i]
+        stack[0, 0], stack[0, 1] = state[ROOT], state[HEIGHT]
+        n_stack = 1
+        while n_stack > 0:
+            n_stack -= 1
+            node, level = stack[n_stack, 0], stack[n_stack, 1]
+            if level == 0:
+                for at in range(sizes[node]):
+                    counts[i] += _is_partner(box, rows[node, at], features, n_orders, nulls_differ)
+                continue
+            for place in range(fan_outs[node]):
+                if zones[node, place, 0] > box[0]:
+                    break
+                overlap = _overlap(box, zones[node, place], features, n_orders, nulls_differ)
+                if overlap == _ALL:
+                    counts[i] += zones[node, place, n_rows_at]
+                elif overlap == _SOME:
+                    stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
+                    n_stack += 1
+    return counts

@@ -40,7 +40,7 @@ class Cardinalities:
         """The distinct codes of a column, from its HyperLogLog sketch."""
         # The array is kept with its estimate, so that no other array can get its id.
         if id(codes) not in self._columns:
-            from naysay.kernels.codes.hyperloglog import estimate, sketch
+            from naysay.kernels.joins.facet import estimate, sketch
 
             self._columns[id(codes)] = codes, min(estimate(sketch(codes, _SKETCH_BITS)), float(codes.size))
         return self._columns[id(codes)][1]

@@ -108,10 +108,10 @@ class Completion:
         operands = [self._operands(bits) for bits in refiner]
         while state[0] < partition[1].size - 1 and not self.problem.budget.stopped():
             if len(operands) == 1:
-                refined = refine(*partition, *operands[0], state, _LIMIT_ROWS)
+                refined = refine(partition, *operands[0], state, _LIMIT_ROWS)
             else:
                 lefts, rights, kinds = (np.array(parts) for parts in zip(*operands, strict=True))
-                refined = refine_two(*partition, lefts, rights, kinds, state, _LIMIT_ROWS)
+                refined = refine_two(partition, lefts, rights, kinds, state, _LIMIT_ROWS)
             if refined[1].size > 1:
                 yield refined
 

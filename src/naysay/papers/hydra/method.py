@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import UInt64Array
+from naysay.arrays import UNLIMITED, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.cover import Brake, drop_impossible
 from naysay.discovery.evidence import equal_rows, merge
@@ -14,7 +14,6 @@ from naysay.papers.hydra.completion import Completion
 from naysay.papers.hydra.sampling import Sampler
 from naysay.rule.implication import Network
 
-_UNLIMITED = 1 << 62
 # Pruning by implication between columns looks at the rules one by one; for more rules it costs more than it saves.
 _MAX_IMPLIED = 2000
 
@@ -63,11 +62,11 @@ def _invert(problem: Problem, edges: UInt64Array) -> UInt64Array | None:
     for vertex in range(64 * vertices.n_words):
         if int(edges[0, vertex >> 6]) >> (vertex & 63) & 1:
             nodes, n_nodes = insert_cover(nodes, n_nodes, vertices.words([1 << vertex])[0])
-    limits = np.array([problem.request.max_predicates or _UNLIMITED, brake.max_covers], np.int64)
-    rest = (*vertices.tables(), limits, brake.control)
+    most = np.array([problem.request.max_predicates or UNLIMITED, brake.max_covers], np.int64)
+    limits = (*vertices.tables(), most, brake.control)
 
     def work() -> UInt64Array:
-        made, _ = invert(np.ascontiguousarray(edges[1:]), nodes, n_nodes, *rest)
+        made, _ = invert(np.ascontiguousarray(edges[1:]), nodes, n_nodes, limits)
         found: UInt64Array = covers_of(made, vertices.n_words)
         return found
 

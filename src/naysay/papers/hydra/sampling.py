@@ -98,14 +98,13 @@ class Sampler:
 
     def see(self, lefts: Int64Array, rights: Int64Array) -> None:
         """Add pairs and their mirrors."""
-        from naysay.kernels.evidence.all_pairs import pair_codes
+        from naysay.kernels.evidence.pairs import pair_codes
 
         outcomes, layout = self.outcomes, self.outcomes.layout
         for start in range(0, lefts.size, _CHUNK_PAIRS):
             stop = start + _CHUNK_PAIRS
-            codes = pair_codes(
-                outcomes.left, outcomes.right, layout.masks, layout.spans, lefts[start:stop], rights[start:stop]
-            )
+            fields = (outcomes.left, outcomes.right, layout.masks, layout.spans)
+            codes = pair_codes(fields, lefts[start:stop], rights[start:stop])
             once = merge([Evidence(codes, np.ones(len(codes), np.int64))])
             self.evidence = merge([self.evidence, once, mirror_of(once, layout)])
 

@@ -18,7 +18,7 @@ from naysay.kernels.trees.range_tree import (
     RangeForest,
     build_range_forest,
     entries,
-    layout,
+    lay_out,
     rank_queries,
     run_range_forest,
 )
@@ -146,7 +146,7 @@ def _grow_range(points: Ranked, memory: int, limits: MethodLimits) -> SearchFore
             f"a range tree over {n_columns} dimensions of {points.n_points:,} rows needs about {_size(needed)}, more "
             f"than the {_size(memory)} allowed; the strategies rapidash-kd-tree and auto need far less"
         )
-    blocks = layout(n_columns, int(heights.max(initial=0)))
+    blocks = lay_out(n_columns, int(heights.max(initial=0)))
     slots, n_slots = _offsets(1 << heights)
     roots, n_entries = _offsets(blocks.sizes[n_columns][heights])
     # Slots that fill a group up have the same rank, and name, in every dimension.

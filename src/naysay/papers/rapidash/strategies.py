@@ -316,9 +316,8 @@ def _verify_extremes(bound: BoundJoin, left_time: Int64Array, right_time: Int64A
         left_codes, right_codes = (left.order + left.differs)[0], (right.order + right.differs)[0]
     else:
         left_codes, right_codes = np.zeros(left.n_rows, np.int64), np.ones(right.n_rows, np.int64)
-    i, j = find_ordered_pair(
-        left_groups, left_codes, left_time, right_groups, right_codes, right_time, n_groups, bool(left.differs)
-    )
+    left_rows, right_rows = (left_groups, left_codes, left_time), (right_groups, right_codes, right_time)
+    i, j = find_ordered_pair(left_rows, right_rows, n_groups, bool(left.differs))
     return (i, j) if i >= 0 else None
 
 

@@ -52,7 +52,7 @@ from naysay.live.spark.stream import FrameSource, Stream, StreamOptions
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.session import errors_of_tasks, plain_errors
-from naysay.table.fit import check_rule
+from naysay.table.compatibility import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
 from naysay.watch.part import PartPlan, Reply, Task
 from naysay.watch.partition import groups_of, part_numbers, rows_group

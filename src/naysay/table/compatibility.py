@@ -1,4 +1,4 @@
-"""Whether a rule fits a table: known columns, comparable types. Every refusal names the column and what to do."""
+"""Whether a table can have a rule: known columns, comparable types. Every refusal names the column and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from naysay.table.column import Codes, Floats, Indexed, Integers, Kind, Plain, T
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """A name for a column of ours beside those of a table.
+    """A name for a new column that is not one of a table's.
 
     >>> free_name("naysay_row", ["a"]), free_name("naysay_row", ["a", "naysay_row"])
     ('naysay_row', 'naysay_row_2')
@@ -36,7 +36,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def check_rule(schema: pa.Schema, rule: Rule) -> None:
-    """Raise RuleError, with a caret under the place, or TableError where the rule has no meaning on this table."""
+    """Raise RuleError, with a caret under the place, or TableError if the rule cannot be checked on this table."""
     for number, predicate in enumerate(rule.predicates):
         with _pointing_at(rule, number, right=False):
             comparable_type(schema, predicate.left.name)
@@ -75,7 +75,7 @@ def check_predicate(schema: pa.Schema, predicate: Predicate) -> None:
 
 
 def check_joint(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raise where columns that are to share one code space do not compare with each other."""
+    """Raise if columns that are to share one code space cannot be compared with each other."""
     for left, right in itertools.combinations(names, 2):
         check_predicate(schema, Predicate(Column(Row.LEFT, left), Op.EQ, Column(Row.LEFT, right)))
 
@@ -106,20 +106,20 @@ def comparable_type(schema: pa.Schema, name: str) -> pa.DataType:
     if kind_of(type_) is Kind.OTHER:
         raise TableError(
             f"column {name!r} has type {type_}, which rules cannot compare; "
-            "cast it to text or a number, or take out the part that you mean"
+            "cast it to text or a number, or extract the part that you mean"
         )
     return type_
 
 
 def check_comparable(left_kind: Kind, right_kind: Kind, op: Op, *, left: str = "left", right: str = "right") -> None:
-    """Raise RuleError where `left op right` compares kinds that have no common meaning."""
+    """Raise RuleError if `left op right` compares kinds that cannot be compared."""
     if left_kind.compares_with(right_kind):
         return
     raise RuleError(f"{left} cannot be compared with {right} by {op.value}", hint=_hint(left_kind, right_kind))
 
 
 def check_constant(kind: Kind, constant: Constant, *, name: str = "the column") -> None:
-    """Raise RuleError where a constant is of another kind than the column it is compared with."""
+    """Raise RuleError if a constant is of another kind than the column it is compared with."""
     other = constant_kind(constant.value)
     if not kind.compares_with(other):
         hint = _constant_hint(kind, other, constant.value) or _hint(kind, other)
@@ -132,7 +132,7 @@ def constant_kind(value: Value) -> Kind:
     for type_, kind in _CONSTANT_KINDS:
         if isinstance(value, type_):
             return kind
-    raise RuleError(f"no meaning for a constant of type {type(value).__name__}")
+    raise RuleError(f"rules cannot compare with a constant of type {type(value).__name__}")
 
 
 _CONSTANT_KINDS: tuple[tuple[type, Kind], ...] = (
@@ -149,11 +149,11 @@ _CONSTANT_KINDS: tuple[tuple[type, Kind], ...] = (
 def _hint(left: Kind, right: Kind) -> str:
     kinds = {left, right}
     if kinds == {Kind.TIMESTAMP, Kind.INSTANT}:
-        return "One has a time zone and the other has none: give both a zone, or neither."
+        return "One has a time zone and the other does not: give both a zone, or neither."
     if Kind.DATE in kinds and kinds & {Kind.TIMESTAMP, Kind.INSTANT}:
-        return "A date is no timestamp: cast one of the two."
+        return "A date is not a timestamp: cast one of the two."
     if Kind.BOOL in kinds:
-        return "A boolean compares with booleans alone: cast one of the two."
+        return "A boolean compares only with booleans: cast one of the two."
     return f"A value that is {left.value} and one that is {right.value} do not compare: cast one of the two."
 
 
@@ -197,7 +197,7 @@ def compare_codes(left: Codes, op: Op, right: Codes, nulls: Nulls) -> BoolArray:
 
 
 def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> BoolArray:
-    """`column op value` row by row, exactly; the kinds must compare (see `fit.check_constant`)."""
+    """`column op value` row by row, exactly; the kinds must compare (see `check_constant`)."""
     truth = _compare_plain(column.plain, op, value)
     valid = column.plain.valid
     if column.index is not None:
@@ -212,15 +212,15 @@ def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> Boo
 
 def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
     if isinstance(plain, Text):
-        less, equal = _beside_text(plain.array, value)
+        less, equal = _compare_text(plain.array, value)
     else:
         number = exact_number(value, plain.bits if isinstance(plain, Floats) else None)
         if isinstance(plain, Floats):
-            less, equal = _beside_floats(plain.values, number)
+            less, equal = _compare_floats(plain.values, number)
         elif isinstance(plain, Integers):
-            less, equal = _beside_integers(plain.values, _scaled(number, plain.scale))
+            less, equal = _compare_integers(plain.values, _scaled(number, plain.scale))
         else:
-            less, equal = _beside_wide(plain, _scaled(number, plain.scale))
+            less, equal = _compare_wide(plain, _scaled(number, plain.scale))
     if op in (Op.EQ, Op.NE):
         return equal if op is Op.EQ else ~equal
     if op in (Op.LT, Op.GE):
@@ -229,10 +229,10 @@ def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
 
 
 def exact_number(value: Value, float_bits: int | None) -> Fraction | float:
-    """A constant as an exact number (times: seconds; dates: days); a float only where it is infinite or NaN.
+    """A constant as an exact number (times: seconds; dates: days); a float only if it is infinite or NaN.
 
-    A written fraction is read in the type of the column: 0.1 is the nearest float beside floats of `float_bits`, and
-    one tenth beside decimals (None), whichever of Python's types carries it.
+    A written fraction is read in the type of the column: 0.1 is the nearest float for floats of `float_bits`, and
+    one tenth for decimals (None), regardless of its Python type.
     """
     if isinstance(value, Decimal):
         if not value.is_finite():
@@ -260,8 +260,8 @@ def _scaled(number: Fraction | float, scale: int) -> Fraction | float:
     return number * Fraction(10) ** scale if isinstance(number, Fraction) else number
 
 
-def _beside_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
-    """Where values are less than the constant, and where equal; so too below."""
+def _compare_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
+    """Which values are less than the constant, and which are equal; likewise below."""
     assert isinstance(value, str)
     # As bytes: a constant may hold half a surrogate pair, which no text in a column can.
     scalar = pa.scalar(value.encode("utf-8", "surrogatepass"), pa.large_binary())
@@ -273,7 +273,7 @@ def _beside_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
     return less, equal
 
 
-def _beside_floats(values: Float64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
+def _compare_floats(values: Float64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
     if isinstance(number, float):
         if math.isnan(number):
             return ~np.isnan(values), np.isnan(values)
@@ -288,7 +288,7 @@ def _beside_floats(values: Float64Array, number: Fraction | float) -> tuple[Bool
     return (values <= nearest if nearest < number else values < nearest), never
 
 
-def _beside_integers(values: Int64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
+def _compare_integers(values: Int64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
     never = np.zeros(len(values), dtype=np.bool_)
     if isinstance(number, float):
         return (never if number == -math.inf else ~never), never
@@ -300,7 +300,7 @@ def _beside_integers(values: Int64Array, number: Fraction | float) -> tuple[Bool
     return values <= floor, never
 
 
-def _beside_wide(plain: Wide, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
+def _compare_wide(plain: Wide, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
     n_rows, n_limbs = plain.limbs.shape
     less, equal = np.zeros(n_rows, dtype=np.bool_), np.ones(n_rows, dtype=np.bool_)
     if isinstance(number, float) or not -(2 ** (32 * n_limbs - 1)) <= math.floor(number) < 2 ** (32 * n_limbs - 1):
