@@ -82,7 +82,7 @@ def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
     shutil.rmtree(state / "checkpoint")
     with pytest.raises(StateError, match="the checkpoint of this stream is missing"):
         naysay.watch_stream(changes_of(spark, source), None, "id", state=state, once=True, partitions=partitions)
-    with pytest.raises(UsageError, match="this state is in parts" if partitions else "this state is in one process"):
+    with pytest.raises(UsageError, match="this state is in parts" if partitions else "this state is not in parts"):
         naysay.watch_stream(
             changes_of(spark, source), RULES, "id", state=state, once=True, partitions=1 - min(partitions, 1)
         )
