@@ -281,7 +281,7 @@ def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, pa
         [("batch 0, 1 files, " + steps[0].source[-8:], 0)] if partitions else [("1.csv", 1)]
     )
     reasons = [bad["reason"].split(";")[0] for bad in asides(state)]
-    assert reasons == (["1.csv: this file was gone before it was read"] if partitions else [])
+    assert reasons == (["1.csv: this file was removed before it was read"] if partitions else [])
     body.close()
 
 
