@@ -82,7 +82,7 @@ def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
     shutil.rmtree(state / "checkpoint")
     with pytest.raises(StateError, match="the checkpoint of this stream is missing"):
         naysay.watch_stream(changes_of(spark, source), None, "id", state=state, once=True, partitions=partitions)
-    with pytest.raises(UsageError, match="this state is in parts" if partitions else "this state is in one process"):
+    with pytest.raises(UsageError, match="this state is in parts" if partitions else "this state is not in parts"):
         naysay.watch_stream(
             changes_of(spark, source), RULES, "id", state=state, once=True, partitions=1 - min(partitions, 1)
         )
@@ -281,7 +281,7 @@ def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, pa
         [("batch 0, 1 files, " + steps[0].source[-8:], 0)] if partitions else [("1.csv", 1)]
     )
     reasons = [bad["reason"].split(";")[0] for bad in asides(state)]
-    assert reasons == (["1.csv: this file was gone before it was read"] if partitions else [])
+    assert reasons == (["1.csv: this file was removed before it was read"] if partitions else [])
     body.close()
 
 
