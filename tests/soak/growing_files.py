@@ -271,7 +271,7 @@ def trial(seed: int) -> Outcome:
         if not failure and again:
             failure = f"a restart on files that had not changed made {again} steps"
         refused = {bad["file"] for bad in _asides(following.state) if _is_refusal(bad)}
-        return Outcome(failure=failure, notes=(kind, *("files refused",) * len(refused)))
+        return Outcome(failure=failure, notes=(kind, *("files rejected",) * len(refused)))
 
 
 def _step(following: Following) -> None:

@@ -91,7 +91,7 @@ def judged(path: Path, size: int, options: list[str], cap: int = CAP) -> Outcome
     if code not in (0, 1, 4) or peak > _MOST:
         return Outcome(failure=what)
     if code != 4:
-        within = "finished within 512 MiB" if cap == CAP else "finished within a twentieth more than estimated"
+        within = "finished within 512 MiB" if cap == CAP else "finished with 1.05 times the estimate"
         return Outcome(notes=(within,), most=(("times the memory allowed, finished", peak),))
     if "this needs about" not in message and "listing" not in message:
         return Outcome(failure=f"refused without an estimate: {what}")

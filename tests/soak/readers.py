@@ -186,20 +186,20 @@ def _change_trial(rng: random.Random) -> Outcome:
     except csv.Error:
         header, rows = [], []
     if header and open_csv("f", drawn.data).delimiter != drawn.delimiter:
-        return Outcome(notes=("a change file with another delimiter in its header",))
+        return Outcome(notes=("change files with another delimiter in the header",))
     numbered = list(enumerate(rows, 1))
     good = [(number, row[1:]) for number, row in numbered if len(row) == len(header) and row[0] == "insert"]
     try:
         found = read_changes(f"f.{drawn.ending}", drawn.data, pa.schema([(name, pa.string()) for name in header[1:]]))
     except TableError as error:
         failure = f"{drawn}: {error}" if header else ""
-        return Outcome(failure=failure, notes=("a change file, refused",))
+        return Outcome(failure=failure, notes=("change files refused",))
     cells = [["" if cell is None else cell for cell in row] for row in _rows(found.table)]
     ours = list(zip(found.rows.tolist(), cells, strict=True))
     aside = sorted(bad.row or 0 for bad in found.aside)
     expected = good, sorted({number for number, _ in numbered} - {number for number, _ in good})
     failure = "" if (ours, aside) == expected else f"{drawn}: {ours}, set aside {aside}; with csv.reader {expected}"
-    return Outcome(failure=failure, notes=("a change file",))
+    return Outcome(failure=failure, notes=("change files read",))
 
 
 def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple[str, str]:
@@ -208,7 +208,7 @@ def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple
     # DuckDB has one line end in a file, skips spaces before a quote, and takes a blank line for a row of one column.
     after_spaces = re.search(rf'(?:^|[\r\n{re.escape(drawn.delimiter)}])[ \t]+"', text)
     if "\r" in text.replace("\r\n", "") or after_spaces or len(names) == 1:
-        return "", "read, of a dialect that DuckDB does not have"
+        return "", "read, in a dialect that DuckDB does not support"
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         # DuckDB takes a blank first line for the header.
         file.write(text.lstrip("\r\n").encode())
@@ -220,10 +220,10 @@ def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple
                 params=[file.name, drawn.delimiter, {f"c{place}": "VARCHAR" for place in range(len(names))}],
             ).fetchall()
         except duckdb.Error:
-            return "", "read, and refused by DuckDB"
+            return "", "read, but refused by DuckDB"
     blank = [["" if cell is None else cell for cell in row] for row in found]
     expected = [["" if cell is None else cell for cell in row] for row in rows]
-    return ("", "read, as by DuckDB") if blank == expected else (f"{expected}, with DuckDB {blank}", "read")
+    return ("", "read, same as DuckDB") if blank == expected else (f"{expected}, with DuckDB {blank}", "read")
 
 
 def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
@@ -244,7 +244,7 @@ def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
     if ours == found:
         return "", note
     if found == "refused" and _has_lines_in_values(drawn):
-        return "", f"on Spark ({route}) refused for a line end in a value"
+        return "", f"on Spark ({route}) refused for a line break in a value"
     return f"{ours}, on Spark ({route}) {found}", note
 
 
