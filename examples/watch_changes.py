@@ -1,4 +1,4 @@
-"""Watch a table that changes: each batch answers with the violations that it added and removed.
+"""Watch a table that changes: each batch returns the violations that it added and removed.
 
 python examples/watch_changes.py
 """
@@ -26,14 +26,14 @@ def main() -> None:
         print("loaded:", watch.apply(inserts=visits))
         slip = visits.slice(0, 1).set_column(3, "city", pa.array(["Cambrigde"]))
         change = watch.apply(updates=slip, batch_id="monday")
-        print("a slip of the pen:", change)
+        print("a typo:", change)
         print(" ", watch.explain(change, limit=1)[0])
 
-    # The store has everything: after a crash, or on the next day, the watch goes on where it stopped.
+    # Everything is in the state: after a crash, or on the next day, the watch resumes where it stopped.
     with naysay.Watch(store=store) as watch:
         print("monday again:", watch.apply(updates=slip, batch_id="monday"))
-        print("put right:", watch.apply(updates=visits.slice(0, 1)))
-        print("standing:", watch.counts)
+        print("corrected:", watch.apply(updates=visits.slice(0, 1)))
+        print("current violations:", watch.counts)
 
 
 if __name__ == "__main__":
