@@ -1,4 +1,4 @@
-"""All mutants of the kernels: comparisons, arithmetic, constants and boundaries changed, statements left out."""
+"""All mutants of the kernels: changed comparisons, arithmetic, constants and boundaries, and removed statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType
 
 KERNELS = Path(__file__).resolve().parents[2] / "src" / "naysay" / "kernels"
-# How kernels are compiled is no kernel; those for a GPU run on one alone.
+# compile.py contains no kernels, and GPU kernels run only on a GPU.
 _LEFT_OUT = ("__init__.py", "compile.py")
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -39,7 +39,7 @@ _DELETED = (ast.AugAssign, ast.Expr, ast.Break, ast.Continue)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: in which function of which module, at which line, what; and where in the walk over the function."""
+    """One fault: its module, function, line and change, and its position in the walk over the function."""
 
     module: str
     function: str
@@ -59,7 +59,7 @@ def modules() -> list[str]:
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
-    """The mutants of all functions of a module, in the order of its text."""
+    """The mutants of all functions of a module, in source order."""
     for function in _functions(_tree(module)):
         for place, node in enumerate(_nodes(function)):
             for variant, what in enumerate(_faults(node)):
@@ -67,7 +67,7 @@ def mutants_of(module: str) -> Iterator[Mutant]:
 
 
 def code_of(mutant: Mutant) -> CodeType:
-    """The code of the function with the fault in it."""
+    """The code of the function with the fault."""
     tree = _tree(mutant.module)
     function = next(found for found in _functions(tree) if found.name == mutant.function)
     _put_in(function, list(_nodes(function))[mutant.place], mutant.variant)
@@ -85,7 +85,7 @@ def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def _nodes(function: ast.FunctionDef) -> Iterator[ast.expr | ast.stmt]:
-    """Every expression and statement of the body, its docstring and annotations left out."""
+    """Every expression and statement of the body, without docstring and annotations."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     for statement in body:
         skipped = {
@@ -100,7 +100,7 @@ def _nodes(function: ast.FunctionDef) -> Iterator[ast.expr | ast.stmt]:
 
 
 def _faults(node: ast.expr | ast.stmt) -> list[str]:
-    """What may be done to a node, in words."""
+    """The possible changes of a node, in words."""
     if isinstance(node, ast.Compare):
         return [
             f"{type(op).__name__} to {new.__name__}" for op in node.ops[:1] for new in _COMPARISONS.get(type(op), ())
