@@ -1,4 +1,4 @@
-"""`naysay discover`: what it prints and writes, and that `naysay check` passes on what it wrote."""
+"""`naysay discover`: what it prints and writes, and that `naysay check` passes with the rules it wrote."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("naysay.cli.discover._told", lambda waiting: interrupt)
-    # As in a process of the command's own; a Spark session in this one leaves a handler behind.
+    # As in the command's own process; a Spark session in this process leaves a handler behind.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         done = naysay("discover", "wide.parquet", "--engine", "local", "--no-cross")
