@@ -1,6 +1,6 @@
-"""A discovery that is stopped gives back what it knows, soon, and never says that no rule holds.
+"""A discovery that is stopped soon returns what it knows, and never says that no rule holds.
 
-No test measures time: clocks here stop after so many looks at them, and work after the stop is counted.
+No test measures time: clocks stop after a number of calls, and work after the stop is counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from naysay.table import from_frame
 
 
 class Looks(Clock):
-    """Stops at the k-th look; with it, or so many looks after it, the time to finish is over too."""
+    """Stops at the k-th call; then, or a number of calls later, the time to finish is over too."""
 
     def __init__(self, n_looks: int, n_finishing: int = 0) -> None:
         super().__init__(timeout=1e9)
@@ -83,7 +83,7 @@ def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str
 
 
 def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.ndarray]:
-    """A table of numbers with many covers, all columns compared with all."""
+    """A table of numbers with many covers, all columns compared with each other."""
     data = from_frame(numbers(n_rows, n_columns, 30))
     space = build_space(data, None, Scope(share=0.0))
     outcomes = outcomes_of(data, space, Nulls.SQL)
@@ -102,7 +102,7 @@ def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatc
     rules, complete = finished(problem, found, edges, counts)
     assert not complete
     assert 50 <= len(rules) < len(found)
-    # What is looked at after the stop is bounded, and the shortest come first.
+    # The work after the stop is bounded, and the shortest rules come first.
     assert len(networks) <= trivial._AT_LEAST
     assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
 
@@ -173,7 +173,7 @@ def test_rules_found_first_are_minimal_and_outlast_a_search_that_finds_none(
     assert found.partial
     assert {render(rule) for rule in found.all} <= everything
     assert found.findings
-    # With all found in time, nothing is there twice.
+    # If all were found in time, no rule is there twice.
     whole = run(table, Clock(1e6), "auto")
     assert sorted(render(rule) for rule in whole.all) == sorted(everything)
 

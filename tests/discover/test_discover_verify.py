@@ -1,4 +1,4 @@
-"""Verification of candidates against the oracle: every shape of rule, nulls of both meanings, columns across."""
+"""Verification of candidates compared with the oracle: every shape of rule, nulls of both meanings, columns across."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_table(rng: random.Random, n_rows: int, n_columns: int) -> pa.Table:
 
 
 def random_choice(rng: random.Random, group: Group) -> int:
-    """Some vertices of a group that may stand together."""
+    """Some vertices of a group that can occur together."""
     while True:
         mask = rng.randrange(1, 1 << group.size)
         try:
