@@ -1,4 +1,4 @@
-"""Discovery on Spark gives what discovery in-process gives: the rules, the counts behind them, whatever the blocks."""
+"""Discovery on Spark gives the same rules and counts as in-process, for any blocks."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
             return answers
 
     monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
-    # Columns that rise and fall together: rules of orders alone, which no pairs that agree could settle.
+    # Columns that ascend and descend together: rules with only orders, which agreeing pairs cannot settle.
     places = [place for place in range(70) if place != 13]
     table = pa.table(
         {
@@ -129,7 +129,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
         assert [canonical(rule) for rule in found.all] == [canonical(rule) for rule in expected.all]
         assert len(found.all) > 10
         assert not found.partial
-        # Every question is a job of three tasks, and each of them proved rules.
+        # Every question is a job with three tasks, and each of them proved rules.
         provers = made.pop()
         assert provers.n_parts == 3
         assert provers.answers == [len(proved)] * 3
@@ -190,9 +190,9 @@ def test_time_that_is_up_stops_the_tasks(spark: Any) -> None:
     late = discover(to_spark(spark, table), timeout=1e-9)
     assert late.partial
     assert late.reason == "time limit"
-    # Whatever was known by then holds.
+    # Everything that was known by then holds.
     assert all(naysay.count(table, rule) == 0 for rule in late.all)
-    # Nothing of it lingers in the session.
+    # Nothing is left behind in the session.
     assert naysay.discover(to_spark(spark, table), max_predicates=2).reason == "limit on predicates"
 
 

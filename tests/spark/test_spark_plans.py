@@ -1,4 +1,4 @@
-"""No plan holds a cartesian product or a nested-loop join, none collects data, and nothing of the session changes."""
+"""No plan contains a cartesian product or a nested-loop join, none collects data, and the session stays unchanged."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ RULES = [
     "not(t.a == s.a and t.b < s.b and t.c != s.c)",
     "not(t.a == 1 and s.b == 2 and t.c < s.c)",
 ]
-# In the last, groups of more than seven rows are giant: those of eight with the same a, and that of all rows.
+# In the last, groups of more than seven rows are giant: those of eight rows with the same a, and the one of all rows.
 SIZES = (Sizes(), Sizes(rows_a_task=6), Sizes(rows_a_task=6, giant=7, n_strips=3))
 
 
 @pytest.fixture
 def plans(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The text of the plan of everything that is run."""
+    """The plans of everything that is run, as text."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     seen: list[str] = []
@@ -102,6 +102,6 @@ def test_rules_with_one_key_share_a_shuffle(spark: Any, plans: list[str]) -> Non
     data = small_table(spark)
     rules = [parse(f"not(t.a == s.a and t.b {one} s.b and t.c {two} s.c)") for one in "<>" for two in "<>"]
     engine.count(data, rules, sizes=SIZES[1])
-    # The sizes of the groups, and the counts in them.
+    # The sizes of the groups, and the counts within them.
     assert len(plans) == 2
     assert plans[1].count("REPARTITION_BY_NUM") == 1
