@@ -1,4 +1,4 @@
-"""Rules of many predicates: what they take, beside what `naysay.plan.cost` expects.
+"""Rules with many predicates: the time they take, compared with the estimate of `naysay.plan.cost`.
 
 python benchmarks/cost.py [NAME ...]
 """
@@ -17,7 +17,7 @@ from naysay.plan.bind import BoundJoin, Side
 MIXED = (2, 2, 2, 50, 300, 5_000, 8_000, 20_000, 100, 30, 200_000, 1_000)
 WIDE = 100_000
 
-# Rows, keys, the values of each order, the values of each column that must differ.
+# Rows, keys, distinct values of each order, distinct values of each column that must differ.
 CASES: dict[str, tuple[int, int, tuple[int, ...], tuple[int, ...]]] = {
     "12 differs, mixed, keys": (200_000, 50, (), MIXED),
     "12 differs, mixed": (200_000, 1, (), MIXED),

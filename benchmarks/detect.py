@@ -1,11 +1,12 @@
-"""Exact counts of what breaks a rule: naysay, the papers' strategies, and the peers, in one run.
+"""Exact counts of violations: naysay, the papers' strategies and other systems, in one run.
 
     python benchmarks/detect.py [--rows 1000000] [--dirty 0.0] [--only c1,c2] [--limit 20] [--json FILE]
 
 Columns, in milliseconds: naysay from Arrow in memory to the exact count (encoding included, 2 threads) and with the
 data encoded; verify with the data encoded; DuckDB's best hand-written query and its obvious self-join; Polars
-join_where; Desbordante's verifier (which only verifies); the papers' strategies in our kernels, data encoded. Whatever
-exceeds --limit seconds is given up, in a process of its own. Peers work on native tables, loading not counted.
+join_where; Desbordante's verifier (which only verifies); the papers' strategies in our kernels, data encoded. Each run
+of another system or strategy has its own process and is stopped after --limit seconds. Other systems work on their
+native tables, not counting the time to load them.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ PAPERS = ("rapidash-range-tree", "rapidash-kd-tree", "facet")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--dirty", type=float, default=0.0, help="share of Tax rows to break")
-    parser.add_argument("--only", default="", help="names of workloads, with commas")
-    parser.add_argument("--peers", default="duckdb,selfjoin,polars,desbordante,papers", help="which peers, with commas")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds after which a peer is given up")
+    parser.add_argument("--dirty", type=float, default=0.0, help="fraction of Tax rows to break")
+    parser.add_argument("--only", default="", help="comma-separated names of workloads")
+    parser.add_argument("--peers", default="duckdb,selfjoin,polars,desbordante,papers", help="comma-separated systems")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds after which another system is stopped")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -71,7 +72,7 @@ def measure(workload: Workload, n_rows: int, dirty: float, peers: set[str], limi
         query = duckdb_query(arrow, workload.sql)
         query()
         timed["duckdb best"] = query
-    # In turns, so that a busy moment of the machine hits all of them.
+    # In turns, so that a busy moment of the machine affects all of them.
     seconds: dict[str, list[float]] = {name: [] for name in timed}
     for _ in range(runs):
         for name, run in timed.items():
@@ -113,7 +114,7 @@ def _duckdb(arrow: pa.Table) -> Any:
 
 
 def limited(work: Callable[..., float], arguments: tuple[Any, ...], limit: float) -> float | str:
-    """Seconds that the work reports from a process of its own; why there are none where it gave up."""
+    """The seconds that the work reports from its own process, or the reason why there are none."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_report, args=(sender, work, arguments))

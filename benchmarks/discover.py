@@ -4,12 +4,12 @@
                                   [--methods auto,all-pairs,selective,hydra] [--device auto] [--peers desbordante]
                                   [--cross] [--error E] [--limit 60] [--data FOLDER] [--json FILE]
 
-Each run has a process of its own: kernels compiled, the data loaded (Arrow for us, its own table for FastADC), two
-threads; seconds from there to the last rule, their parts, the pairs compared a second where all are, and the most
-memory of the process. What exceeds --limit seconds is given up, and not tried on more rows of the table. `equal` says
-whether the set of rules is that of the first system. Tables: tax is made (tax.py), survey too (few values a column),
-adult and airport are read from --data where they are there. Without --cross each column is compared with itself alone.
---keep keeps what --json holds of other tables.
+Each run has its own process, with kernels compiled, data loaded (Arrow for naysay, its own table for FastADC) and two
+threads. Measured: the seconds from there to the last rule, the time of each step, the pairs compared per second if all
+pairs are compared, and the peak memory of the process. A run that exceeds --limit seconds is stopped, and not repeated
+on more rows of the table. `equal` says whether the set of rules is that of the first system. Tables: tax and survey
+(few values per column) are generated; adult and airport are read from --data if they exist there. Without --cross each
+column is compared only with itself. --keep keeps what the --json file has about other tables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from naysay.rule import Rule, canonical, parse, render
 from tax import tax_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-# Beyond so many rules sets are not compared: reading them back would take longer than finding them.
+# Larger sets of rules are not compared: reading them back would take longer than finding them.
 MOST_COMPARED = 120_000
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--peers", default="desbordante")
     parser.add_argument("--cross", action="store_true")
     parser.add_argument("--error", type=float, default=0.0)
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a run is given up")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a run is stopped")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", type=Path)
@@ -75,7 +75,7 @@ def write(args: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
 
 
 def warm_up(method: str, args: argparse.Namespace) -> None:
-    """Load the kernels. In the process of a run: the threads of another would not come along with it."""
+    """Load the kernels, in the process of the run: threads do not survive a fork."""
     for table in (tax_table(1_000), survey_table(1_000)):
         for each in ("all-pairs", "selective") if method == "auto" and not args.error else (method,):
             naysay.discover(table, method=each, cross=args.cross, error=args.error, max_seconds=60.0)
@@ -98,14 +98,14 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, pa.Table]]:
             if max(sizes) >= table.num_rows:
                 yield name, table
         else:
-            print(f"{name}: not there, passed over", flush=True)
+            print(f"{name}: not found, skipped", flush=True)
 
 
 FILES = {"adult": "adult.csv", "airport": "airport_original.csv"}
 
 
 def read(path: Path) -> pa.Table:
-    """A table of plain names: the airports say the types of their columns in the names."""
+    """The table with plain column names: those of airport contain the types."""
     options = pcsv.ReadOptions(encoding="latin1")
     table = pcsv.read_csv(path, options, convert_options=pcsv.ConvertOptions(strings_can_be_null=False))
     names = [name.partition("(")[0].replace("-", "_") for name in table.column_names]
@@ -113,7 +113,7 @@ def read(path: Path) -> pa.Table:
 
 
 def _unquoted(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without the characters that CSV quotes, so that FastADC reads just what we do."""
+    """Remove the characters that CSV quotes, so that FastADC reads exactly what we read."""
     if not pa.types.is_string(column.type):
         return column
     return pc.replace_substring(pc.replace_substring(column, ",", ";"), '"', "'")
@@ -153,12 +153,12 @@ def measured(
 
 
 def limited(work: Any, arguments: tuple[Any, ...], limit: float) -> dict[str, Any]:
-    """What the work reports from a process of its own."""
+    """What the work reports from its own process."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_report, args=(sender, work, arguments))
     process.start()
-    # Getting ready is not counted: the work says when it begins.
+    # Preparation is not counted: the work says when it begins.
     begun = receiver.recv() if receiver.poll(300) else "begin"
     answer: dict[str, Any] = {"seconds": f"over {limit:g} s"} if begun == "begin" else begun
     if begun == "begin" and receiver.poll(limit):
@@ -196,7 +196,7 @@ def run_ours(table: pa.Table, method: str, args: argparse.Namespace) -> Iterator
     row = {"seconds": seconds, "rules": len(found.rules), "method": found.method, "device": found.device}
     row |= {f"{phase} part": spent for phase, spent in found.seconds.items() if phase in PHASES}
     if found.method == "all-pairs":
-        row["pairs_a_second"] = found.n_pairs / 2 / max(1e-9, found.seconds["evidence"])
+        row["pairs_per_second"] = found.n_pairs / 2 / max(1e-9, found.seconds["evidence"])
     yield {**row, "MiB": most_memory()}
     yield {"digest": digest_of(found.rules) if len(found.rules) <= MOST_COMPARED else ""}
 
@@ -228,7 +228,7 @@ def run_desbordante(table: pa.Table, args: argparse.Namespace) -> Iterator[Any]:
 
 
 def digest_of(rules: Iterable[Rule]) -> str:
-    """The same for the same set of rules, whichever way round each is written."""
+    """The same digest for the same set of rules, in whichever direction each is written."""
     texts = sorted(render(canonical(rule)) for rule in rules)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 

@@ -1,9 +1,9 @@
-"""Encoding all 15 columns of Tax, against DuckDB counting the distinct values of each.
+"""Encoding all 15 columns of Tax, compared with DuckDB counting the distinct values of each.
 
     python benchmarks/encode.py [--rows 1000000] [--threads 2] [--runs 7] [--json FILE] [--columns]
 
-Ours: codes from Arrow in memory, order-keeping for numbers, for equality for text. DuckDB's: one query with
-`count(distinct c)` a column over its own native table. Both in one process, in turns, after a first run each.
+naysay: codes from Arrow in memory that preserve order for numbers and equality for text. DuckDB: one query with
+`count(distinct c)` per column over its own native table. Both in one process, in turns, after a first run of each.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def measure(rows: int, n_threads: int, n_runs: int) -> dict[str, Any]:
 
 
 def column_seconds(rows: int, n_threads: int, n_runs: int) -> dict[str, float]:
-    """The best time of each column encoded alone."""
+    """The best time of each column, encoded by itself."""
     arrow = tax_table(rows)
     seconds = {}
     for name in arrow.column_names:
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--columns", action="store_true", help="the time of each column alone, too")
+    parser.add_argument("--columns", action="store_true", help="also measure each column by itself")
     given = parser.parse_args()
     result = measure(given.rows, given.threads, given.runs)
     for name in ("naysay", "duckdb"):

@@ -1,14 +1,15 @@
-"""Rules kept current: seconds a batch, beside discovery from scratch on the same rows in the same run.
+"""Keeping rules current: seconds per batch, compared with discovery from scratch on the same rows in the same run.
 
     python benchmarks/evolve.py [--tables airport,adult,tax] [--data FOLDER] [--rows 1000000]
                                 [--deltas 1,10,100,1000,10000] [--method auto] [--device auto] [--repeat 3]
                                 [--check] [--json FILE]
 
 `airport` is the data of IncDC's authors: 30,000 rows, then 10,000, and all 14,418; read from FOLDER/airport. `adult`
-has 24,000 rows and 10, 20 and 30% more, as in the paper's table 10; FOLDER/adult. Where a file is missing its table is
-left out. `tax` is made here. Each batch is inserted and deleted again, --repeat times after one that is not counted
-(long ones once in all); the median is given, for inserts with the seconds of all cores together. `from_scratch` is
-discovery of the rows with the batch in, for batches below 5% of the table measured once. `--check` compares the rules.
+has 24,000 rows and 10, 20 and 30% more, as in the paper's table 10; FOLDER/adult. If a file is missing, its table is
+skipped. `tax` is generated. Each batch is inserted and deleted again, --repeat times after a first time that is not
+counted (long ones only once in all). Times are medians; for inserts also the CPU seconds of all cores. `from_scratch`
+is discovery on the rows including the batch, measured only once for all batches below 5% of the table. `--check`
+compares the rules.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LONG_SECONDS = 12.0
 
 @dataclass(frozen=True)
 class Case:
-    """A table to begin with, batches of the rows that follow it, and what rules may compare."""
+    """The initial table, batches of the rows that follow it, and what rules may compare."""
 
     name: str
     table: pa.Table
@@ -69,7 +70,7 @@ def main() -> None:
             print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
             rows.append(row)
             if args.json:
-                # After each row, so that a run that is cut short leaves what it measured.
+                # After each row, so that an interrupted run keeps what it has measured.
                 document = {"naysay": naysay.__version__, "cores": os.cpu_count(), "load": load, "batches": rows}
                 args.json.write_text(json.dumps(document, indent=2) + "\n")
 
@@ -90,7 +91,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def read(path: Path) -> pa.Table:
-    """A CSV file whose header gives types in brackets, as the authors' program reads it."""
+    """A CSV file with types in brackets in its header, as the authors' program reads it."""
     table = pyarrow.csv.read_csv(path, read_options=pyarrow.csv.ReadOptions(encoding="latin-1"))
     return table.rename_columns([name.split("(")[0] for name in table.column_names])
 
@@ -135,9 +136,9 @@ def measure(case: Case, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             "insert_all_cores": statistics.median(cores),
             "delete": delete,
             "from_scratch": scratch,
-            "share_of_scratch": insert / scratch,
+            "fraction_of_scratch": insert / scratch,
             "delete_per_insert": delete / insert,
-            "begin": make,
+            "first_discovery": make,
             **checked,
         }
 
@@ -154,7 +155,7 @@ def from_scratch(case: Case, n_new: int) -> Any:
 
 
 def equals_scratch(case: Case, evolver: naysay.Evolver, n_new: int) -> bool:
-    """Whether discovery finds the same rules; where the rows alone would make another space, they are not compared."""
+    """Whether discovery finds the same rules; both must have the same predicate space."""
     found = from_scratch(case, n_new)
     assert found.space == evolver.space, "another space"
     return {canonical(rule) for rule in found.rules} == {canonical(rule) for rule in evolver.rules}

@@ -2,8 +2,8 @@
 
     python benchmarks/figures.py [--check]
 
-A file that is not there has no table. The name of a file up to the first dash says which benchmark wrote it, so that
-detect.json and detect-dirty.json stand beside each other. --check changes nothing, and fails where the page is stale.
+A file that does not exist has no table. The name of a file up to the first dash says which benchmark wrote it, so that
+detect.json and detect-dirty.json are next to each other. --check changes nothing, and fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ END = "<!-- end of figures -->"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of one benchmark beside its numbers.
+    """What the page says about one benchmark in addition to its numbers.
 
-    Where all are too many, `columns` chooses from a table, and `rows` the rows with one of these values in a column.
+    For large tables, `columns` selects the columns to show, and `rows` the rows with one of these values in a column.
     """
 
     title: str
@@ -41,32 +41,34 @@ SECTIONS = {
     "detect": Section(
         "Counting violations in-process",
         "python benchmarks/detect.py",
-        "From Arrow in memory to the exact count. `encoded` and `verify` start from encoded columns; peers work on "
-        "their native tables, loading not counted; Desbordante verifies only. What exceeded the limit was given up.",
+        "From Arrow in memory to the exact count. The `encoded` columns and the papers' strategies start from encoded "
+        "data; other systems work on their native tables, not counting the time to load them. Desbordante only "
+        "verifies. Runs that exceeded the limit were stopped.",
     ),
     "encode": Section(
         "Encoding columns",
         "python benchmarks/encode.py",
-        "All columns of Tax from Arrow to codes, beside DuckDB making its own table of the same data.",
+        "All columns of Tax from Arrow to codes, compared with DuckDB counting the distinct values of each column of "
+        "its own table.",
     ),
     "spark": Section(
         "Counting violations on Spark",
         "python benchmarks/spark.py",
-        "`best SQL` is the best query that we could write by hand, `sort` a plain sort of the columns that the rule "
-        "compares: what shuffling alone costs. `ratio` is naysay by the one or the other; for all rules together by "
-        "the sum of each alone (`SQL ratio`: what the best SQL of c1 to c3 gains so), for half of all rows in one "
-        "group by the even case.",
+        "`best SQL` is the best query that we could write by hand; `sort` is a plain sort of the columns that the "
+        "rule compares, which shows the cost of shuffling only. `ratio` is the time of naysay divided by one of the "
+        "two; for all rules together, divided by the sum of the single rules (`SQL ratio`: the same for the best SQL "
+        "of c1 to c3); for half of all rows in one group, divided by the time for even groups.",
     ),
     "discover": Section(
         "Discovering rules",
         "python benchmarks/discover.py",
         "Every minimal exact rule, each column compared with itself; from the table in memory to the ranked answer, "
-        "beside Desbordante's FastADC on its own table. `equal`: the same set of rules as the first system. What took "
-        "longer than the limit was given up, and not tried on more rows.",
+        "compared with Desbordante's FastADC on its own table. `equal`: the same set of rules as the first system. "
+        "Runs that exceeded the limit were stopped, and not repeated on more rows.",
         {
             "runs": (
                 *("table", "rows", "columns", "system", "seconds", "rules", "method", "encode part", "evidence part"),
-                *("agreeing pairs part", "covers part", "verify part", "ranking part", "pairs_a_second", "MiB"),
+                *("agreeing pairs part", "covers part", "verify part", "ranking part", "pairs_per_second", "MiB"),
                 "equal",
             )
         },
@@ -74,30 +76,32 @@ SECTIONS = {
     "watch": Section(
         "Watching changes",
         "python benchmarks/watch.py --store --check --postgres --stream",
-        "Tax under rules c1 (a key), c4 (two orders) and all four: the time of a batch of inserts, of updates (of "
-        "salaries) and of deletes, violations kept; other batches and rules are in the file. `from scratch` counts all "
-        "violations again. `lt-tree` is Weever's own index, `postgres` the paper's baseline: a trigger a row that "
-        "counts what it breaks. Then streams on Spark: a folder's files are batches, many a trigger; a frame's batches "
-        "are triggers. `collect` and `nothing` are Spark alone: triggers that bring their events to the driver, and "
-        "empty ones. [How to](how-to/watch.md).",
+        "Tax with the rules c1 (a key), c4 (two orders) and all four: the time per batch of inserts, updates (of "
+        "salaries) and deletes, with violations kept current; other batch sizes and rules are in the file. `from "
+        "scratch` counts all violations again; `store` means with durable state. `lt-tree` is Weever's own index; "
+        "`postgres` is the paper's baseline, a trigger per row that counts the violations of that row. The second "
+        "table shows streams on Spark: the files of a folder are batches, many per trigger; for a frame each trigger "
+        "is one batch. `collect` and `nothing` are Spark without a watch: triggers that bring their events to the "
+        "driver, and empty triggers. [How to](how-to/watch.md).",
         {
             "batches": ("rows", "rules", "system", "batch", "insert", "update", "delete", "load", "MiB", "file_MiB"),
-            "stream": ("workload", "source", "rows", "batch", "batches", "seconds", "events_a_second"),
+            "stream": ("workload", "source", "rows", "batch", "batches", "seconds", "events_per_second"),
         },
         {"batches": {"rules": ("c1", "c4", "all"), "batch": (1, 1000, 100_000, 1_000_000)}},
     ),
     "evolve": Section(
-        "Rules of a table that changes",
+        "Discovered rules of a table that changes",
         "python benchmarks/evolve.py",
-        "A batch inserted and deleted again, and discovery from scratch of the rows with the batch in. Airport is the "
-        "data of IncDC's authors, Adult split as in their table 10. [How to](how-to/evolve.md).",
+        "A batch is inserted and deleted again, compared with discovery from scratch on the rows including the batch. "
+        "Airport is the data of IncDC's authors; Adult is split as in their table 10. [How to](how-to/evolve.md).",
     ),
     "gpu": Section(
         "Evidence on a GPU",
         "python benchmarks/gpu.py --check FOLDER",
-        "Transfers included, compilation not; the checks compare with the CPU code by code. [How it works](gpu.md).",
+        "Including transfers but not compilation. The second table compares the counts with the CPU's, code by code. "
+        "[How it works](gpu.md).",
         {
-            "times": ("left", "right", "pairs", "seconds", "pairs_a_second", "distinct"),
+            "times": ("left", "right", "pairs", "seconds", "pairs_per_second", "distinct"),
             "checks": ("table", "rows", "codes", "equal"),
         },
     ),
@@ -105,7 +109,7 @@ SECTIONS = {
 
 
 def rendered(folder: Path) -> str:
-    """All sections for which there are figures, in the order of SECTIONS, then the unknown ones by name."""
+    """All sections that have figures, in the order of SECTIONS, then unknown ones by name."""
     paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
     known = [path for name in SECTIONS for path in paths if _kind(path) == name]
     unknown = [path for path in paths if _kind(path) not in SECTIONS]
@@ -143,7 +147,7 @@ def _facts(document: Mapping[str, Any]) -> str:
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Lists of records are tables; records of numbers together are one table, a line a record."""
+    """Lists of records are tables; all records of numbers together are one table, with one line per record."""
     for name, value in document.items():
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             yield name, value
@@ -177,13 +181,13 @@ def _words(name: str) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A value for people. Floats are seconds, unless their column says that they are something else."""
+    """A value as text. Floats are seconds, unless the name of their column says otherwise."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if value < 10**12 else f"{value:.1e}"
     if isinstance(value, float):
-        if any(word in name for word in ("_a_second", "ratio", "dirty", "error", "share", "factor", "_per_", "speed")):
+        if any(word in name for word in ("ratio", "dirty", "error", "fraction", "factor", "_per_", "speed")):
             return f"{value:.2g}" if abs(value) < 1e5 else f"{value:.1e}"
         return _duration(value)
     text = json.dumps(value) if isinstance(value, (list, dict)) else str(value)
@@ -203,7 +207,7 @@ def page_with(page: str, figures: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"there is no {BEGIN} and {END} in the page")
+        raise SystemExit(f"the page lacks the markers {BEGIN} and {END}")
     return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
 
 

@@ -1,10 +1,10 @@
-"""Evidence on a GPU: how fast, and whether it counts what the CPU counts.
+"""Evidence on a GPU: how fast it is, and whether its counts equal the CPU's.
 
-    python benchmarks/gpu.py --export FOLDER [TABLE.csv ...]     on any machine: tables and their evidence by the CPU
-    python benchmarks/gpu.py [--check FOLDER] [--json FILE]      on a machine with numpy, cupy and a device alone
+    python benchmarks/gpu.py --export FOLDER [TABLE.csv ...]     on any machine: tables and the CPU's evidence
+    python benchmarks/gpu.py [--check FOLDER] [--json FILE]      needs only numpy, cupy and a device
 
-Times include the transfer of the table and of the answer, not the first call's compilation. The table is made of
-ranks like those of Tax: seven columns for equality, eight with order, 23 bits.
+Times include the transfer of the table and of the answer, but not the compilation in the first call. The table consists
+of ranks like those of Tax: seven columns for equality, eight with order, 23 bits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ranks_like_tax(n_rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, 
     rng = np.random.default_rng(seed)
     state = rng.integers(0, 50, n_rows)
     zip_code = state * 600 + rng.integers(0, 600, n_rows)
-    # As the exemptions: none for every other row, so that a quarter of all pairs are equal there.
+    # Like the exemptions: zero for every other row, so that a quarter of all pairs are equal there.
     few = [rng.integers(0, 51, n_rows) * rng.integers(0, 2, n_rows) for _ in range(3)]
     ordered = [
         state * 10 + rng.integers(0, 10, n_rows),
@@ -101,7 +101,7 @@ def measure(n_left: int, n_right: int) -> dict[str, Any]:
         "right": n_right or n_left,
         "pairs": n_pairs,
         "seconds": min(seconds),
-        "pairs_a_second": n_pairs / min(seconds),
+        "pairs_per_second": n_pairs / min(seconds),
         "distinct": len(counts),
     }
     print(row, flush=True)

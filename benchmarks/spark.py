@@ -2,12 +2,12 @@
 
     python benchmarks/spark.py [--tables tax,lineitem] [--rows 1000000,10000000] [--cores 2] [--naive] [--json F]
 
-Tables are Parquet in benchmarks/data. `first` is the first naysay call for a rule in a session that has worked before;
-the others are medians after it, taken in turns. `sort` is a plain Spark sort of the rows by the rule's key and first
-order, all rows consumed: the yardstick for rules that no aggregation answers. `ratio` is naysay by the best SQL, by the
-sort, for all rules together by the sum of each alone, and for a skewed key by the even one; `SQL ratio` is what the
-best SQL of c1 to c3 gains in the same way, as one union. What exceeds --limit seconds is cancelled. A run replaces its
-own lines in the file of --json and leaves others, so that it may be done in pieces.
+Tables are Parquet files in benchmarks/data. `first` is the first naysay call for a rule in a session that has run jobs
+before; the other times are medians of later runs, taken in turns. `sort` is a plain Spark sort of the rows by the
+rule's key and first order, with all rows consumed: the yardstick for rules that no aggregation answers. `ratio` is the
+time of naysay divided by that of the best SQL or of the sort; for all rules together, by the sum of the single rules;
+for a skewed key, by the even case. `SQL ratio` is the same for the best SQL of c1 to c3, as one union. What exceeds
+--limit seconds is cancelled. A run replaces only its own lines in the --json file, so that it can be done in pieces.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ RULES: dict[str, dict[str, Any]] = {
     },
 }
 TAX_RULES = ("c1", "c2", "c3", "c4")
-# What takes so many seconds is not run more than once again; what is quick, for about so many seconds: the JVM goes on
-# compiling for some runs, and that is much of a short one.
+# What takes longer than the first limit is run only once more. What is quick is repeated for about the second number of
+# seconds: the JVM keeps compiling during the first runs, which is much of a short one.
 SLOW = 30.0
 LONG_ENOUGH = 10.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="tax,lineitem", help="which tables, with commas")
-    parser.add_argument("--rows", default="1000000,10000000", help="sizes of Tax, with commas")
-    parser.add_argument("--rules", default="", help="which rules alone, with commas")
+    parser.add_argument("--tables", default="tax,lineitem", help="comma-separated tables")
+    parser.add_argument("--rows", default="1000000,10000000", help="comma-separated sizes of Tax")
+    parser.add_argument("--rules", default="", help="comma-separated rules; default: all")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--limit", type=float, default=45.0, help="seconds after which the naive join is cancelled")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--naive", action="store_true", help="run the naive self-joins too")
+    parser.add_argument("--naive", action="store_true", help="also run the naive self-joins")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     session = make_session(args.cores)
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def keep(path: Path, measured: list[dict[str, Any]]) -> None:
-    """Put lines into a file of figures, in the place of those of the same table, rule and number of cores."""
+    """Write lines to a file of figures, replacing those of the same table, rule and number of cores."""
     before = json.loads(path.read_text())["measured"] if path.exists() else []
     lines = {(row["cores"], row["table"], row["rule"]): row for row in (*before, *measured)}
     document = {"measured": [lines[key] for key in sorted(lines, key=lambda key: (-key[0], *key[1:]))]}
@@ -113,7 +113,7 @@ def keep(path: Path, measured: list[dict[str, Any]]) -> None:
 
 
 def make_session(cores: int) -> SparkSession:
-    # Workers run the Python that runs this.
+    # Workers use the same Python as this process.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     return (
         SparkSession.builder.master(f"local[{cores}]")
@@ -175,9 +175,9 @@ def measure(
 
 
 def skewed(session: SparkSession, data: DataFrame, rows: int, args: Any) -> dict[str, Any]:
-    """c4 where half of all rows are of one state, against the even case."""
+    """c4 with half of all rows in one state, compared with the even case."""
     half = data.withColumn("State", F.when(F.col("Phone") % 2 == 0, F.lit("S0")).otherwise(F.col("State")))
-    # The even case bears the same expression, so that its cost is in both.
+    # The even case has the same expression, so that both include its cost.
     even = data.withColumn("State", F.when(F.col("Phone") < 0, F.lit("S0")).otherwise(F.col("State")))
     runs = {
         "naysay": lambda: naysay.count(half, RULES["c4"]["rule"]),
@@ -191,7 +191,7 @@ def skewed(session: SparkSession, data: DataFrame, rows: int, args: Any) -> dict
 
 
 def medians(runs: dict[str, Callable[[], Any]], n_runs: int) -> tuple[float, dict[str, float]]:
-    """Seconds of the first run of the first of them, and the median of each after it: more runs of what is quick."""
+    """Seconds of the first run of the first of them, then the median of each; what is quick runs more often."""
     firsts = {name: stopwatch(run)[0] for name, run in runs.items()}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     slowest = max(firsts.values())
@@ -213,7 +213,7 @@ def consume(data: DataFrame) -> None:
 
 
 def naive(session: SparkSession, data: DataFrame, rule: Any, limit: float) -> float | str:
-    """Seconds of the obvious self-join, or that it was cancelled."""
+    """Seconds of the obvious self-join, or a note that it was cancelled."""
     numbered = data.withColumn("naysay_id", F.monotonically_increasing_id())
     left = numbered.select(*[F.col(name).alias(f"t_{name}") for name in numbered.columns])
     right = numbered.select(*[F.col(name).alias(f"s_{name}") for name in numbered.columns])

@@ -1,4 +1,4 @@
-"""The Tax table that papers on denial constraints measure with: 15 columns of made-up people and their taxes.
+"""The Tax table used in papers on denial constraints: 15 columns of generated people and their taxes.
 
     python benchmarks/tax.py ROWS OUT.parquet|OUT.csv [--dirty FRACTION] [--seed N]
 
@@ -36,8 +36,8 @@ Integers = NDArray[np.int64]
 
 
 def tax_table(n_rows: int, *, dirty: float = 0.0, seed: int = 7) -> pa.Table:
-    """Make the table; about the fraction `dirty` of the rows takes over some other row's phone, city, state, child
-    exemption or rate. The same arguments give the same table."""
+    """Generate the table; about the fraction `dirty` of the rows get the phone, city, state, child exemption or rate
+    of another row. The same arguments give the same table."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, N_STATES, n_rows)
     zip_code = 10_000 + 1_000 * state + rng.integers(0, N_ZIPS_A_STATE, n_rows)
@@ -66,7 +66,7 @@ def tax_table(n_rows: int, *, dirty: float = 0.0, seed: int = 7) -> pa.Table:
 
 
 def _spoil(columns: dict[str, Integers], dirty: float, rng: np.random.Generator) -> None:
-    """Share the dirty rows out among the groups of columns that rules depend on."""
+    """Distribute the dirty rows over the groups of columns that rules depend on."""
     groups = (("AreaCode", "Phone"), ("City",), ("State",), ("ChildExemp",), ("Rate",))
     n_rows = len(columns["State"])
     share = np.where(rng.random(n_rows) < dirty, rng.integers(0, len(groups), n_rows), -1)
@@ -79,7 +79,7 @@ def _spoil(columns: dict[str, Integers], dirty: float, rng: np.random.Generator)
 
 
 class _Named:
-    """Numbers as text with a prefix, made once a distinct number."""
+    """Numbers as text with a prefix, built once per distinct number."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

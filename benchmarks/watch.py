@@ -1,16 +1,16 @@
-"""Violations under inserts, updates and deletes: time a batch, memory and file size, beside what others would take.
+"""Violations under inserts, updates and deletes: time per batch, memory and file size, compared with other systems.
 
     python benchmarks/watch.py [--rows 100000,1000000] [--batches 1,100,1000,10000] [--rules c1,c2,c3,c4,all]
                                [--index auto,lt-tree] [--store] [--check] [--postgres] [--stream] [--json FILE]
 
 The table is Tax. c1 is key(AreaCode, Phone), c2 ZipCode -> City, c3 State, HasChild -> ChildExemp, c4 State = & Salary
-> & Rate <. For each number of standing rows, rules and size of batch: the median time of a batch of inserts, of updates
-(the salaries of standing rows) and of deletes, violations kept. `lt-tree` is Weever's own index. `--store` adds the
-durable store, `--check` a count of all violations from scratch. `--postgres` adds the paper's baseline: a trigger for
-each row that counts the violations it makes, an index for each compared column; the server is started in a folder of
-its own, listens on a socket there alone, and is stopped at the end (as root it runs as user postgres). `--stream` adds
-the rates of watch_stream.py (--rows '' for these alone). Where --limit seconds have passed, fewer batches are measured.
-With --json the figures of this run take the place of those of the same rows, rules, system and batch in the file.
+> & Rate <. For each number of rows, set of rules and batch size: the median time of a batch of inserts, of updates (of
+the salaries of existing rows) and of deletes, with violations kept current. `lt-tree` is Weever's own index. `--store`
+adds a watch with durable state, `--check` a count of all violations from scratch. `--postgres` adds the paper's
+baseline: a trigger for each row that counts the violations it causes, and an index for each compared column; the server
+is started in its own folder, listens only on a socket there, and is stopped at the end (as root it runs as user
+postgres). `--stream` adds the rates of watch_stream.py (--rows '' for only these). After --limit seconds, fewer batches
+are measured. With --json the figures of this run replace those of the same rows, rules, system and batch in the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RULES = {
     "c4": ["not(t.State == s.State and t.Salary > s.Salary and t.Rate < s.Rate)"],
 }
 RULES["all"] = [rule for rules in RULES.values() for rule in rules]
-# The same rules as conditions between a new row and a standing one, from both sides where they differ.
+# The same rules as conditions between a new row and an existing one, in both directions if they differ.
 SQL = {
     "c1": ['n."AreaCode" = s."AreaCode" AND n."Phone" = s."Phone"'],
     "c2": ['n."ZipCode" = s."ZipCode" AND n."City" <> s."City"'],
@@ -75,9 +75,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--stream", action="store_true")
-    parser.add_argument("--dirty", type=float, default=0.000002, help="share of rows to break")
-    parser.add_argument("--repeat", type=int, default=20, help="batches of each size and kind")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds a size and kind may take")
+    parser.add_argument("--dirty", type=float, default=0.000002, help="fraction of rows to break")
+    parser.add_argument("--repeat", type=int, default=20, help="number of batches of each size and kind")
+    parser.add_argument("--limit", type=float, default=20.0, help="maximum seconds per size and kind")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     found: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def keep(path: Path, name: str, found: list[dict[str, Any]], identity: Sequence[str]) -> None:
-    """Put figures into the file, in place of those of the same identity."""
+    """Write figures to the file, replacing those of the same identity."""
     document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     document |= {"cores": os.cpu_count(), "date": datetime.date.today().isoformat()}
     kept = {tuple(str(row.get(part)) for part in identity): row for row in document.get(name, ())}
@@ -105,7 +105,7 @@ def keep(path: Path, name: str, found: list[dict[str, Any]], identity: Sequence[
 
 
 def place_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Batches stand by rules, rows, system and size, whatever the order they were measured in; others as they came."""
+    """Sort batches by rules, rows, system and size; others stay in the order in which they were measured."""
     if "system" not in row:
         return ()
     return list(RULES).index(row["rules"]), row["rows"], SYSTEMS.index(row["system"]), row["batch"]
@@ -131,7 +131,7 @@ def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namesp
 
 
 def apart(measure: Callable[[], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The figures of one system, from a process of its own: what others leave in memory would hide what it takes."""
+    """The figures of one system, from its own process: what others leave in memory would distort its memory use."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     worker = multiprocessing.get_context("fork").Process(target=lambda: sender.send(list(measure())))
     worker.start()
@@ -175,7 +175,7 @@ def measure_watch(
 def time_batches(
     watch: naysay.Watch, table: pa.Table, n_rows: int, n_batch: int, args: argparse.Namespace
 ) -> dict[str, float]:
-    """Seconds of batches of inserts, of updates and of deletes; the rows are as before afterwards."""
+    """Seconds of batches of inserts, of updates and of deletes; afterwards the rows are the same as before."""
     n_batches = min(args.repeat, N_SPARE // n_batch)
     places = [n_rows + n_batch * number for number in range(n_batches)]
     rng = np.random.default_rng(n_batch)
@@ -213,7 +213,7 @@ def measure_check(table: pa.Table, n_rows: int, name: str) -> Iterator[dict[str,
 
 
 def measure_postgres(table: pa.Table, n_rows: int, name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Inserts alone: the paper's baseline keeps counts, which a delete could not take back."""
+    """Only inserts: the paper's baseline keeps counts, which a delete could not undo."""
     with postgres_server() as server:
         folder = server.folder
         columns = ", ".join(f'"{field.name}" {sql_type(field.type)}' for field in table.schema)
@@ -271,7 +271,7 @@ class Server:
         return done.stdout
 
     def insert(self, first: int, n_rows: int) -> float:
-        """The milliseconds that a batch takes inside the server, by the client's clock."""
+        """The milliseconds that a batch takes in the server, by the client's clock."""
         shown = self.run(
             f"\\timing on\nINSERT INTO tax SELECT * FROM spare WHERE id >= {first} AND id < {first + n_rows};\n"
         )

@@ -1,13 +1,13 @@
-"""Events a second of a watched stream on Spark, state in one process, once it is steady.
+"""Events per second of a watched stream on Spark, state in one process, once the rate is steady.
 
     python benchmarks/watch_stream.py [--seconds 8] [--partitions 0] [--sources folder,frame,collect,nothing]
                                       [--workloads 'small keys,one key'] [--json FILE]
 
-`small keys`: 20,000 keys, 20,000 events a batch. `one key`: 100,000 rows of one key, 1,000 events a batch. Of the
-events half are inserts, a quarter updates, a quarter deletes; the rule is State = & Salary > & Rate <, and a row in ten
-thousand breaks it. A folder's files are batches, many a trigger of Spark; a frame's batches are triggers. Beside them
-what a trigger costs without us: `collect` is a foreachBatch that brings its events to the driver, `nothing` one that
-does not even look at them.
+`small keys`: 20,000 keys, 20,000 events per batch. `one key`: 100,000 rows of one key, 1,000 events per batch. Half of
+the events are inserts, a quarter updates, a quarter deletes; the rule is State = & Salary > & Rate <, and one row in
+ten thousand breaks it. The files of a folder are batches, many per Spark trigger; for a frame each trigger is one
+batch. For comparison, the cost of a trigger without a watch: `collect` is a foreachBatch that brings its events to the
+driver, `nothing` one that does not even look at them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORKLOADS = {"small keys": (20_000, 40_000, 20_000), "one key": (1, 100_000, 1_0
 
 
 class Feeder:
-    """Change files over a table that keeps its size after the first one."""
+    """Change files; after the first one the table keeps its size."""
 
     def __init__(self, folder: Path, n_keys: int) -> None:
         self.folder = folder
@@ -61,13 +61,14 @@ class Feeder:
         self.n_files += 1
 
 
-# Steps of a stream as they end: when, and how many events they had.
+# The steps of a stream as they end: the time, and the number of events.
 Done = list[tuple[float, int]]
-# The first step is the table, the next ones load what it needs. Spark itself takes much longer to become fast: so
-# long a stream runs that nobody measures.
+# The first step is the table, the next ones load what it needs. Spark itself takes much longer to become fast: a stream
+# runs this long before anything is measured.
 N_WARM = 8
 WARM_SECONDS = 20.0
-# More than any source takes: files are made before the clock runs, and a stream that has none left ends the measure.
+# More than any source needs: files are written before the clock starts, and a stream without files ends the
+# measurement.
 MOST_EVENTS = {"folder": 300_000, "frame": 150_000, "collect": 250_000, "nothing": 300_000}
 MOST_TRIGGERS = 25
 
@@ -101,21 +102,21 @@ def measure(session: Any, name: str, source: str, seconds: float, partitions: in
             "parts": partitions,
             "batches": len(steady) - 1,
             "seconds": round(statistics.median(times), 5),
-            "events_a_second": round(rate),
+            "events_per_second": round(rate),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def await_steps(stream: Any, done: Done, n_files: int, seconds: float) -> None:
-    """Wait until the stream has run so many seconds after it was warm, or has no files left."""
+    """Wait until the stream has run for this many seconds after warming up, or has no files left."""
     while len(done) <= N_WARM + 1 or (len(done) < n_files and time.perf_counter() - done[N_WARM][0] < seconds):
         if stream.wait(0.1):
             raise SystemExit("the stream ended")
 
 
 def running(session: Any, source: str, changes: Path, state: Path, *, partitions: int, n_batch: int, done: Done) -> Any:
-    """A stream over the files of a folder that enters what it did."""
+    """A stream over the files of a folder that records its steps."""
     import naysay
     from naysay.live.layout import named
     from naysay.live.spark.stream import StreamOptions
@@ -136,7 +137,7 @@ def running(session: Any, source: str, changes: Path, state: Path, *, partitions
 
 
 class Bare:
-    """A foreachBatch of Spark without a watch."""
+    """A Spark foreachBatch without a watch."""
 
     def __init__(self, frame: Any, state: Path, done: Done, n_batch: int, *, collects: bool) -> None:
         def take(batch: Any, number: int) -> None:

@@ -1,7 +1,7 @@
 """The tables and rules of the detection benchmark, each with the best SQL that an expert would write for its count.
 
 c1 to c8 and the shapes of D1 and D2 are those of table 3 of Rapidash (PVLDB 2024); the near-worst case is that of its
-section 5.3. D1 and D2 are private, so their shapes stand here on generated columns.
+section 5.3. D1 and D2 are private, so generated columns are used for their shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A rule on a table; `sql` counts its violations over a native DuckDB table `r`, None where no one would."""
+    """A rule on a table; `sql` counts its violations over a native DuckDB table `r`, or is None if there is none."""
 
     name: str
     table: str
@@ -46,7 +46,7 @@ WORKLOADS = (
     ),
     Workload("c2", "tax", "ZipCode -> City", _dependency("ZipCode", "City")),
     Workload("c3", "tax", "State, HasChild -> ChildExemp", _dependency("State, HasChild", "ChildExemp")),
-    # Rows with a higher rate at a lower salary: the window finds who is in conflict, short of the count itself.
+    # Rows with a higher rate at a lower salary: the window finds the rows in conflict, but not the count of pairs.
     Workload(
         "c4",
         "tax",
@@ -85,7 +85,7 @@ WORKLOADS = (
 
 
 def load(table: str, rows: int, dirty: float) -> pa.Table:
-    """A table in memory, made or read."""
+    """A table in memory, generated or read."""
     if table == "tax":
         return tax_table(rows, dirty=dirty)
     if table == "lineitem":
@@ -94,7 +94,7 @@ def load(table: str, rows: int, dirty: float) -> pa.Table:
 
 
 def lineitem(rows: int) -> pa.Table:
-    """The first rows of TPC-H's lineitem, made by tpchgen-cli once and kept in benchmarks/data."""
+    """The first rows of TPC-H's lineitem, generated once by tpchgen-cli and kept in benchmarks/data."""
     path = DATA / "lineitem.parquet"
     if not path.exists():
         DATA.mkdir(exist_ok=True)
@@ -105,7 +105,7 @@ def lineitem(rows: int) -> pa.Table:
 
 
 def wide_table(rows: int, seed: int = 11) -> pa.Table:
-    """Columns A to N with the roles that D1 and D2 give them: few-valued keys, correlated measures, some noise."""
+    """Columns A to N with the roles they have in D1 and D2: keys with few values, correlated measures, some noise."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, max(rows // 40, 1), rows)
     size = rng.integers(0, 10_000, rows)

@@ -1,4 +1,4 @@
-"""A gate in a pipeline: go on where the rules hold, stop with exit code 1 where they do not.
+"""A gate in a pipeline: exit with code 0 if the rules hold, and with code 1 if they do not.
 
 python examples/gate.py
 """
@@ -18,8 +18,8 @@ def main() -> int:
     for result in report:
         if result.holds:
             continue
-        told = "tolerated" if result.passes else result.rule.severity.value
-        print(f"{told:10} {result.rule.name}: {result.violations:,} violations, {result.rows_to_remove} rows to remove")
+        kind = "tolerated" if result.passes else result.rule.severity.value
+        print(f"{kind:10} {result.rule.name}: {result.violations:,} violations, {result.rows_to_remove} rows to remove")
         print(f"{'':10} {result.sample[0].reason}")
     return report.exit_code
 

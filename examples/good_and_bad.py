@@ -1,4 +1,4 @@
-"""Part a table: rows in no conflict go on, rows in conflict go to quarantine.
+"""Split a table: rows without conflicts are kept, rows in conflict go to quarantine.
 
 python examples/good_and_bad.py [FOLDER]
 """
@@ -22,7 +22,7 @@ def main(folder: Path) -> None:
     parquet.write_table(good, folder / "good.parquet")
     parquet.write_table(bad, folder / "quarantine.parquet")
     print(f"{good.num_rows:,} rows are good, {bad.num_rows:,} in quarantine")
-    # What is left in the good part can break none of the rules.
+    # The good rows cannot break any of the rules.
     assert naysay.count(good, RULES) == [0, 0, 0]
 
 

@@ -1,9 +1,9 @@
-"""Make examples/data/clinics.csv: 2,000 visits to eight invented clinics, with faults put in on purpose.
+"""Generate examples/data/clinics.csv: 2,000 visits to eight fictional clinics, with deliberate errors.
 
     python examples/make_clinics.py
 
-The same file comes out each time. Each fault is one that people make: a letter mistyped, a row entered twice, a
-number with its digits swapped, two visits in one room at the same time.
+The result is always the same file. The errors are typical ones: a typo, a row entered twice, a number with swapped
+digits, two visits in one room at the same time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Visit = dict[str, str]
 
 
 def visits(chance: random.Random) -> list[Visit]:
-    """Visits without a fault: rooms and physicians are never in two places, copay follows charge."""
+    """Visits without errors: no room or physician is booked twice, and the copay follows the charge."""
     made: list[Visit] = []
     day = datetime.datetime(2024, 3, 4, 9)
     while len(made) < N_VISITS:
@@ -77,7 +77,7 @@ def mistyped(text: str, chance: random.Random) -> str:
 
 
 def spoil(made: list[Visit], chance: random.Random) -> None:
-    """Put in the faults, each in rows of its own."""
+    """Add the errors, each to different rows."""
     free = chance.sample(range(N_VISITS), 80)
     for visit in (made[free.pop()] for _ in range(9)):
         visit["city"] = mistyped(visit["city"], chance)

@@ -1,6 +1,6 @@
-"""A job on Spark: check a table, keep the good rows, fail the job where a rule is broken.
+"""A Spark job: check a table, keep the good rows, and fail if a rule is broken.
 
-python examples/spark_job.py [OUT]                   here, on local[*]
+python examples/spark_job.py [OUT]                   on this machine, local[*]
 spark-submit examples/spark_job.py s3a://lake/out    on a cluster that has naysay installed
 """
 
@@ -19,7 +19,7 @@ RULES = ["visit: key(visit)", "city: zip -> city", "room: no_overlap(begins, end
 
 
 def main(out: str | None) -> int:
-    # Spark's workers run the first python3 on the path, which need not be the one that has naysay.
+    # Spark's workers run the first python3 on the path, which may not be the one where naysay is installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.appName("visits").getOrCreate()
     visits = session.read.csv(VISITS.as_uri(), header=True, inferSchema=True)

@@ -1,4 +1,4 @@
-"""Find the rows at fault: the pairs that break a rule, and the rows that are in conflict most often.
+"""Find the wrong rows: the pairs that break a rule, and the rows that are most often in conflict.
 
 python examples/suspects.py
 """

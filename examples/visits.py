@@ -1,4 +1,4 @@
-"""The table of the examples: visits to a few clinics, invented, with invented faults. See make_clinics.py."""
+"""The table used in the examples: fictional visits to a few clinics, with deliberate errors. See make_clinics.py."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ RULES = DATA / "clinics.yaml"
 
 
 def read_visits() -> pa.Table:
-    """The visits as an Arrow table; post codes are text, so that they keep their zeros."""
+    """Read the visits as an Arrow table; zip codes are text, so that they keep their leading zeros."""
     types = {"zip": pa.string()}
     return csv.read_csv(DATA / "clinics.csv", convert_options=csv.ConvertOptions(column_types=types))

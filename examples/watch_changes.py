@@ -1,4 +1,4 @@
-"""Watch a table that changes: each batch answers with the violations that it added and removed.
+"""Watch a table that changes: each batch returns the violations that it added and removed.
 
 python examples/watch_changes.py
 """
@@ -26,7 +26,7 @@ def main() -> None:
         print("loaded:", watch.apply(inserts=visits))
         slip = visits.slice(0, 1).set_column(3, "city", pa.array(["Cambrigde"]))
         change = watch.apply(updates=slip, batch_id="monday")
-        print("a slip of the pen:", change)
+        print("a typo:", change)
         print(" ", watch.explain(change, limit=1)[0])
 
     # The state has everything: after a crash, or the next day, the watch continues where it stopped.

@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "naysay"
 
-# Each call runs in a process of its own, on a table small enough that kernels can run uncompiled: what is compiled
-# calls no Python function, so it would not be seen.
+# Each call runs in its own process, on a table small enough to run kernels uncompiled: compiled kernels call no Python
+# functions, so the tracer would not see them.
 TABLE = (
     'import naysay, pyarrow as pa\npeople = pa.table({"id": [1, 2, 3], "zip": [1, 1, 2], "city": ["a", "b", "c"]})\n'
 )
@@ -33,7 +33,8 @@ CALLS = {
     "discover": TABLE + "naysay.discover(people).findings",
 }
 
-# Seen by every Python process of a call, Spark's workers included. A file is noted when a function of it first runs.
+# Loaded by every Python process of a call, including Spark's workers. A file is recorded when one of its functions
+# first runs.
 TRACER = f"""
 import os, sys, threading
 seen = set()

@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests that open a page, or the reason why there is none."""
+"""A headless Chromium for tests that open a page, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-# Nothing beyond this machine can be reached, and the browser asks for nothing of its own.
+# Only this machine can be reached, and the browser makes no requests of its own.
 _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND"),
@@ -18,12 +18,12 @@ _FLAGS = (
 
 
 class NoBrowser(Exception):
-    """No browser can be started here; the message says why and what to install."""
+    """No browser can be started; the message says why and what to install."""
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser that is closed on leaving; NoBrowser if there is none. One process can have only one at a time."""
+    """A browser that is closed on exit; NoBrowser if there is none. A process can have only one at a time."""
     path = _find_chromium()
     _check_driver([sys.executable, "-m", "playwright"])
     from playwright.sync_api import Error, sync_playwright
@@ -46,7 +46,7 @@ def _find_chromium() -> str:
 
 
 def _check_driver(command: list[str]) -> None:
-    """Playwright's driver is a program of its own, and Playwright reports one that cannot start as a closed pipe."""
+    """Playwright's driver is a separate program; if it cannot start, Playwright only reports a closed pipe."""
     if find_spec("playwright") is None:
         raise NoBrowser("playwright is not installed")
     tried = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)

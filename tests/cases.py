@@ -1,4 +1,4 @@
-"""A case for the oracle: a table, a rule and what null means; printed as a script, and shrunk when it fails."""
+"""A case for the oracle: a table, a rule and what null means; printed as a script, and shrunk if it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case:
         return rows_of(self.table)
 
     def script(self) -> str:
-        """Python that builds this case again, for pasting into a shell or a test."""
+        """Python code that rebuilds this case, to paste into a shell or a test."""
         return _script(self)
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Case:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The table as the oracle's rows: Python values, times as exact moments, narrow floats as such."""
+    """The table as the oracle's rows: Python values, times as exact moments, narrow floats as `Single` and `Half`."""
     columns = [_values(column) for column in table.columns]
     names = table.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -125,7 +125,7 @@ def _operand_text(column: Column) -> str:
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 2000) -> Case:
     """A smaller case that still fails: fewer rows, predicates, columns and chunks. `case` itself must fail.
 
-    Greedy: takes the first smaller case that fails and starts again, until none does or attempts run out.
+    Greedy: takes the first smaller case that fails and starts over, until there is none or attempts run out.
     """
     assert fails(case), "only a failing case can be shrunk"
     while attempts > 0:
@@ -165,10 +165,10 @@ def _smaller(case: Case) -> Iterator[Case]:
 def _in_one_chunk(table: pa.Table) -> pa.Table:
     try:
         return table.combine_chunks()
-    except pa.ArrowInvalid:  # Arrow does not unify dictionaries that hold nulls
+    except pa.ArrowInvalid:  # Arrow does not unify dictionaries that contain nulls
         return table
 
 
 def mentions_left(predicate: Predicate) -> bool:
-    """Whether the predicate mentions the left row: a rule must, since one about a single row names it LEFT."""
+    """Whether the predicate mentions the left row. Every rule must: in a one-row rule the row is LEFT."""
     return any(column.row is Row.LEFT for column in predicate.columns)

@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis profiles, and the folder of papers and data beside the checkout."""
+"""Shared by all tests: hypothesis profiles, and the folder of papers and data next to the checkout."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, Phase, settings
 
 _CHECKS = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
-# No deadline: the first call of a kernel compiles it. `ci` repeats the same examples; `soak` draws new ones each time.
+# No deadline: the first call of a kernel compiles it. `ci` repeats the same examples; `soak` generates new ones each
+# time.
 settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=_CHECKS)
 settings.register_profile("soak", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=_CHECKS)
-# Uncompiled kernels are slow, and a mutant that was noticed need not be shown by the smallest example.
+# Uncompiled kernels are slow, and a mutant that was noticed needs no minimal example.
 settings.register_profile(
     "mutation", settings.get_profile("ci"), max_examples=20, phases=(Phase.explicit, Phase.generate)
 )
@@ -62,8 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of papers and data beside the checkout; tests that need it are skipped where it is missing."""
+    """The folder of papers and data next to the checkout; tests that need it are skipped if it is missing."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if not folder.is_dir():
-        pytest.skip("there is no ../shared beside this checkout")
+        pytest.skip("there is no ../shared next to this checkout")
     return folder

@@ -1,4 +1,4 @@
-"""One random case through the engine and the oracle: what the tests and the long runs both do."""
+"""Compare the engine with the oracle on one random case; used by the tests and the long runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from naysay.plan.join import join_of
 from naysay.table import from_frame
 from strategies import Case, random_case, shrink
 
-# Finding the fewest rows to remove by brute force is exponential.
+# Finding the smallest number of rows to remove by brute force is exponential.
 MAX_ROWS_TO_COVER = 14
 
 
 def difference(case: Case, *strategies: str) -> str | None:
-    """What the engine answers otherwise than the oracle, by our strategy unless others are named; None if nothing."""
+    """How the engine's answers differ from the oracle's, with our strategy by default; None if they do not."""
     wanted = naive.violations(case.rows, case.rule, case.nulls)
     table = from_frame(case.table)
     table.require(case.rule)
@@ -51,7 +51,7 @@ def _answers_differ(bound, case: Case, wanted: set[tuple[int, ...]], strategy: s
 
 
 def failures(seeds: Iterator[int], strategy: str = "auto") -> Iterator[str]:
-    """Run one case a seed; describe each that fails, shrunk, with its seed."""
+    """Run one case per seed; describe each failure, shrunk, with its seed."""
     for seed in seeds:
         case = random_case(random.Random(seed))
         if difference(case, strategy) is not None:

@@ -17,7 +17,7 @@ SHAPES = {
     "two orders": "t.a == s.a and t.b < s.b and t.c > s.c",
     "weak orders": "t.b <= s.b and t.c >= s.c",
 }
-# Filters, and whether each row of a violation passes both of them whatever the shape (None: it depends on the shape).
+# Filters, and whether each row of a violation always passes both of them (None: it depends on the shape).
 FILTERS = {
     "equal": ("t.f == 'x' and s.f == 'x'", True),
     "equal numbers": ("t.c == 1 and s.c == 1.0", True),
@@ -42,7 +42,7 @@ def rules() -> dict[tuple[str, str], str]:
 
 
 def is_mirror(shape: str, name: str) -> bool:
-    """Whether the two rows are interchangeable, by the meaning of the words above."""
+    """Whether the two rows are interchangeable, according to the names above."""
     known = FILTERS[name][1]
     return "t.a == s.a" in SHAPES[shape] if known is None else known
 

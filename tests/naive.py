@@ -1,6 +1,6 @@
-"""The oracle: what every verb must answer, written as double loops over Python rows.
+"""The oracle: the correct answer of every operation, written as double loops over Python rows.
 
-It imports `naysay.rule` and the standard library alone, so that it shares no code with what it judges. Rows are
+It imports only `naysay.rule` and the standard library, so that it shares no code with what it judges. Rows are
 dicts from column name to Python value, None for null. A violation is a tuple of row numbers: (left, right) for a
 rule about two rows, (row,) for a one-row rule.
 """
@@ -26,7 +26,7 @@ _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time finer or further than Python's own: nanoseconds since midnight or since 1970.
+    """A time that Python's datetime cannot hold exactly: nanoseconds since midnight or since 1970.
 
     `kind` is "time" (of day), "local" (a timestamp without zone) or "instant" (one with a zone).
     """
@@ -65,7 +65,7 @@ def compare(op: Op, left: Any, right: Any, nulls: Nulls = Nulls.SQL) -> bool:
 
 
 def three_way(left: Any, right: Any) -> int:
-    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`; TypeError where the two do not compare."""
+    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`; TypeError if they cannot be compared."""
     if kind_of(left) != kind_of(right):
         raise TypeError(f"{left!r} ({kind_of(left)}) and {right!r} ({kind_of(right)}) do not compare")
     if kind_of(left) == "number":
@@ -79,7 +79,7 @@ def three_way(left: Any, right: Any) -> int:
 
 
 def kind_of(value: Any) -> str:
-    """The family a value compares within. A bool is no number, and a timestamp is no date."""
+    """The family of values that a value can be compared with. A bool is not a number, and a timestamp is not a date."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (int, float, Decimal)):
@@ -102,13 +102,13 @@ def is_nan(value: int | float | Decimal) -> bool:
 
 
 def comparable(value: Any) -> Any:
-    """A value whose Python order is the order meant: UTF-8 bytes for text, nanoseconds for times."""
+    """A value whose Python order is the intended one: UTF-8 bytes for text, nanoseconds for times."""
     if isinstance(value, str):
         return value.encode("utf-8")
     if isinstance(value, Moment):
         return value.nanoseconds
     if isinstance(value, datetime.datetime):
-        # Python orders two datetimes of one zone by the clock on the wall; instants need the distance to an epoch.
+        # Python orders two datetimes in the same zone by local time; instants need the distance to an epoch.
         since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
         return (since // datetime.timedelta(microseconds=1)) * 1000
     if isinstance(value, datetime.time):
@@ -129,9 +129,9 @@ def holds(predicate: Predicate, left: Record, right: Record, nulls: Nulls = Null
 
 
 def read_beside(constant: Any, value: Any) -> Any:
-    """A constant with a fraction, read in the type of the column: 0.1 is one tenth beside decimals, whichever way it
-    is written, and the nearest float beside floats: of 64 bits, and of those the nearest of 32 or 16 bits if the
-    column has such."""
+    """A constant with a fraction, read in the type of the column: for decimals 0.1 is one tenth, however it is written.
+    For floats it is the nearest 64-bit float, and in a column of 32-bit or 16-bit floats the narrow float nearest to
+    that."""
     if isinstance(value, Decimal) and isinstance(constant, float) and math.isfinite(constant):
         return constant if constant == int(constant) else Decimal(repr(constant))
     if isinstance(value, float) and isinstance(constant, Decimal) and constant.is_finite():
@@ -142,7 +142,7 @@ def read_beside(constant: Any, value: Any) -> Any:
 
 
 def narrowed(constant: float, form: str) -> float:
-    """The narrow float nearest to a fraction; a whole number, or one that would become zero or infinity, as it is."""
+    """The narrow float nearest to a fraction; integers, and numbers that would become zero or infinity, unchanged."""
     if not math.isfinite(constant) or constant == int(constant):
         return constant
     try:
@@ -153,7 +153,7 @@ def narrowed(constant: float, form: str) -> float:
 
 
 def breaks(rule: Rule, left: Record, right: Record, nulls: Nulls = Nulls.SQL) -> bool:
-    """Whether all predicates are true of the pair (left, right) together."""
+    """Whether all predicates are true of the pair (left, right) at once."""
     return all(holds(predicate, left, right, nulls) for predicate in rule.predicates)
 
 
@@ -167,8 +167,8 @@ def left_right(
 ) -> set[tuple[int, int]]:
     """The pairs of identities (left, right) that break the rule, between two lists of rows.
 
-    A row never meets itself: pairs of equal identity are left out. Where identities are not given the two lists have
-    no row in common, and the answer is in positions.
+    A row is never paired with itself: pairs with equal identities are left out. Without identities, the two lists have
+    no row in common, and the answer consists of positions.
     """
     assert (left_ids is None) == (right_ids is None), "give the identities of both sides or of neither"
     found = set()
@@ -213,19 +213,19 @@ def count(rows: Sequence[Record], rule: Rule, nulls: Nulls = Nulls.SQL) -> int:
 
 
 def rows_in_conflict(rows: Sequence[Record], rule: Rule, nulls: Nulls = Nulls.SQL) -> set[int]:
-    """The rows that take part in some violation, on either side."""
+    """The rows that are part of any violation, on either side."""
     return {i for violation in violations(rows, rule, nulls) for i in violation}
 
 
 def rows_to_remove(rows: Sequence[Record], rule: Rule, nulls: Nulls = Nulls.SQL) -> int:
-    """The fewest rows whose removal makes the rule hold. Exponential: for some sixteen rows."""
+    """The smallest number of rows to remove so that the rule holds. Exponential: for up to about sixteen rows."""
     if rule.is_one_row:
         return len(singles(rows, rule, nulls))
     return smallest_cover({frozenset(pair) for pair in pairs(rows, rule, nulls)})
 
 
 def smallest_cover(edges: set[frozenset[int]]) -> int:
-    """The fewest vertices that touch every edge: the busiest vertex is in the cover, or all its neighbours are."""
+    """The size of a smallest vertex cover: the busiest vertex is in it, or all its neighbours are."""
     if not edges:
         return 0
     degree: dict[int, int] = {}

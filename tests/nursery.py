@@ -1,7 +1,7 @@
-"""Processes that are killed: a nursery forks one for each job, so that a kill costs no import.
+"""Processes to be killed: a nursery forks one for each job, so that a kill does not cost another import.
 
-A feeder is a script that calls `serve`; a `Nursery` starts it and tells it its jobs. Only the feeder kills, and before
-it has waited for the child: so the process id can be nobody else's by then.
+A feeder is a script that calls `serve`; a `Nursery` starts it and sends it jobs. Only the feeder kills, and it does so
+before it has waited for the child, so that the process id cannot belong to another process by then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Nursery:
 
 
 def serve(feed: Callable[[Job], None]) -> None:
-    """Read jobs from the input, one JSON object a line; do each in a child, and say how the child ended.
+    """Read jobs from standard input, one JSON object per line; run each in a child, and report how the child ended.
 
     `crash_at` names a point where the child ends itself; `kill_after` is the number of seconds after which it is
     killed.

@@ -1,4 +1,4 @@
-"""The types that rules compare, with small pools of values chosen to collide, to tie and to sit on edges."""
+"""The types that rules compare, with small pools of values that collide, tie or are at the limits of the type."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import pyarrow.parquet
 UTC = datetime.timezone.utc
 INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
 NAN, INFINITY = float("nan"), float("inf")
-EXACT = 2**53  # up to here a float64 holds every integer
-SINGLE = 2**24  # and up to here a float32
+EXACT = 2**53  # up to here float64 represents every integer
+SINGLE = 2**24  # and up to here float32
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """One Arrow type: values that often coincide with those of its family, values on its edges, a rising series.
+    """One Arrow type: values often shared with its family, values at its limits, and an ascending series.
 
-    `nth(k)` ascends strictly for k in [0, 127].
+    `nth(k)` is strictly increasing for k in [0, 127].
     """
 
     type: pa.DataType
@@ -53,14 +53,14 @@ def _decimal(precision: int, scale: int, *edges: str) -> Sort:
 
 
 def _text(type: pa.DataType) -> Sort:
-    # U+FF5E sorts below U+1F600 in UTF-8 but above it in UTF-16; é stands composed and decomposed.
+    # U+FF5E sorts below U+1F600 in UTF-8 but above it in UTF-16; é occurs composed and decomposed.
     common = ("a", "b", "ab", "B", "")
     edges = ("é", "e\u0301", "\uff5e", "\U0001f600", "a\x00", "a\x00b", " a", "z" * 20, "null", "10", "9", 'it\'s "x"')
     return Sort(type, "text", common, edges, lambda k: f"{k:03d}")
 
 
 def _moment(type: pa.DataType, family: str, *edges: int) -> Sort:
-    # Counted in the type's own unit; a second, a millisecond and a microsecond mean the same in every unit.
+    # Counted in the type's own unit; a second, a millisecond and a microsecond are the same time in every unit.
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type.unit]
     common = (0, per_second, 2 * per_second, 3600 * per_second, 86399 * per_second)
     return Sort(type, family, common, edges, lambda k: k)
@@ -111,7 +111,7 @@ SORTS: tuple[Sort, ...] = (
     _moment(pa.timestamp("ns", "America/New_York"), "instant", 1, -1, 1000, 2**63 - 1),
 )
 
-# Types that Arrow has and few sources produce; cases hold them only where a test asks.
+# Types that Arrow has and few sources produce; cases contain them only if a test asks for them.
 EXOTIC: tuple[Sort, ...] = (
     _integer(pa.uint16(), 2**16 - 1),
     _integer(pa.dictionary(pa.int16(), pa.int64()), EXACT, EXACT + 1, 2**63 - 1, -(2**63)),
@@ -129,7 +129,7 @@ EXOTIC: tuple[Sort, ...] = (
     Sort(pa.null(), "number", (None,), (), lambda k: None),
 )
 
-# Types that every engine and file format holds as they are: no unsigned, no dictionary, no time of day, microseconds.
+# Types that every engine and file format supports unchanged: no unsigned, no dictionary, no time of day, microseconds.
 _PLAIN = {"int8", "int16", "int32", "int64", "float", "double", "string", "bool", "date32[day]", "timestamp[us]"}
 PLAIN: tuple[Sort, ...] = tuple(
     sort for sort in SORTS if str(sort.type) in _PLAIN | {"timestamp[us, tz=UTC]"} or pa.types.is_decimal128(sort.type)
@@ -137,7 +137,7 @@ PLAIN: tuple[Sort, ...] = tuple(
 
 
 def families_of(sorts: Iterable[Sort]) -> dict[str, tuple[Sort, ...]]:
-    """The sorts by the family within which they compare."""
+    """The sorts by family: sorts of one family can be compared."""
     families: dict[str, tuple[Sort, ...]] = {}
     for sort in sorts:
         families[sort.family] = (*families.get(sort.family, ()), sort)
@@ -148,7 +148,7 @@ FAMILIES = families_of(SORTS)
 PLAIN_FAMILIES = families_of(PLAIN)
 ALL_FAMILIES = families_of(SORTS + EXOTIC)
 
-# What a rule's text can say beside a column of each family: finite numbers, and times to the microsecond.
+# Constants that a rule's text can compare with a column of each family: finite numbers, and times to the microsecond.
 CONSTANTS: dict[str, tuple[Any, ...]] = {
     "number": (
         *(0, 1, 2, 3, -1, 300, EXACT, EXACT + 1, SINGLE + 1, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**30),
@@ -173,7 +173,7 @@ CONSTANTS: dict[str, tuple[Any, ...]] = {
 def array_of(sort: Sort, values: list[Any], rng: random.Random | None = None) -> pa.Array:
     """An Arrow array of the sort's type.
 
-    With an rng a dictionary is as untidy as Arrow allows: unused, repeated and null entries, in no order.
+    With an rng, dictionaries are as messy as Arrow allows: unused, repeated and null entries, in random order.
     """
     if not pa.types.is_dictionary(sort.type):
         return pa.array(values, sort.type)
@@ -191,7 +191,7 @@ def array_of(sort: Sort, values: list[Any], rng: random.Random | None = None) ->
 
 
 def write_files_that_lack_columns(folder: Path, ending: str) -> None:
-    """Three files, each without one of the columns a, b and c, in another order."""
+    """Three files, each with two of the columns a, b and c, in different orders."""
     tables = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "c": [0.5]}), pa.table({"c": [1.5], "a": [3]})]
     for place, table in enumerate(tables):
         path = folder / f"{place}.{ending}"

@@ -1,14 +1,14 @@
-"""The second oracle: the same questions put to DuckDB as a self join.
+"""The second oracle: the same questions as a self-join on DuckDB.
 
-It shares nothing with the first: DuckDB decides what null, NaN, text and time mean. Where DuckDB's meaning is known to
-differ from ours it does not answer, and `why_not` says which difference it is:
+It shares nothing with the first: DuckDB decides what null, NaN, text and time mean. Cases in which DuckDB is known to
+differ from us are skipped, and `why_not` names the difference:
 
 - "inexact double": DuckDB compares a float with an integer or decimal as two doubles, we compare exactly; it matters
-  where a value has no exact double.
-- "wide decimal": DuckDB brings two numbers to one decimal type of at most 38 digits, and these do not fit.
+  if a value has no exact double.
+- "wide decimal": DuckDB converts two numbers to one decimal type of at most 38 digits, and these do not fit.
 - "type": DuckDB has no such type, or cannot read it from Arrow.
-- "too small": DuckDB takes a fraction for zero that has no float of 32 bits, we leave it as it is.
-- "range": DuckDB brings two timestamps to one unit of 64 bits, and these do not fit.
+- "too small": DuckDB rounds a fraction that is too small for a 32-bit float to zero; we keep it as it is.
+- "range": DuckDB converts two timestamps to one 64-bit unit, and these do not fit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FINEST_FIRST = ("time_ns", "timestamp_ns", "timestamptz_ns", "timestamp", "time
 
 
 class _Differs(Exception):
-    """A comparison that DuckDB and naysay are known to understand differently."""
+    """A comparison that DuckDB and naysay are known to treat differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """One side of a comparison: its SQL, the class of its type, its values where exactness hangs on them."""
+    """One side of a comparison: its SQL, the class of its type, and its values if exactness depends on them."""
 
     sql: str
     kind: str
@@ -45,7 +45,7 @@ class _Operand:
 
 
 def sql_count(con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls = Nulls.SQL) -> int | None:
-    """How many ordered pairs (rows, for a one-row rule) break the rule; None where `why_not` has a reason."""
+    """How many ordered pairs (rows, for a one-row rule) break the rule; None if `why_not` has a reason."""
     answer = _ask(con, table, rule, nulls, "count(*)")
     return None if answer is None else int(answer[0][0])
 
@@ -53,13 +53,13 @@ def sql_count(con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls
 def sql_violations(
     con: duckdb.DuckDBPyConnection, table: pa.Table, rule: Rule, nulls: Nulls = Nulls.SQL
 ) -> set[tuple[int, ...]] | None:
-    """The violations as tuples of row numbers; None where `why_not` has a reason."""
+    """The violations as tuples of row numbers; None if `why_not` has a reason."""
     answer = _ask(con, table, rule, nulls, "t.row" if rule.is_one_row else "t.row, s.row")
     return None if answer is None else set(answer)
 
 
 def conditions(table: pa.Table, rule: Rule, nulls: Nulls) -> list[tuple[str, tuple[Any, ...]]] | None:
-    """The predicates as SQL about t.c0, s.c1 and so on, with their parameters; None where `why_not` has a reason."""
+    """The predicates as SQL about t.c0, s.c1 and so on, with their parameters; None if `why_not` has a reason."""
     try:
         return [_condition(table, predicate, nulls) for predicate in rule.predicates]
     except _Differs:
@@ -67,7 +67,7 @@ def conditions(table: pa.Table, rule: Rule, nulls: Nulls) -> list[tuple[str, tup
 
 
 def why_not(table: pa.Table, rule: Rule) -> str:
-    """The named difference because of which DuckDB is not asked, or nothing."""
+    """The named difference for which a case is skipped, or an empty text."""
     try:
         for predicate in rule.predicates:
             _condition(table, predicate, Nulls.SQL)
@@ -82,7 +82,7 @@ def _ask(
     found = conditions(table, rule, nulls)
     if found is None:
         return None
-    # Columns go in under numbers: DuckDB takes names that differ in case for one, and no name meets a parser.
+    # Columns get numbered names: DuckDB ignores case in names, and no name ever reaches a parser.
     numbered = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
     numbered = numbered.select(sorted({table.column_names.index(name) for name in rule.column_names}))
     numbered = numbered.append_column("row", pa.array(range(table.num_rows), pa.int64()))
@@ -109,7 +109,7 @@ def _condition(table: pa.Table, predicate: Predicate, nulls: Nulls) -> tuple[str
 
 
 def _is_read_in_32_bits(table: pa.Table, predicate: Predicate) -> bool:
-    """A fraction beside 32-bit floats, which DuckDB's own cast reads in that type."""
+    """A fraction compared with 32-bit floats, converted to that type by DuckDB's own cast."""
     value = predicate.right.value if isinstance(predicate.right, Constant) else None
     if not isinstance(value, float) or not pa.types.is_float32(table.column(predicate.left.name).type):
         return False

@@ -1,6 +1,6 @@
-"""Tables and rules to judge by the oracle: a fast seeded generator for large doses, and hypothesis strategies.
+"""Tables and rules to compare with the oracle: a fast seeded generator for long runs, and hypothesis strategies.
 
-    case = random_case(random.Random(seed))     # thousands a second
+    case = random_case(random.Random(seed))     # thousands per second
     @given(cases())                             # fewer, but shrunk by hypothesis
 
 A case is a table, a well-typed rule about its columns, and a meaning of null.
@@ -41,7 +41,7 @@ NAMES = tuple("abcdefgh")
 ODD_NAMES = ("Phone No.", "A", "a", "t", "s", "and", 'q"uote', "é", "select", "a.b", "it's", "1st")
 FAMILY_WEIGHTS = {"number": 45, "text": 20, "bool": 6, "date": 7, "time": 6, "local": 8, "instant": 8}
 
-# The shapes that strategies are chosen by: weight, then from and to how many keys, differs and orders.
+# The shapes that decide the strategy: weight, then minimum and maximum number of keys, differs and orders.
 SHAPES: tuple[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]], ...] = (
     (10, (1, 3), (0, 0), (0, 0)),
     (10, (1, 2), (1, 1), (0, 0)),
@@ -65,7 +65,7 @@ _OPS = tuple(Op)
 
 
 def random_case(rng: random.Random, max_rows: int = 64, families: Families = FAMILIES) -> Case:
-    """One case, wholly decided by the state of the rng; see `samples` for other families of types."""
+    """One case, determined by the state of the rng; see `samples` for other families of types."""
     sorts = _random_sorts(rng, families)
     rule = _random_rule(rng, sorts)
     nulls = Nulls.SQL if rng.random() < 0.7 else Nulls.EQUAL
@@ -113,13 +113,13 @@ def _random_size(rng: random.Random, max_rows: int) -> int:
 
 
 def _random_lengths(rng: random.Random, n_rows: int) -> list[int]:
-    """The lengths of a column's chunks: mostly one chunk, sometimes several, empty ones among them."""
+    """The lengths of a column's chunks: mostly one chunk, sometimes several, some of them empty."""
     cuts = sorted(rng.randint(0, n_rows) for _ in range(0 if rng.random() < 0.8 else rng.randint(1, 3)))
     return [stop - start for start, stop in zip([0, *cuts], [*cuts, n_rows], strict=True)]
 
 
 def _random_values(rng: random.Random, sort: Sort, focus: str, n_values: int, is_key: bool) -> list[Any]:
-    """Values with many ties; few distinct ones in a key, so that its groups have several rows."""
+    """Values with many ties; a key has few distinct values, so that its groups have several rows."""
     if rng.random() < (0.05 if is_key else 0.25):
         spread = rng.choice((8, 32, 128))
         values = [sort.nth(rng.randrange(spread)) for _ in range(n_values)]
@@ -168,7 +168,7 @@ def _random_rule(rng: random.Random, sorts: dict[str, Sort]) -> Rule:
         predicates = [_random_filter(rng, sorts, names, row) for row in _ROWS]
     rng.shuffle(predicates)
     rule = Rule(tuple(dict.fromkeys(predicates)))
-    # A rule that names a single row names it LEFT.
+    # In a rule about a single row, the row is LEFT.
     return rule if any(column.row is Row.LEFT for column in rule.columns) else rule.swapped()
 
 
@@ -181,7 +181,7 @@ def _random_match(rng: random.Random, sorts: dict[str, Sort], op: Op, left: str)
 
 
 def _random_filter(rng: random.Random, sorts: dict[str, Sort], names: list[str], row: Row) -> Predicate:
-    """A predicate about one row alone: a column against a constant, or against a column of the same row."""
+    """A predicate about one row: a column compared with a constant, or with a column of the same row."""
     left = rng.choice(names)
     family = sorts[left].family
     op = rng.choice(_OPS)
@@ -193,7 +193,7 @@ def _random_filter(rng: random.Random, sorts: dict[str, Sort], names: list[str],
 
 @st.composite
 def tables(draw: st.DrawFn, max_rows: int = 64, max_columns: int = 8, families: Families = FAMILIES) -> pa.Table:
-    """Tables of up to `max_rows` rows whose columns have few distinct values, null, NaN and edges among them."""
+    """Tables of up to `max_rows` rows whose columns have few distinct values, including null, NaN and extremes."""
     n_rows = draw(st.integers(0, max_rows))
     chosen = draw(st.lists(st.sampled_from(sorted(families)), min_size=1, max_size=2, unique=True))
     sorts = [sort for family in chosen for sort in families[family]]

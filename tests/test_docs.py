@@ -1,17 +1,17 @@
-"""Every block of README and docs runs or is of a kind that is known not to; every doctest of the package holds.
+"""Every code block of README and docs runs, or is marked as not runnable; every doctest of the package passes.
 
-What a block is, is said by the word behind its fence, and perhaps a second one:
+The word after the fence, and possibly a second one, says what a block is:
 
-python    with prompts a doctest, else executed, one after the other a page; norun: only compiled
-console   lines after `$ ` are commands of naysay, run one after the other a page; other lines are in their output, in
+python    with prompts a doctest, else executed, one after the other per page; norun: only compiled
+console   lines after `$ ` are naysay commands, run one after the other per page; other lines occur in their output, in
           order; norun: not run
-rules     a file of rules; rule and error belong to the page about rules, which has tests of its own
-sql       runs in DuckDB on the visits of the examples; {{ ref('visits') }} as dbt would fill it in
-yaml      is read
+rules     a file of rules; `rule` and `error` belong to the page about rules, which has its own tests
+sql       runs in DuckDB on the visits of the examples; {{ ref('visits') }} is filled in as by dbt
+yaml      is parsed
 bash      names scripts that exist
-text      shows something
+text      is only shown
 
-spark behind python or console: only where Spark can run.
+`spark` after python or console: runs only if Spark is available.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def named(page: Path) -> str:
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the examples in it, to run the blocks in."""
+    """A folder that contains the examples, to run the blocks in."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -88,10 +88,10 @@ def test_python_of_a_page(page: Path, workshop: Path) -> None:
 
 
 def _run_apart(arguments: list[str]) -> str:
-    """Run Python in a process of its own, so that no Spark session of another test is met; nothing without Spark."""
+    """Run Python in its own process, apart from the Spark sessions of other tests; does nothing without Spark."""
     if not _has_spark():
         return ""
-    # Into a file: a pipe would stay open as long as any process that Spark started.
+    # To a file: a pipe would stay open as long as any process that Spark started.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
             [sys.executable, *arguments],
@@ -170,7 +170,7 @@ def test_sql_of_a_page(page: Path) -> None:
     con.execute("create table visits as from read_csv($1, types={'zip': 'varchar'})", [str(ROOT / CLINICS)])
     for _, _, text in blocks(page, "sql"):
         filled = text.replace("{{ ref('visits') }}", "visits")
-        # dbt counts the rows of a singular test so.
+        # This is how dbt counts the rows of a singular test.
         counted = con.execute(f"select count(*) from (\n{filled}\n) test").fetchone()
         assert counted
         assert counted[0] > 0

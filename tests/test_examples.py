@@ -1,4 +1,4 @@
-"""Every example runs as its first lines say, from any folder, and says what the docs promise."""
+"""Every example runs as its docstring says, from any folder, and prints what the docs promise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
-# Exit code and a few words of the output.
+# Exit code and parts of the output.
 SAID = {
     "gate.py": (1, ["error      zip_city: 3,924 violations, 8 rows", "tolerated  city_clinic"]),
     "suspects.py": (0, ["3 of 3,924 violations of zip -> city", "V11526 Poreland: in conflict with 262 rows"]),
@@ -34,7 +34,7 @@ def test_example(name: str, tmp_path: Path) -> None:
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
             pytest.skip("no Java runtime")
     code, words = SAID[name]
-    # Into a file: a pipe would stay open as long as any process that Spark started.
+    # To a file: a pipe would stay open as long as any process that Spark started.
     said = tmp_path / "said.txt"
     with said.open("w") as output:
         done = subprocess.run(

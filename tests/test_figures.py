@@ -1,4 +1,4 @@
-"""The page of benchmarks says what the files of figures say."""
+"""The benchmarks page matches the files of figures."""
 
 from __future__ import annotations
 

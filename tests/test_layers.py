@@ -1,7 +1,7 @@
-"""The house rules that a machine can check: imports go down only, heavy libraries stay where they belong.
+"""The layers of the source: imports go down only, and heavy libraries stay where they belong.
 
-LAYERS and the tables below it are the declaration; everything else reads the imports of src/naysay, those inside
-functions and under TYPE_CHECKING too, and compares.
+LAYERS and the tables below it are the declaration. The tests compare it with all imports of src/naysay, including those
+inside functions and under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "naysay"
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
-# From the top down: a file imports from its own folder and from those below. Folders of one line are neighbours, which
-# do not import each other. "naysay" is the face, __init__.py.
+# From top to bottom: a file imports from its own folder and from those below. Folders on the same line are neighbours,
+# which do not import each other. "naysay" is the public package, __init__.py.
 LAYERS = (
     ("naysay",),
     ("cli",),
@@ -37,7 +37,7 @@ LAYERS = (
     ("arrays", "errors"),
 )
 HEIGHTS = {name: height for height, names in enumerate(LAYERS) for name in names}
-# A library that only files under such folders may name, at whatever depth.
+# Libraries that may be imported only under folders with these names, at any depth.
 PLACES = {"pyspark": ("spark",), "cupy": ("kernels",), "numba": ("kernels",), "pandas": (), "polars": ()}
 KERNEL_LIBRARIES = {"numpy", "numba", "cupy"}
 HEAVY = ("pyspark", "numba", "pandas", "polars")
@@ -48,13 +48,13 @@ FORBIDDEN_FLAGS = {"shell", "allow_pickle"}
 
 
 def layer_of(file: str) -> str:
-    """The layer of a file: its folder, or its own name; the package's own files are the face."""
+    """The layer of a file: its folder or its own name; "naysay" for the package's own files."""
     first = file.split("/")[0].removesuffix(".py")
     return "naysay" if first in ("__init__", "__main__") else first
 
 
 def imported_modules(file: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything imported, wherever it stands; for `from a import b` both `a` and `a.b`."""
+    """Line and full name of everything imported, anywhere in the file; for `from a import b` both `a` and `a.b`."""
     package = ["naysay", *file.split("/")[:-1]]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -74,7 +74,7 @@ def imported_modules(file: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def dotted(node: ast.expr) -> str:
-    """The name that an expression spells, such as `os.system`; empty where it spells none."""
+    """The dotted name that an expression spells, such as `os.system`; empty if it spells none."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and dotted(node.value):
@@ -83,7 +83,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def layer_faults(file: str, source: str) -> list[str]:
-    """What a file imports and may not, one line each."""
+    """The imports of a file that are not allowed, one line each."""
     layer = layer_of(file)
     if layer not in HEIGHTS:
         return [f"{file}: there is no layer {layer!r}; declare it in LAYERS, at its height"]
@@ -115,7 +115,7 @@ def _library_fault(file: str, layer: str, module: str) -> str:
 
 
 def security_faults(file: str, source: str) -> list[str]:
-    """Whatever could run outside data as code, or text as a command."""
+    """Anything that could run outside data as code, or text as a command."""
     tree = ast.parse(source)
     faults = [
         f"{file}:{line}: imports {module}"

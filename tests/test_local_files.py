@@ -1,4 +1,4 @@
-"""Files and folders: what they become, and what is said of those that cannot be read."""
+"""Files and folders: the tables they become, and the messages for those that cannot be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def csv_table(text: str | bytes, **options: Any) -> pa.Table:
 
 
 def column(text: str) -> tuple[str, list[Any]]:
-    """Type and values of a file of one column `a` (and one that keeps blank lines from being skipped)."""
+    """Type and values of column `a` of a file (a second column keeps blank lines from being skipped)."""
     table = csv_table("a,z\n" + "".join(f"{line},1\n" for line in text.split("\n")))
     return str(table.schema.field("a").type), table.column("a").to_pylist()
 
@@ -92,7 +92,7 @@ def test_types_of_csv_columns(text: str, type_: str, values: list[Any]) -> None:
     ],
 )
 def test_numbers_that_no_type_holds_are_refused(tmp_path: Path, values: tuple[str, str], parts: list[str]) -> None:
-    """In one file, after blank lines and a row of two lines; and over two files."""
+    """In one file, after blank lines and a row that spans two lines; and across two files."""
     with pytest.raises(TableError) as caught:
         csv_table('a,z\n\n2,"x\ny"\n' + "".join(f"{value},1\n" for value in values))
     for part in parts:
@@ -155,7 +155,7 @@ def test_a_header_alone_is_a_table_without_rows(text: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_quotes_inside_header_names_are_characters(end: str) -> None:
-    """A quote that does not begin a name or a value is a character, and takes no row with it."""
+    """A quote that does not begin a name or a value is an ordinary character, and swallows no row."""
     lines = ['id,5" pipe,note', "1,x,y", '2,6" y,z', "3,x,y", "4,x,y"]
     table = csv_table(end.join(lines) + end)
     assert table.column_names == ["id", '5" pipe', "note"]
@@ -245,7 +245,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
 def test_what_python_writes_is_read_back(rows: list[list[str]], end: str) -> None:
-    """Text that must not turn into numbers, line ends and quotes inside, all quoted as Python's csv does."""
+    """Text that must not become numbers, with line breaks and quotes inside, quoted as Python's csv does."""
     out = io.StringIO()
     csv.writer(out, lineterminator=end).writerows([["a", "b"], *[["t" + cell for cell in row] for row in rows]])
     table = csv_table(out.getvalue())
@@ -257,7 +257,7 @@ ARROW = pa.table({"a": [1, None, 3], "b": ["x", "y", None]})
 
 
 def write(path: Path) -> None:
-    """Write ARROW in the format that the name says."""
+    """Write ARROW in the format of the file name's suffix."""
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(ARROW, path)
     elif path.suffix == ".orc":
@@ -478,7 +478,7 @@ def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_an_orc_timestamp_beyond_nanoseconds_is_named(tmp_path: Path) -> None:
-    """9999-12-31 often stands for "no end"; Arrow reads ORC in nanoseconds, which end in 2262."""
+    """9999-12-31 often means "no end"; Arrow reads ORC in nanoseconds, which end in 2262."""
     path = tmp_path / "f.orc"
     pyarrow.orc.write_table(pa.table({"ends": pa.array([253_402_300_799], pa.timestamp("s"))}), path)
     with pytest.raises(TableError, match=r"outside the years 1677 to 2262.*--engine spark.*Parquet"):

@@ -1,4 +1,4 @@
-"""The oracle's own tests: each meaning on examples worked out by hand, and agreement with DuckDB."""
+"""The oracle's own tests: its semantics on examples worked out by hand, and agreement with DuckDB."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ ASCENDING: list[list[Any]] = [
         naive.Moment("local", 1),
         datetime.datetime.max,
     ],
-    # The clock in Berlin goes back from 3:00 to 2:00, so 2:30 comes twice, 2:10 of the second round after both.
+    # The clock in Berlin goes back from 3:00 to 2:00, so 2:30 occurs twice; the second 2:10 is after the first 2:30.
     [
         datetime.datetime(2023, 10, 29, 2, 30, tzinfo=BERLIN),
         datetime.datetime(2023, 10, 29, 0, 45, tzinfo=UTC),
@@ -148,7 +148,7 @@ def test_null_as_a_value_equals_itself_and_has_no_order() -> None:
         assert one == {Op.EQ: False, Op.NE: True, Op.LT: False, Op.LE: False, Op.GT: False, Op.GE: False}
 
 
-# State, Salary, Rate: row 3 earns more than row 1 at a lower rate, rows 0 and 2 are equal, row 4 is elsewhere.
+# State, Salary, Rate: row 3 earns more than row 1 at a lower rate, rows 0 and 2 are equal, row 4 is in another state.
 TAX = rows(
     state=["NY", "NY", "NY", "NY", "WI", None],
     salary=[100, 200, 100, 300, 500, 900],
@@ -284,7 +284,7 @@ def test_the_oracle_imports_the_rules_alone() -> None:
 @pytest.fixture(scope="module")
 def con() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    # A zone that is not UTC, so that a timestamp without zone taken for an instant would show.
+    # A zone other than UTC, so that treating a timestamp without zone as an instant would be noticed.
     connection.execute("set threads = 1")
     connection.execute("set timezone = 'America/New_York'")
     return connection
@@ -304,7 +304,7 @@ def test_the_oracle_agrees_with_duckdb(con: duckdb.DuckDBPyConnection) -> None:
         assert sql_violations(con, case.table, case.rule, case.nulls) == expected, case
         if seed % 10 == 0:
             assert sql_count(con, case.table, case.rule, case.nulls) == len(expected), case
-    # Enough cases must be asked, and broken, for agreement to mean something.
+    # Enough cases must be compared, and broken, for agreement to mean something.
     assert set(reasons) <= {"inexact double", "wide decimal", "range", "too small"}
     assert reasons.total() < 0.1 * n_cases, reasons
     assert n_broken > 0.3 * n_cases

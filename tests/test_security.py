@@ -1,7 +1,7 @@
-"""Security by construction, as far as a scan of the source and a look at the doors can tell.
+"""Security by construction, as far as a scan of the source and of its entry points can tell.
 
-What runs outside data as code is looked for by tests/test_layers.py too; here is the rest: SQL and templates made of
-text, the network, logs, and the folder of compiled code, whose files are pickles.
+tests/test_layers.py also looks for outside data that is run as code. Here is the rest: SQL and templates built from
+text, the network, logs, and the cache of compiled code, whose files are pickles.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from naysay.kernels import compile as compiling
 from test_layers import FILES, SOURCE, dotted, imported_modules, security_faults
 
 NETWORK = {"socket", "http", "urllib", "requests", "ssl", "asyncio", "ftplib", "smtplib", "xmlrpc", "socketserver"}
-# Whether the cluster that was named answers at all; an address taken apart.
+# Whether the given cluster answers at all; parsing an address.
 NETWORK_PLACES = {
     "socket": ("spark/session.py",),
     "urllib.parse": ("live/feed/follow.py", "spark/csv.py", "spark/partitions.py"),
 }
 LOGS = {"logging", "syslog", "loguru"}
-# What py4j would log is kept from the terminal.
+# Keeps py4j's log off the terminal.
 LOG_PLACES = ("spark/session.py",)
 CALLS = {
     *("os.popen", "os.execv", "os.execve", "os.spawnv", "pty.spawn", "tempfile.mktemp", "warnings.warn", "print"),
@@ -37,7 +37,7 @@ RUNS_TEXT = {"execute", "executemany", "sql", "expr", "selectExpr", "from_string
 
 
 def faults(file: str, source: str) -> list[str]:
-    """What a file does that no file of ours may."""
+    """What a file does although none of our files may."""
     tree = ast.parse(source)
     found = [f"{line}: {module}" for line, module in imported_modules(file, tree) if _is_kept_out(file, module)]
     for node in ast.walk(tree):
@@ -179,7 +179,7 @@ assert numba.config.CACHE_DIR == before
 
 
 def test_compiled_code_stays_in_its_folder_when_threads_load_kernels_at_once(tmp_path: Path) -> None:
-    """Cache files are pickles: one that lay in the current folder would be loaded from there."""
+    """Cache files are pickles: one in the current folder would be loaded from there."""
     environment = {**os.environ, "NAYSAY_CACHE_DIR": str(tmp_path)}
     environment.pop("NUMBA_DISABLE_JIT", None)
     script = tmp_path / "many_threads.py"

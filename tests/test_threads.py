@@ -59,7 +59,7 @@ def test_an_interrupt_is_raised_at_once_and_the_work_is_told() -> None:
     assert told.wait(5)
 
 
-# A rule of 32 predicates over one group, which takes minutes.
+# A rule with 32 predicates over one group, which takes minutes.
 _PROGRAM = """
 import numpy as np, pyarrow as pa, sys
 import naysay
@@ -81,5 +81,5 @@ def test_an_interrupt_ends_a_program_in_the_middle_of_a_kernel() -> None:
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=20)
     assert b"KeyboardInterrupt" in said
-    # A second, and what a busy machine adds to it.
+    # One second, plus some slack for a busy machine.
     assert time.monotonic() - start < 5

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, and outputs to compare with."""
+"""The command line in its own process, and expected outputs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a process of its own."""
+    """Run the command line in its own process."""
     command = [sys.executable, "-m", "naysay", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 def golden(name: str, text: str) -> None:
-    """Compare with the file of that name; NAYSAY_GOLDEN=write writes it. Times are left out of the comparison."""
+    """Compare with the golden file of that name; NAYSAY_GOLDEN=write writes it. Times are ignored."""
     text = re.sub(r"(?<= · )(under )?[\d.,]+ (ms|s|min)(?=$|\n)", "TIME", text)
     text = re.sub(r"(time|seconds)(=\"|\": )[\d.e-]+", r"\1\2TIME", text)
     text = re.sub(r"(?<=local engine, )[\w. ]+", "TIME", text)

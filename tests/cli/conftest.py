@@ -1,4 +1,4 @@
-"""A small table with known faults, its rules, and the command line in this process."""
+"""A small table with known errors, its rules, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ whole: id, name -> zip
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, with people.csv and people.rules."""
+    """A working folder with only people.csv and people.rules."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("NO_COLOR", "FORCE_COLOR"):

@@ -125,7 +125,7 @@ def test_results_in_a_folder(work: Path, naysay: Run, format: str) -> None:
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "json"])
 def test_results_of_a_table_with_columns_of_that_name(work: Path, naysay: Run, format: str) -> None:
-    """As the rows in conflict of an earlier run have; and with text as Polars writes it, in views and categories."""
+    """Like the rows in conflict of an earlier run; and with text as Polars writes it, as views and categories."""
     zips = pl.Series(["1", "1", None], dtype=pl.Categorical)
     pl.DataFrame({"naysay_row": [5, 6, 7], "zip": zips, "city": ["U", "V", "W"]}).write_ipc(work / "odd.arrow")
     given = ("check", "odd.arrow", "--engine", "local", "--rule", "zip -> city")

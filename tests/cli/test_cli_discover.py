@@ -1,4 +1,4 @@
-"""`naysay discover`: what it prints and writes, and that `naysay check` passes on what it wrote."""
+"""`naysay discover`: what it prints and writes, and that `naysay check` passes with the rules it wrote."""
 
 from __future__ import annotations
 

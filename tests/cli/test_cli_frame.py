@@ -1,4 +1,4 @@
-"""The frame of the command line: what is loaded when, what errors look like, which exit code they have."""
+"""The outer part of the command line: what is loaded when, what errors look like, and their exit codes."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_control_c_is_quiet(work: Path) -> None:
 
 def test_a_closed_pipe_is_quiet(work: Path) -> None:
     command = [sys.executable, "-m", "naysay", "sql", *(["key(a)"] * 2000)]
-    # Unbuffered, Python's text layer ignores a short write, so that the reader's going would show in no error.
+    # Unbuffered, Python's text layer ignores a short write, so that a closed pipe would cause no error.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered)
     assert process.stdout is not None
@@ -212,7 +212,7 @@ SLOW = (
 
 
 def _errors_on_a_terminal(*arguments: str) -> str:
-    """What a slow check writes to its error output where that is a terminal."""
+    """What a slow check writes to standard error if that is a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", SLOW, *arguments]
     terminal = {**os.environ, "TERM": "xterm"}

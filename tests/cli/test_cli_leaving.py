@@ -1,12 +1,12 @@
-"""How a command ends: with its exit code, whatever threads of libraries are still about."""
+"""How a command ends: with its exit code, even if threads of libraries are still running."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# An object that is only deleted where the interpreter is taken apart; by then a thread of Arrow's that gives back
-# memory of Python's aborts the process: `naysay check` on a refused file did so once in eight runs on a busy machine.
+# An object that is only deleted when the interpreter shuts down; by then, an Arrow thread that frees Python's memory
+# aborts the process: `naysay check` on a refused file did so once in eight runs on a busy machine.
 _PROGRAM = """
 import atexit, os, sys
 

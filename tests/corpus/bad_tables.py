@@ -1,7 +1,7 @@
-"""Files that are hard to read as tables, each with what must come of it: a meaning, or an error with place and reason.
+"""Files that are hard to read as tables, each with the expected result: a table, or an error with place and reason.
 
-A case makes its file in an empty folder. What must come of it is either `Reads` or `Refuses`, with parts of the message
-that the error must hold; the file's name is always among them.
+A case writes its file to an empty folder. The expected result is either `Reads`, or `Refuses` with parts of the error
+message; the name of the file is always one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Make = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class Reads:
-    """The file is a table of so many rows and columns, and the rule on it is broken so often."""
+    """The file is a table with this many rows and columns, and this many violations of the rule."""
 
     n_rows: int
     n_columns: int
@@ -36,7 +36,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class Refuses:
-    """Reading the file, or the rule on it, is refused; the message holds all of these."""
+    """Reading the file, or checking the rule on it, is refused; the message contains all of these."""
 
     parts: tuple[str, ...]
     rule: str = ""
@@ -368,7 +368,7 @@ def _types() -> Iterator[Case]:
 
 
 def _no_text() -> Iterator[Case]:
-    """Columns that say they are text and are not; readers of binary formats take their word for it."""
+    """Columns declared as text that are not; readers of binary formats trust the declaration."""
     buffers = [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
     table = pa.table({"a": pa.Array.from_buffers(pa.string(), 1, buffers)})
     for suffix in (".parquet", ".arrow", ".orc"):
@@ -430,7 +430,7 @@ def _paths() -> Iterator[Case]:
 
 
 def _xlsx() -> bytes:
-    """The beginning of a zip file, as every spreadsheet has it."""
+    """The beginning of a zip file, which is how every spreadsheet begins."""
     sink = io.BytesIO()
     sink.write(b"PK\x03\x04\x14\x00\x06\x00\x08\x00\x00\x00!\x00" + bytes(12) + b"\x13\x00[Content_Types].xml")
     return sink.getvalue()

@@ -1,6 +1,6 @@
-"""Names of columns and texts that look like SQL, expressions, code, paths or nothing at all.
+"""Column names and texts that look like SQL, expressions, code, paths or nothing at all.
 
-Each of them means itself: a rule about a column of such a name, or with such a constant, has the answers that it has
+Each of them is just a name: a rule about a column with such a name, or with such a constant, has the same answers as
 with plain names.
 """
 

@@ -1,4 +1,4 @@
-"""Names of rules that would lead out of a folder, or mean something to a file system, if they were taken for paths."""
+"""Rule names that would leave a folder, or have a special meaning to a file system, if they were used as paths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Texts that would run a script or send a request if a page took them for anything but text.
+"""Texts that would run a script or send a request if a page treated them as anything but text.
 
-First those of payloads.txt, then ways out of where a text may stand, each with what might run there: 500 in all. A
-script that ran would call naysayRan; a request would go to a port of this machine on which nothing listens.
+First those in payloads.txt, then ways to escape from each context of a text, combined with what might run there: 500 in
+all. A script that ran would call naysayRan; a request would go to a local port on which nothing listens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ N_PAYLOADS = 500
 
 
 def payloads() -> list[str]:
-    """All of them, in an order that stays."""
+    """All of them, always in the same order."""
     lines = (Path(__file__).parent / "payloads.txt").read_text(encoding="utf-8").split("\n")
     made = [way + body for body, way in product(_BODIES, _WAYS_OUT)]
     return list(dict.fromkeys([line for line in lines if line] + made))[:N_PAYLOADS]

@@ -1,4 +1,4 @@
-"""The in-process engine against the brute-force oracle, on random tables and rules."""
+"""The in-process engine compared with the brute-force oracle, on random tables and rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import differential
 from naysay.detect.strategy import NAMES
 
-# Cases in all; the long run is `scripts/soak answers`.
+# Number of cases; the long run is `scripts/soak answers`.
 N_CASES = int(os.environ.get("NAYSAY_CASES", "20000"))
 N_PARTS = 8
 

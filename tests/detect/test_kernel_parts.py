@@ -1,4 +1,4 @@
-"""The parts that kernels are made of, each by what it promises, beside a loop or a library."""
+"""The building blocks of kernels, each compared with a loop or a library function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from naysay.kernels.trees.zones import build_zones, list_partners
 
 
 def test_a_block_has_room_for_all_sets_of_all_columns() -> None:
-    """Three columns, each with as many values as can have a set of their rows."""
+    """Three columns, each with as many values as can have their own set of rows."""
     n_values = BLOCK_ROWS // (_FEW + 1)
     features = np.stack([(np.arange(BLOCK_ROWS) + k) % n_values for k in range(3)], axis=1)
     weights = np.ones(BLOCK_ROWS, np.int64)
@@ -127,14 +127,14 @@ def test_keys_are_parted_by_the_leading_bits_of_their_hash(n_bits: int) -> None:
 
 
 def test_the_least_rival_of_another_label_is_kept() -> None:
-    """One group of few rows with three labels: the row 0 is the least of its label often."""
+    """One group of few rows with three labels: row 0 is often the smallest of its label."""
     rng = np.random.default_rng(9)
     strict = np.zeros(4, np.int64)
     for _ in range(1500):
         n_rows = int(rng.integers(3, 6))
         points = rng.integers(0, 3, (4, n_rows))
         points[1:3] //= 2
-        # Those that come first have the greater z mostly: few of them can be the partner of a later row.
+        # The first rows mostly have the greater z: few of them can be the partner of a later row.
         points[0] = np.arange(n_rows)
         label = rng.integers(0, 3, n_rows)
         holds = np.all(points[:, :, None] <= points[:, None, :], axis=0) & (label[:, None] != label[None, :])
@@ -143,23 +143,23 @@ def test_the_least_rival_of_another_label_is_kept() -> None:
 
 
 def test_a_rival_of_another_label_is_not_lost_to_a_greater_one() -> None:
-    """The row 3 has one partner, the row 0: once the least of all, then the least of another label than the row 1."""
+    """Row 3 has one partner, row 0: first as the smallest of all, then as the smallest of another label than row 1."""
     points = np.array([[0, 1, 2, 3], [0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 2, 1]])
     label = np.array([0, 1, 0, 1])
     assert find_four_orders(np.arange(4), np.array([0, 4]), points, label, 2, 1, np.zeros(4, np.int64)) == (0, 3)
 
 
 def test_steps_of_a_staircase_are_told() -> None:
-    """Each place that a row changes is a step, up to the first that it does not."""
+    """Each position that a row changes is a step, up to the first one that it does not change."""
     best, other = np.full(10, -1), np.full(10, -1)
     y, z, label = np.array([4, 2, 5, 2]), np.array([5, 7, 6, 8]), np.array([0, 0, 1, 0])
-    # From 4 on; from 2 to 3; from 5 on, as the least of another label; nowhere.
+    # From 4 on; from 2 to 3; from 5 on, as the smallest of another label; nowhere.
     for row, n_steps in enumerate((6, 2, 5, 0)):
         assert _lower(row, row + 1, y, z, label, best, other) == n_steps
 
 
 def test_a_leaf_is_paid_for() -> None:
-    """Two groups, each a leaf a side where boxes overlap and no pair holds: one step, and the rows of a leaf."""
+    """Two groups, each with one leaf per side; boxes overlap but no pair matches: one step, and the rows of a leaf."""
     left, right = np.array([[0, 2, 0, 2], [2, 0, 2, 0]]), np.array([[0, 2, 0, 2], [2, 0, 2, 0]])
     order, starts = np.arange(4), np.array([0, 2, 4])
     trees = (dual_tree.build_tree(side, order.copy(), starts) for side in (left, right))
@@ -169,7 +169,7 @@ def test_a_leaf_is_paid_for() -> None:
 
 
 def test_leaves_that_are_used_up_are_passed_by() -> None:
-    """A partner for each left row, the first one left: without passing by they would be looked for in all leaves."""
+    """Each left row gets the first partner left; without skipping used ones, all leaves would be searched."""
     n_rows = 128
     features = np.zeros((2, n_rows), np.int64)
     features[1] = 1
@@ -208,7 +208,7 @@ def test_places_by_two_columns_that_begin_anywhere(low: int) -> None:
     for n_values in (1, 3, 5, 5000, 1 << 40):
         major, minor = low + rng.integers(0, n_values, 60), 3 * low // 4 + rng.integers(0, n_values, 60)
         assert sorted_places(major, minor).tolist() == np.lexsort((minor, major)).tolist()
-    # As many bits as one digit of the sort has.
+    # As many bits as one digit of the sort.
     major, minor = low + 1500 + rng.permutation(2048), np.zeros(2048, np.int64)
     assert sorted_places(major, minor).tolist() == np.argsort(major).tolist()
 

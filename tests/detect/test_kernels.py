@@ -111,7 +111,7 @@ def test_orders_of_a_whole_table_without_a_key() -> None:
     x, y = rng.permutation(100_000), rng.permutation(100_000)
     side = Side(np.arange(100_000), np.zeros(100_000, np.int64), (x, y), ())
     total = count(BoundJoin(side, side, 1, (), False, True, False))
-    # In the order of x, the pairs that rise in y: all of them minus the inversions, counted by a merge sort.
+    # In the order of x, the pairs that ascend in y: all pairs minus the inversions, counted by a merge sort.
     assert total == 100_000 * 99_999 // 2 - _inversions(y[np.argsort(x)])
 
 

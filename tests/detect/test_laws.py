@@ -1,4 +1,4 @@
-"""Laws that hold of every table and rule, without an oracle."""
+"""Laws that hold for every table and rule, without an oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many disequalities: every way of dividing them gives the partners that comparing all pairs gives."""
+"""Many disequalities: every way to divide them gives the same partners as comparing all pairs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_rows_on_a_side() -> None:
 
 
 def test_twelve_of_a_large_table_that_no_key_divides() -> None:
-    """Against inclusion and exclusion by hand over the two columns that are not almost unique."""
+    """Compared with hand-written inclusion and exclusion over the two columns that are not almost unique."""
     rng = np.random.default_rng(5)
     n_rows = 20_000
     wide = [rng.integers(0, 4_000, n_rows) for _ in range(10)]

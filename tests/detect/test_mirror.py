@@ -1,4 +1,4 @@
-"""The fewest rows to remove is exact wherever `explain` says so, whatever filters the two rows have."""
+"""The smallest number of rows to remove is exact whenever `explain` says so, with any filters on the two rows."""
 
 from __future__ import annotations
 

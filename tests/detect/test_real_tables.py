@@ -1,4 +1,4 @@
-"""The hospital table and its 15 rules, against DuckDB's self-joins."""
+"""The hospital table and its 15 rules, compared with DuckDB's self-joins."""
 
 from __future__ import annotations
 

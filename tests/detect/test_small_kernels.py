@@ -1,4 +1,4 @@
-"""Kernels called directly, on small inputs that reach what random small tables do not, beside brute force."""
+"""Kernels called directly, on small inputs that reach what random small tables do not, compared with brute force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from naysay.kernels.trees.zones import build_zones
 @pytest.mark.parametrize("n_orders", [1, 2, 3, 4])
 @pytest.mark.parametrize("n_values", [2, 9, 1000])
 def test_partners_in_many_orders(n_orders: int, n_values: int) -> None:
-    """More pairs than are compared one by one, so that they are divided; over few values, so that there are ties."""
+    """Too many pairs to compare one by one, so that they are divided; few values, so that there are ties."""
     rng = np.random.default_rng(n_orders * 10 + n_values)
     for n_keys, n_left, n_right in ((1, 70, 90), (2, 120, 80), (3, 4, 700)):
         sides = []
@@ -41,7 +41,7 @@ def test_partners_in_many_orders(n_orders: int, n_values: int) -> None:
 
 
 def test_pairs_of_two_trees() -> None:
-    """Every kind of comparison, groups that stand on one side alone, and the least budget that is enough."""
+    """Every kind of comparison, groups on only one side, and the smallest sufficient budget."""
     rng = np.random.default_rng(7)
     kept = broken = 0
     for turn in range(60):
@@ -51,7 +51,7 @@ def test_pairs_of_two_trees() -> None:
         sides = []
         for n_rows in rng.choice([0, 1, 5, 20, 45], 2):
             features = rng.integers(0, n_values, (n_features, n_rows))
-            # Most of the left values are the greater ones, so that there is not always a pair.
+            # Left values are mostly greater, so that there is not always a pair.
             if not sides and turn % 2:
                 features += n_values - 1
             groups = np.sort(rng.integers(0, n_groups, n_rows))
@@ -99,7 +99,7 @@ def test_the_span_of_valid_keys() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.98, 1.0])
 def test_an_estimate_of_distinct_codes_is_that_of_the_paper(share: float) -> None:
-    """Flajolet and others, HyperLogLog, figure 3, written down once more."""
+    """HyperLogLog as in figure 3 of Flajolet et al., implemented again."""
     rng = np.random.default_rng(4)
     registers = np.where(rng.random(4096) < share, rng.integers(1, 9, 4096), 0)
     raw = 0.7213 / (1 + 1.079 / 4096) * 4096 * 4096 / sum(2.0 ** -int(register) for register in registers)
@@ -116,7 +116,7 @@ def rows_in_groups(rng: np.random.Generator, n_rows: int) -> tuple[np.ndarray, n
 
 
 def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
-    """Few rows with few values, so that ties, one label for all and the row 0 come often."""
+    """Few rows with few values, so that ties, one label for all and row 0 are frequent."""
     rng = np.random.default_rng(5)
     n_found = n_none = 0
     for _ in range(400):
@@ -149,7 +149,7 @@ def test_entries_of_a_block_are_those_of_its_layout() -> None:
 
 @pytest.mark.parametrize("power", [0, 1, 5, 18])
 def test_the_floor_of_floats_times_a_power_of_ten(power: int) -> None:
-    """Four limbs: near the largest that they hold, near zero, negative; by whole numbers of any size."""
+    """Four limbs: near their largest value, near zero, negative; compared with Python integers."""
     rng = np.random.default_rng(power)
     sizes = [0, 1, 2, 40, 52, 53, 54, *range(60, 130 - 4 * power)]
     mantissas = [sign * int(rng.integers(1 << 52, 1 << 53)) for sign in (1, -1) for _ in sizes] + [0, 1, -1, 3, -5]
@@ -170,7 +170,7 @@ def test_the_floor_of_floats_times_a_power_of_ten(power: int) -> None:
 
 
 def random_side(rng: np.random.Generator, n_rows: int, n_keys: int, n_features: int) -> tuple[np.ndarray, ...]:
-    """Keys ascending, the places of the rows in their order, and features by place."""
+    """Ascending keys, the positions of the rows in that order, and features by position."""
     key_of = rng.integers(0, n_keys, n_rows) * 2 + int(rng.integers(0, 2))
     places = np.argsort(key_of, kind="stable")
     return key_of[places], places, rng.integers(0, 4, (n_rows, n_features))
@@ -179,7 +179,7 @@ def random_side(rng: np.random.Generator, n_rows: int, n_keys: int, n_features: 
 @pytest.mark.parametrize("n_orders", [0, 1, 2])
 @pytest.mark.parametrize("n_differs", [0, 1, 2])
 def test_groups_compared_all_with_all(n_orders: int, n_differs: int) -> None:
-    """Groups of few rows and of many, keys on one side alone, weights, groups too large, limits on the list."""
+    """Small and large groups, keys on only one side, weights, groups that are too large, limits on the list."""
     rng = np.random.default_rng(10 * n_orders + n_differs)
     shape = (n_orders, np.full(n_differs, 4))
     going = np.zeros(1, np.int64)
@@ -205,7 +205,7 @@ def test_groups_compared_all_with_all(n_orders: int, n_differs: int) -> None:
             out = np.full(n_left, 7)
             rest = compare_groups(left, right, weights, shape, most, sign, out, going)
             for side, places in enumerate((left[1], right[1])):
-                # A group is left alone by the number of its rows on both sides.
+                # Whether a group is skipped depends on its number of rows on both sides.
                 keys = (key_of, other_key_of)[side]
                 alone = [
                     place
@@ -227,7 +227,7 @@ def test_a_stop_ends_comparing_at_once() -> None:
 
 
 def test_matching_takes_as_many_steps_as_it_may() -> None:
-    """Each row is matched once, with the first partner left; or the steps were used up, and that is said."""
+    """Each row is matched once, with the first partner left; or the steps ran out, which is reported."""
     rng = np.random.default_rng(3)
     for n_rows in (1, 5, 17, 40, 70):
         features = np.stack(
@@ -283,7 +283,7 @@ def test_matching_takes_as_many_steps_as_it_may() -> None:
     ],
 )
 def test_what_a_number_would_lose(field: str, looks: int) -> None:
-    """Alone, before and behind other fields, and at the end of the data."""
+    """By itself, before and after other fields, and at the end of the data."""
     for text, column in (
         (field + ",x\n", 0),
         ("x," + field + "\n", 1),
@@ -299,7 +299,7 @@ def test_what_a_number_would_lose(field: str, looks: int) -> None:
 
 
 def test_what_two_boxes_say_of_their_points() -> None:
-    """Beside all pairs of whole points in the boxes: none, some or all hold."""
+    """Compared with all pairs of integer points in the boxes: none, some or all match."""
     rng = np.random.default_rng(7)
     holds = {LESS: np.less, AT_MOST: np.less_equal, DIFFERS: np.not_equal}
     for _ in range(400):

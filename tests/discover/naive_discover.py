@@ -1,4 +1,4 @@
-"""Discovery by trying every rule there is: the oracle of tests/discover. It shares no code with what it judges.
+"""Discovery by trying every possible rule: the oracle of tests/discover. It shares no code with what it judges.
 
 A comparison is (left row, left column, right row, right column, ordered), rows "t" and "s". A rule is a frozenset
 of (left row, left column, operator, right row, right column). A table is a list of dicts, None for null.
@@ -22,9 +22,9 @@ FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def minimal_rules(
     rows: Sequence[dict[str, Any]], comparisons: Sequence[Comparison], *, nulls_equal: bool = False, most: int = 0
 ) -> set[NaiveRule]:
-    """All rules broken by at most `most` ordered pairs such that every rule that asks less is broken by more.
+    """All rules broken by at most `most` ordered pairs such that every weaker rule is broken by more.
 
-    Rules that no table at all could break are left out.
+    Rules that no table could break are left out.
     """
     return minimal_rules_each(rows, comparisons, [most], nulls_equal=nulls_equal)[0]
 
@@ -59,12 +59,12 @@ def minimal_rules_each(
     return found
 
 
-# What one comparison may contribute: operators, the outcomes that satisfy them, the pairs that do.
+# What one comparison can contribute: operators, the outcomes that satisfy them, the pairs that do.
 Item = tuple[tuple[str, ...], frozenset[str], int]
 
 
 def _menu(comparison: Comparison, rows: Any, pairs: Any, nulls_equal: bool) -> list[Item]:
-    """Every conjunction of operators that some outcome satisfies, each meaning once, "nothing" first."""
+    """Every satisfiable conjunction of operators, equivalent ones only once, "nothing" first."""
     left_row, left, right_row, right, ordered = comparison
     outcomes = ["<", "=", ">"]
     if any(row[left] is None or row[right] is None for row in rows):
@@ -110,7 +110,7 @@ def _allows(op: str, outcome: str, nulls_equal: bool) -> bool:
 
 
 def _wider(choice: tuple[int, ...], menus: list[list[Item]]) -> Iterable[tuple[int, ...]]:
-    """The rules that ask less in one comparison and the same elsewhere."""
+    """The rules that are weaker in one comparison and the same elsewhere."""
     for place, menu in enumerate(menus):
         meaning = menu[choice[place]][1]
         for item, (_, other, _) in enumerate(menu):
@@ -119,9 +119,9 @@ def _wider(choice: tuple[int, ...], menus: list[list[Item]]) -> Iterable[tuple[i
 
 
 def _is_possible(rule: NaiveRule, nulls_equal: bool) -> bool:
-    """Whether some two rows of some table could break the rule: tried on as many values as there are places.
+    """Whether some two rows of some table could break the rule: tried with as many values as there are positions.
 
-    Where each column meets itself alone there is nothing to contradict.
+    If each column is compared only with itself, nothing can contradict.
     """
     if all(left == right for _, left, _, _, right in rule):
         return True
@@ -145,7 +145,7 @@ def swapped(rule: NaiveRule) -> NaiveRule:
 
 
 def either_way(rules: Iterable[NaiveRule]) -> set[frozenset[NaiveRule]]:
-    """Each rule together with its symmetric twin, every predicate written one way round."""
+    """Each rule together with its symmetric twin, every predicate written in one direction."""
     return {frozenset((_turned(rule), _turned(swapped(rule)))) for rule in rules}
 
 

@@ -1,4 +1,4 @@
-"""Random small tables, and whether discovery finds in them what trying every rule finds."""
+"""Random small tables, and whether discovery finds the same rules as trying every rule."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ERRORS = (0.0, 0.05, 0.25)
 METHODS = ("auto", "all-pairs", "selective", "hydra")
 
 
-# A larger table has at most so many columns whose values have an order: trying every rule takes seven times as long
-# with each, three times with any other.
+# A larger table has at most this many columns with an order: each makes trying every rule seven times slower, any other
+# column three times.
 MOST_ORDERED = 4
 
 
 def random_table(rng: random.Random, large: bool) -> pa.Table:
-    """Of up to 7 rows and 4 columns, or of up to 40 and 6."""
+    """A table of up to 7 rows and 4 columns, or of up to 40 and 6."""
     n_rows = rng.randint(8, 40) if large else rng.choice((0, 1, 2, 2, 3, 4, 5, 6, 7))
     names = "abcdef"[: rng.choice((3, 4, 5, 6))] if large else "abcd"[: rng.choice((1, 2, 2, 3, 3, 4))]
     n_ordered = 0
@@ -93,7 +93,7 @@ def found_rules(table: pa.Table, space: Space, nulls: Nulls, mosts: list[int]) -
 
 
 def check(seed: int, *, large: bool = False) -> str:
-    """What is wrong with the rules of a random table, for three errors; nothing where all is well."""
+    """What is wrong with the rules of a random table, for three errors; empty if nothing is."""
     rng = random.Random(seed)
     table = random_table(rng, large)
     space = build_space(from_frame(table), None, random_scope(rng, table.num_columns))
@@ -109,7 +109,7 @@ def check(seed: int, *, large: bool = False) -> str:
 
 
 def check_method(seed: int, method: str, *, large: bool = False) -> str:
-    """The same by a method, from end to end, for error 0."""
+    """The same with one method, from end to end, for error 0."""
     rng = random.Random(seed)
     table = random_table(rng, large)
     scope = random_scope(rng, table.num_columns)

@@ -1,4 +1,4 @@
-"""The kernels of covers beside enumeration: vertices in two words, many edges, many covers, deep searches."""
+"""The cover kernels compared with enumeration: vertices in two words, many edges, many covers, deep searches."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def n_groups(vertices: Vertices, cover: int) -> int:
 
 
 def enumerated(edges: list[int], vertices: Vertices, most: int | None) -> set[int]:
-    """All minimal covers by multiplying edges in one by one."""
+    """All minimal covers, adding edges one by one."""
     covers = {0}
     for edge in edges:
         wider = {cover for cover in covers if cover & edge}
@@ -126,7 +126,7 @@ def test_an_edge_of_more_vertices_than_a_word_has() -> None:
 
 
 def test_many_edges_of_which_each_member_owns_few() -> None:
-    """Beyond 1,024 edges, and so many to each vertex that those remembered are used up and others are looked for."""
+    """More than 1,024 edges, and so many per vertex that the stored ones run out and others must be searched."""
     rng = random.Random(3)
     vertices = vertices_at([0, 4, 8, 62, 64, 68], [FieldKind.EQUALITY] * 6)
     places = [group.first + k for group in vertices.groups for k in range(2)]
@@ -135,7 +135,7 @@ def test_many_edges_of_which_each_member_owns_few() -> None:
         edges.add(sum(1 << place for place in rng.sample(places, 6)))
     expected = enumerated(sorted(edges), vertices, None)
     assert len(expected) > 30
-    # Edges that hold another one change nothing: a few hundred of them, and every edge ten times.
+    # Edges that contain another one change nothing: a few hundred of them, and every edge ten times.
     for given in (sorted(edges), sorted(edges) * 8):
         rng.shuffle(given)
         found = search_covers(
@@ -184,7 +184,7 @@ def test_near_covers_equal_trying_all(seed: int) -> None:
             )
             expected = near_by_trying(edges, counts, vertices, most, max_groups)
             assert as_set(found) == expected
-            # Small problems are opened level by level to their end; here the search itself, from the beginning.
+            # Small problems are expanded level by level to the end; this tests the search itself, from the beginning.
             heavy_first = sorted(range(len(edges)), key=lambda place: -counts[place])
             control = np.zeros(2, np.int64)
             found = search_near_covers(
@@ -199,7 +199,7 @@ def test_near_covers_equal_trying_all(seed: int) -> None:
 
 
 def test_near_covers_deeper_than_there_was_room_for() -> None:
-    """Twelve edges of which two may be missed: covers of ten vertices, more of them than there is room for at first."""
+    """Twelve edges of which two may be missed: covers of ten vertices, more than the initial capacity."""
     vertices = vertices_at([8 * place + 2 * k for place in range(4) for k in range(3)], [FieldKind.EQUALITY] * 12)
     edges = vertices.words([1 << group.first for group in vertices.groups])
     limits = np.array([UNLIMITED, UNLIMITED, 64, 2], np.int64)
@@ -238,7 +238,7 @@ def trie_of(covers: list[int], vertices: Vertices, room: int) -> tuple[np.ndarra
 
 @pytest.mark.parametrize("seed", range(8))
 def test_inversion_equals_enumeration(seed: int) -> None:
-    """Hydra's trie of covers, edge by edge, with hardly any room at first; how many there are is told all the while."""
+    """Hydra's trie of covers, edge by edge, with a tiny initial capacity; their number is reported throughout."""
     rng = random.Random(seed)
     firsts = [0, 5, 60, 64, 70] if seed % 2 else [60, 64, 124]
     vertices = vertices_at(firsts, [rng.choice(_KINDS) for _ in firsts])
@@ -269,7 +269,7 @@ def test_inversion_stops_where_there_are_too_many_covers() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_covers_that_grow_and_shrink(seed: int) -> None:
-    """The kernels of `evolve`, one by one: what misses, what grows, what is minimal still, what is left beside."""
+    """The kernels of `evolve`, one by one: what misses, what grows, what is still minimal, and what remains."""
     rng = random.Random(seed)
     firsts = [5, 60, 64, 70] if seed % 2 else [60, 64, 124]
     vertices = vertices_at(firsts, [rng.choice(_KINDS) for _ in firsts])
@@ -339,7 +339,7 @@ def test_edges_that_are_missed_and_nearly_missed(seed: int) -> None:
 
 
 def test_the_next_missed_edge_among_many() -> None:
-    """Over several words: from any place to the next edge that nothing hits, with those hit once on the way."""
+    """Over several words: from any position to the next edge that nothing hits, with those hit once on the way."""
     rng = np.random.default_rng(6)
     for n_edges in (1, 64, 65, 150):
         fresh = rng.integers(1, 1 << 40, (n_edges, 1)).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""`naysay.discover` and what it answers: findings, filters, text that check reads, limits, bad input."""
+"""`naysay.discover` and its results: findings, filters, text that check can read, limits, bad input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from naysay.table import from_frame
 
 
 def people(n_rows: int = 300, dirty: int = 0) -> pa.Table:
-    """zip -> city and ordered(salary, rate by state) hold, but for a few dirty rows."""
+    """zip -> city and ordered(salary, rate by state) hold, except in a few dirty rows."""
     rng = random.Random(1)
     zips = [rng.randrange(40) for _ in range(n_rows)]
     salary = [rng.randrange(1000, 9000) for _ in range(n_rows)]
@@ -314,7 +314,7 @@ def test_the_cpu_path_never_loads_cupy() -> None:
 
 
 def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wiring, with the CPU's kernel in the place of the device's: same arguments, same contract."""
+    """The wiring, with the CPU's kernel in place of the device's: same arguments, same contract."""
     from naysay.discovery.evidence import count_blocks, triangle
     from naysay.kernels.evidence import gpu as gpu_evidence
 

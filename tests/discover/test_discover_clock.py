@@ -1,6 +1,6 @@
-"""A discovery that is stopped gives back what it knows, soon, and never says that no rule holds.
+"""A discovery that is stopped soon returns what it knows, and never says that no rule holds.
 
-No test measures time: clocks here stop after so many looks at them, and work after the stop is counted.
+No test measures time: clocks stop after a number of calls, and work after the stop is counted.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str
 
 
 def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.ndarray]:
-    """A table of numbers with many covers, all columns compared with all."""
+    """A table of numbers with many covers, all columns compared with each other."""
     data = from_frame(numbers(n_rows, n_columns, 30))
     space = build_space(data, None, Scope(share=0.0))
     outcomes = outcomes_of(data, space, Nulls.SQL)

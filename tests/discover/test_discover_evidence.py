@@ -1,4 +1,4 @@
-"""Evidence against a double loop over rows: every width of code, both meanings of null, two sides, equal rows."""
+"""Evidence compared with a double loop over rows: every width of code, both meanings of null, two sides, equal rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def outcome_of(t: dict[str, Any], s: dict[str, Any], space: Space, nulls: Nulls)
 
 
 def counted(evidence: Evidence, outcomes: Outcomes, space: Space) -> Counter[tuple[frozenset[Op], ...]]:
-    """Evidence as operators that are true, by way of the edges: a vertex that is missed is true."""
+    """Evidence as the operators that are true, derived from the edges: a vertex that is not in the edge is true."""
     vertices = vertices_of(space, outcomes.layout)
     edges, counts = edges_of(evidence, outcomes.layout, vertices)
     found: Counter[tuple[frozenset[Op], ...]] = Counter()

@@ -1,4 +1,4 @@
-"""The methods must agree: on the rules, whatever the sample; and the rules must hold by the oracle."""
+"""The methods must agree on the rules, for any sample; and the rules must hold according to the oracle."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from naysay.papers.hydra import completion, sampling
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 
-# Smaller tables where kernels are not compiled.
+# Smaller tables if kernels are not compiled.
 N_ROWS = (3, 5, 20) if os.environ.get("NAYSAY_PROFILE") == "mutation" else (3, 5, 20, 60, 150)
 
 
 def correlated_table(rng: random.Random, n_rows: int) -> pa.Table:
-    """Columns that depend on each other now and then, so that rules of all kinds hold."""
+    """Columns that sometimes depend on each other, so that rules of all kinds hold."""
     base = [rng.randrange(max(2, n_rows // 3)) for _ in range(n_rows)]
     columns = {"base": base, "down": [-(value // 2) for value in base]}
     for number in range(rng.randint(1, 4)):
@@ -91,7 +91,7 @@ def test_rules_hold_and_break_without_any_predicate() -> None:
 
 
 def test_a_stop_in_the_middle_gives_rules_that_hold() -> None:
-    """Whatever was proven when time ran out is a minimal rule of the whole table."""
+    """Everything that was proven when time ran out is a minimal rule of the whole table."""
     table = from_frame(correlated_table(random.Random(11), 150))
     expected = set(map(to_int, discover(table, DiscoverRequest(method="all-pairs")).rules.covers))
     space = build_space(table)

@@ -1,4 +1,4 @@
-"""The test of accidental rules: beside its definition, rule by rule, and on tables whose rules are known to be true."""
+"""The test for accidental rules: compared with its definition, rule by rule, and on tables with known true rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from naysay.table import from_frame
 
 
 def log_chance(n_others: float, violations: int, fraction: float, degree: float) -> float:
-    """The Chernoff bound for at most so many hits among the disjoint pairs."""
+    """The Chernoff bound for at most this many hits among the disjoint pairs."""
     n_disjoint = n_others / 2 / (2 * degree - 1)
     if fraction >= 1.0:
         return -math.inf if n_disjoint and not violations else 0.0

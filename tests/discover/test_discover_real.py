@@ -20,7 +20,7 @@ def canonicals(rules: Any) -> set[Rule]:
 
 
 def airport(shared: Path) -> pa.Table:
-    """As the authors read it: Latin-1, what is missing a text like any other."""
+    """As the authors read it: Latin-1, and a missing value is a text like any other."""
     path = shared / "data" / "airport" / "airport_original.csv"
     header = path.open(encoding="latin1").readline().strip().split(",")
     types = {name: pa.string() if "String" in name else pa.int64() for name in header}
@@ -55,7 +55,7 @@ def test_all_methods_agree(shared: Path, name: str, nulls: str) -> None:
 
 def test_desbordante_finds_the_same(tmp_path: Path) -> None:
     desbordante = pytest.importorskip("desbordante")
-    # It knows no booleans.
+    # It has no booleans.
     table = people(150).drop_columns(["child"])
     path = tmp_path / "people.csv"
     pcsv.write_csv(table, path, pcsv.WriteOptions(quoting_style="none"))

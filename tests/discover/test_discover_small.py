@@ -1,4 +1,4 @@
-"""Rule sets of small random tables against trying every rule there is."""
+"""Rule sets of small random tables compared with trying every possible rule."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import pytest
 from small_tables import METHODS, check, check_method
 
-# Each for three errors; ten times as many in the soak profile, and as many as you like by `scripts/soak discovery`;
-# few where kernels are not compiled.
+# Each for three errors; ten times as many in the soak profile, and any number with `scripts/soak discovery`; only a few
+# if kernels are not compiled.
 N_TABLES = {"soak": 50_000, "mutation": 500}.get(os.environ.get("NAYSAY_PROFILE", ""), 5_000)
 
 

@@ -1,4 +1,4 @@
-"""The predicate spaces of the papers, by the numbers that they print, and the rules found in them."""
+"""The predicate spaces of the papers, by the sizes that the papers give, and the rules found in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_hydra_has_82_predicates_for_stock() -> None:
     built = build_space(from_frame(stock()), None, SCOPES["hydra"])
     assert built.n_predicates == 82
     across = predicates_across(stock(), "hydra")
-    # Each two prices: = and != within a row, all six between two rows.
+    # Any two prices: = and != within a row, all six operators between two rows.
     assert len(across) == 6 * 8
     assert {op for op, within_row in across if within_row} == {Op.EQ, Op.NE}
     assert all(pair.left.row is Row.LEFT for pair in built.comparisons)

@@ -1,4 +1,4 @@
-"""Verification of candidates against the oracle: every shape of rule, nulls of both meanings, columns across."""
+"""Verification of candidates compared with the oracle: every shape of rule, nulls of both meanings, columns across."""
 
 from __future__ import annotations
 

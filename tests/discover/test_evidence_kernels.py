@@ -1,4 +1,4 @@
-"""The kernels of evidence beside a loop over all pairs: fields of all kinds in one word and two, tables that grow."""
+"""The evidence kernels compared with a loop over all pairs: all kinds of fields, one and two words, growing tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Code = tuple[int, ...]
 
 
 class Fields:
-    """Random fields: so many with an order and so many without in each word, and rows of two sides."""
+    """Random fields: the given numbers with and without order per word, and rows of two sides."""
 
     def __init__(self, rng: random.Random, shape: list[tuple[int, int]], n_rows: tuple[int, int]) -> None:
         masks, spans, self.bits = [], [], []
@@ -98,7 +98,7 @@ def test_the_first_pair_of_each_outcome_is_kept(shape: list[tuple[int, int]]) ->
         assert counts[-1] == len(expected)
         assert {tuple(keys[slot].tolist()): int(counts[slot]) for slot in used} == expected
         assert {tuple(keys[slot].tolist()): int(pairs[slot]) for slot in used} == places
-        # Where half would be used after a further 1,024 codes, the table grows.
+        # If half would be used after another 1,024 codes, the table grows.
         room = np.zeros((2048, len(shape)), np.int32), np.zeros(2049, np.int64), np.zeros(2048, np.int64)
         assert see_hashed(*given, room)[0].shape[0] > 2048
         if len(shape) > 1:

@@ -1,4 +1,4 @@
-"""Refining pairs of clusters, as Hydra does, beside looking at every pair; whatever the limit of a call."""
+"""Refining pairs of clusters, as Hydra does, compared with looking at every pair; for any limit per call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOLDS = {EQUAL: int.__eq__, DIFFERS: int.__ne__, LESS: int.__lt__, AT_MOST: int
 
 
 def random_clusters(rng: random.Random, n_rows: int) -> tuple[np.ndarray, ...]:
-    """Cluster pairs of which no two share a row on a side: rows and starts on the left, then on the right."""
+    """Cluster pairs that share no row on either side: rows and starts on the left, then on the right."""
     n_pairs = rng.choice((1, 3))
     sides = []
     for _ in range(2):
@@ -39,7 +39,7 @@ def pairs_of(
 
 
 def judge(clusters: tuple[np.ndarray, ...], refined: list[tuple[np.ndarray, ...]], expected: Pairs, limit: int) -> None:
-    """Each pair once; a call ends where it has written as many rows as it may, but for what one row or run adds."""
+    """Each pair once; a call ends when it has written as many rows as allowed, plus what one row or run adds."""
     found = [pair for part in refined for pair in pairs_of(*part)]
     assert len(found) == len(set(found))
     assert set(found) == expected

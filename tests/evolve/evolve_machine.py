@@ -1,6 +1,6 @@
-"""Random programs of an evolver, each step judged by discovery from scratch on the rows that should stand.
+"""Random sequences of changes to an evolver, each step compared with discovery from scratch on the expected rows.
 
-run_program(seed)       # wholly decided by the seed; raises AssertionError with the program so far
+run_program(seed)       # determined by the seed; raises AssertionError with the steps so far
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 @dataclass
 class Model:
-    """What the evolver should hold: for each key the values of its row."""
+    """What the evolver should contain: for each key, the values of its row."""
 
     types: dict[str, pa.DataType]
     pools: dict[str, list[Any]]
@@ -70,7 +70,7 @@ class Setting:
 def run_program(
     seed: int, folder: Path | None = None, method: str = "all-pairs", device: str = "auto", n_steps: int = 5
 ) -> None:
-    """One program: a first frame, then batches of inserts, deletes and updates, restarts and refusals.
+    """One sequence: a first frame, then batches of inserts, deletes and updates, restarts and refusals.
 
     The state is kept in a folder, or in memory.
     """
@@ -193,7 +193,7 @@ def _step(rng: random.Random, evolver: Evolver, model: Model, setting: Setting, 
 
 
 def _refused(rng: random.Random, evolver: Evolver, model: Model, done: list[str]) -> None:
-    """A batch that does not fit is refused, and nothing has changed."""
+    """A batch that does not fit is refused, and nothing changes."""
     before = list(evolver.rules)
     bad: dict[str, Any] = rng.choice(
         (
@@ -234,7 +234,7 @@ def rules_from_scratch(table: pa.Table, space: Space, setting: Setting) -> set[R
 def _judge_change(
     change: RuleChange, before: set[Rule], evolver: Evolver, model: Model, setting: Setting, done: list[str]
 ) -> None:
-    """Added and removed are the difference, and each rule that went has a reason that is true."""
+    """Added and removed rules are the difference, and each removed rule has a valid reason."""
     after = set(map(canonical, evolver.rules))
     assert {canonical(rule) for rule in change.added} == after - before, done
     assert {canonical(gone.rule) for gone in change.removed} == before - after, done
@@ -273,7 +273,7 @@ def breaks(rule: Rule, left: dict[str, Any], right: dict[str, Any] | None, nulls
 
 
 def _rank(value: Any) -> Any:
-    """A value that Python compares as naysay does: NaN equals itself and is greatest."""
+    """A value that Python compares as naysay does: NaN equals itself and is the greatest number."""
     if isinstance(value, float):
         return (1, 0.0) if value != value else (0, value)
     return value

@@ -1,6 +1,6 @@
 """A process that feeds an evolver and may be killed: batches from a seed, each acknowledged in a file after `apply`.
 
-    python feed_evolver.py      reads jobs from its input, one JSON object a line
+    python feed_evolver.py      reads jobs from standard input, one JSON object per line
 
 See nursery.py.
 """
@@ -32,7 +32,7 @@ def rows(rng: random.Random, keys: list[int]) -> pa.Table:
 
 
 def batches(seed: int, n_batches: int) -> list[dict[str, Any]]:
-    """Batches with inserts, updates and deletes, the same for the same seed; the first is the frame to begin with."""
+    """Batches with inserts, updates and deletes, the same for the same seed; the first is the initial frame."""
     rng = random.Random(seed)
     made: list[dict[str, Any]] = [{"inserts": rows(rng, list(range(12)))}]
     alive, next_id = set(range(12)), 12
@@ -63,7 +63,7 @@ def feed(job: dict[str, Any]) -> None:
             evolver = Evolver(first["inserts"], key="id", method=job["method"], state=job["state"])
         (Path(job["state"]) / "made").touch()
     for number, batch in enumerate(rest):
-        # The one after the last acknowledged may or may not have arrived: its id decides.
+        # The batch after the last acknowledged one may or may not have been applied: its id decides.
         if number < n_known and number % 3:
             continue
         change = evolver.apply(**batch, batch_id=str(number))
@@ -75,7 +75,7 @@ def feed(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    # Compile or load every kernel before the first fork; no threads live on past it.
+    # Compile or load every kernel before the first fork; no threads survive it.
     for method in ("all-pairs", "selective"):
         first, *rest = batches(0, 12)
         warm = Evolver(first["inserts"], key="id", method=method, threads=1)

@@ -1,4 +1,4 @@
-"""Evolvers in processes that are killed, and what must stand afterwards."""
+"""Evolvers in processes that are killed, and what must be there afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job_in(folder: Path, seed: int, **more: Any) -> dict[str, Any]:
 
 
 def judge(folder: Path, job: dict[str, Any]) -> None:
-    """All batches are in, each once: the rows are those of the model, and the rules those of the rows."""
+    """All batches were applied once: the rows are those of the model, and the rules those of the rows."""
     expected: dict[int, dict[str, Any]] = {}
     for batch in batches(job["seed"], job["n_batches"]):
         for key in batch.get("deletes", ()):
@@ -47,7 +47,7 @@ def judge(folder: Path, job: dict[str, Any]) -> None:
 
 
 def kill_at_random(nursery: Nursery, folder: Path, seed: int) -> int:
-    """Kill a feeder again and again, later and later, until it ends by itself; gives how often it was killed."""
+    """Kill a feeder repeatedly, later each time, until it ends on its own; return the number of kills."""
     rng = random.Random(seed)
     job = job_in(folder, seed)
     patience, n_kills = 0.2 * rng.random(), 0

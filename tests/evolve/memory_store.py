@@ -1,4 +1,4 @@
-"""A store of an evolver in memory: what programs restart from, hundreds of times a second."""
+"""An evolver's store in memory, from which tests restart hundreds of times per second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unittest.mock import patch
 from naysay.evolve import durable
 from naysay.live.journal.journal import Event, Payload
 
-# So short a log that programs of a few steps fold it.
+# So short a log that a few steps are enough to fold it.
 _LONGEST_LOG = 3
 
 
@@ -60,7 +60,7 @@ class MemoryStore:
 
 @contextmanager
 def stores_in_memory() -> Iterator[None]:
-    """Whatever evolvers keep inside stays in memory, under the path that they were given."""
+    """Everything that evolvers store stays in memory, under the path that they were given."""
     stores: dict[Path, MemoryStore] = {}
 
     def open_journal(state: str | os.PathLike[str], *, make: bool) -> MemoryStore:

@@ -1,4 +1,4 @@
-"""`naysay evolve`: changes from files, answers as text and JSON, exit codes for what does not fit."""
+"""`naysay evolve`: changes from files, output as text and JSON, exit codes for bad input."""
 
 from __future__ import annotations
 

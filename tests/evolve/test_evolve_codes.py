@@ -1,4 +1,4 @@
-"""Codes that stay: in order, equal for equal values, whatever comes later; and the layout that grows with nulls."""
+"""Stable codes: in order, equal for equal values, whatever is added later; and the layout that grows with nulls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_labels_at_the_ends_and_in_one_gap_last_long() -> None:
     for number in range(2000):
         labels.label(np.array([2**40 + number, -number]))
     assert labels.version == 0
-    # Always into the same gap: room ends, and all labels are given out anew.
+    # Always into the same gap: space runs out, and all labels are assigned again.
     low, high = 0, 2**39
     for _ in range(40):
         high = (low + high) // 2

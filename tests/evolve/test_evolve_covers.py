@@ -1,4 +1,4 @@
-"""Covers from a change equal covers from scratch: edges that come, edges that go, both, of one word and of two."""
+"""Updated covers equal covers from scratch: edges added, removed, or both, in one word and in two."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from naysay.evolve.covers import (
 )
 from naysay.rule.model import Column, Row
 
-# Fewer where kernels are not compiled.
+# Fewer if kernels are not compiled.
 N_PROBLEMS = 6 if os.environ.get("NAYSAY_PROFILE") == "mutation" else 60
-# What an outcome fails, by kind of field: see `discover.vertices`.
+# What an outcome fails, by kind of field: see `discovery.vertices`.
 FAILED = {
     FieldKind.EQUALITY: (0b01, 0b10, 0b11),
     FieldKind.ORDER: (0b001, 0b010, 0b100, 0b111),
@@ -106,7 +106,7 @@ def test_a_large_change_is_searched_from_scratch() -> None:
 
 
 def test_covers_of_many_vertices() -> None:
-    """A search that starts from sixteen vertices and more had no room for what it knows of them, and lost covers."""
+    """A search that starts from sixteen or more vertices had no space for what it knows about them, and lost covers."""
     rng = random.Random(3)
     names = [f"c{number}" for number in range(32)]
     vertices = Vertices(
@@ -119,7 +119,7 @@ def test_covers_of_many_vertices() -> None:
     )
     search = Search(vertices, None, 1)
     for n_needed in (15, 16, 20, 24):
-        # Beside an edge that goes: so many vertices by themselves, which each cover needs, and edges of the others.
+        # In addition to the removed edge: some vertices on their own, which each cover needs, and edges of the others.
         needed = [1 << (2 * group) for group in range(n_needed)]
         others = [2 * group for group in range(n_needed, 31)]
         for _ in range(N_PROBLEMS // 2):

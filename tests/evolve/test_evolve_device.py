@@ -1,4 +1,4 @@
-"""Evidence of a change by a GPU, with a loop in its place: the same rules, each that went with a pair that broke it."""
+"""Evidence of a change from a GPU, simulated by a loop: the same rules, and a breaking pair for each removed rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`naysay watch --evolve`: the rules that stop and start to hold, once each, also where it is stopped in between."""
+"""`naysay watch --evolve`: the rules that stop and start to hold, once each, even if it is stopped in between."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def events(state: Path) -> list[dict[str, Any]]:
-    """All events that the manifest knows, in order."""
+    """All events in the manifest, in order."""
     entries = Manifest(state / "output").entries
     paths = [name for entry in entries for name in entry.files if name.startswith("events/")]
     return [row for path in paths for row in pyarrow.parquet.read_table(state / "output" / path).to_pylist()]

@@ -1,4 +1,4 @@
-"""IncDC's indexes: the paper's examples, the fewest chains, and every row fetched that a loop would find."""
+"""IncDC's indexes: the paper's examples, the smallest number of chains, and every row that a loop would find."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def strict(op: Op) -> Op:
 
 
 def check_chains(index: ChainIndex) -> None:
-    """Along a chain both marks hold between any two rows."""
+    """Along a chain both comparisons hold between any two rows."""
     for chain in index.chains:
         for keys, mark in zip((chain.first, chain.second), index.ops, strict=True):
             for earlier, later in pairwise(keys):

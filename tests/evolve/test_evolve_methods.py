@@ -1,4 +1,4 @@
-"""The methods beside each other on tables of some size, and the authors' own data."""
+"""The methods compared with each other on larger tables, and the authors' own data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rules_of(evolver: Evolver) -> set[naysay.Rule]:
 
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of every size; the last is so large that the selective method begins anew."""
+    """Batches of every size; the last is so large that the selective method starts over."""
     rng = np.random.default_rng(3)
     first = people(rng, 700)
     evolvers = {
@@ -100,7 +100,7 @@ def airport(folder: Path, name: str) -> pa.Table:
 
 @pytest.mark.parametrize("method", ["all-pairs", "selective"])
 def test_airport(shared: Path, method: str) -> None:
-    """The 31 rules of the authors on their 30,000 rows; then the first 10,000 that they insert, and back."""
+    """The authors' 31 rules on their 30,000 rows; then their first 10,000 inserts, and back."""
     original = airport(shared, "airport_original.csv")
     more = airport(shared, "airport_incremental.csv").slice(0, 10_000)
     evolver = Evolver(original, nulls="equal", space="incdc", method=method, threads=2)
@@ -197,7 +197,7 @@ def test_discovery_is_ranked_as_from_scratch() -> None:
 
 
 def test_an_error_that_shrinks_names_a_pair_of_old_rows() -> None:
-    """Rows went, so that fewer pairs may break a rule; those that do were always there, and are equal everywhere."""
+    """After deletes, fewer pairs may break a rule; the pairs that do were always there, and are equal everywhere."""
     frame = pa.table({"id": [f"{number}" for number in range(12)], "a": [0, 0, *range(1, 11)]})
     evolver = Evolver(frame, key="id", error=0.02, columns=["a"], method="all-pairs")
     assert [naysay.render(rule) for rule in evolver.rules] == ["not(t.a == s.a)"]

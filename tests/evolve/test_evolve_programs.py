@@ -1,6 +1,6 @@
-"""Evolve equals discovery from scratch after every step of random programs, each with restarts.
+"""Evolve equals discovery from scratch after every step of random sequences of changes, each with restarts.
 
-CI runs 1,000 programs; NAYSAY_SOAK multiplies that.
+CI runs 1,000 sequences; NAYSAY_SOAK multiplies that.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def test_programs_with_a_store(method: str, tmp_path: Path) -> None:
 
 
 def test_a_pair_is_forgotten_with_its_mirror() -> None:
-    """A row went that one edge was known by, its mirror by another: the search for the rules never ended."""
+    """A row was deleted that represented one edge, and another its mirror: the search for rules never ended."""
     run_program(500_002, method="selective")

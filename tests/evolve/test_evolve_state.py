@@ -1,6 +1,6 @@
 """The durable state: killed at every named point and at random moments, damaged in every file, foreign, shared.
 
-NAYSAY_SOAK multiplies the random doses.
+NAYSAY_SOAK multiplies the number of random cases.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_killed_at_random_moments(nursery: Nursery, tmp_path: Path) -> None:
 
 
 def make_state(folder: Path, method: str) -> list[str]:
-    """A state with a few batches in its log; gives its rules."""
+    """A state with a few batches in its log; returns its rules."""
     first, *rest = batches(5, 4)
     with Evolver(first["inserts"], key="id", method=method, state=folder) as evolver:
         for number, batch in enumerate(rest):
@@ -130,7 +130,7 @@ def test_a_restart_keeps_what_was_asked_for(tmp_path: Path) -> None:
         assert list(again.rules) == rules
         assert (again.key, again.method) == (("id",), "all-pairs")
         assert again.space == made.space
-        # A column that had nothing but nulls takes the type of its first values.
+        # A column of only nulls takes the type of its first values.
         again.apply(inserts=pa.table({"id": [4], "a": [5], "b": ["x"]}), batch_id="one")
         rules = list(again.rules)
     with Evolver.open(tmp_path / "state") as again:

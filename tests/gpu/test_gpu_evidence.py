@@ -1,4 +1,4 @@
-"""The GPU's evidence against plain numpy, where there is a GPU. Needs numpy, cupy and pytest alone."""
+"""The GPU's evidence compared with plain numpy, if there is a GPU. Needs only numpy, cupy and pytest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(missing is not None, reason=f"no GPU: {missing}"
 
 
 def layout(rng: np.random.Generator, n_ordered: list[int], n_plain: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Masks and spans of words with so many fields with order and without."""
+    """Masks and spans of words with the given numbers of fields with and without order."""
     masks: list[tuple[int, int]] = []
     spans = []
     for ordered, plain in zip(n_ordered, n_plain, strict=True):

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# Before anything imports numba; fewer cases, for kernels are a hundred times slower; failures need not be made small.
+# Before anything imports numba. Fewer cases, because kernels are a hundred times slower; failures are not shrunk.
 os.environ.update(NUMBA_DISABLE_JIT="1", NAYSAY_CASES="400", NAYSAY_SQL_CASES="0", NAYSAY_PROFILE="mutation")
 
 import pytest
@@ -18,7 +18,7 @@ from mutation.judge import Judge, read_lines
 from mutation.mutants import Mutant, modules, mutants_of
 
 _TESTS = Path(__file__).resolve().parents[1]
-# Tests of kernels, and of what calls them; those of Spark, browsers and the command line would only take time.
+# Tests of kernels and of their callers; tests of Spark, browsers and the command line would only take time.
 _CHOSEN = (
     *("soak/test_doses.py", "detect/test_against_oracle.py", "detect/test_kernels.py", "detect/test_small_kernels.py"),
     "detect/test_kernel_parts.py",
@@ -29,17 +29,17 @@ _CHOSEN = (
     *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_incdc.py"),
     *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_tree.py", "watch/test_weever.py"),
 )
-# Tests that look at other things, or start processes that know nothing of the mutant.
+# Tests of other things, or tests that start processes without the mutant.
 _LEFT_OUT = "not (browser or memory or name or page or figure or hostile or every-path or kill or uncompiled)"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
-    parser.add_argument("--n", type=int, default=600, help="how many mutants to draw (default: 600)")
-    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further mutant after so long")
-    parser.add_argument("--module", help="the mutants of one module alone, all of them")
-    parser.add_argument("--folder", type=Path, default=Path("mutation-out"), help="where verdicts are kept")
+    parser.add_argument("--n", type=int, default=600, help="number of mutants to draw (default: 600)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default: 1)")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no more mutants after this time")
+    parser.add_argument("--module", help="all mutants of only this module")
+    parser.add_argument("--folder", type=Path, default=Path("mutation-out"), help="folder for verdicts")
     parser.add_argument("--tests", nargs="+", default=_CHOSEN, metavar="PATH", help="tests to judge by, within tests/")
     given = parser.parse_args()
     everything = [mutant for module in modules() for mutant in mutants_of(module)]
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def drawn(everything: list[Mutant], n: int, seed: int, module: str | None) -> list[Mutant]:
-    """The mutants of a module, or so many of all of them at random."""
+    """The mutants of a module, or n of all mutants at random."""
     if module is not None:
         return [mutant for mutant in everything if mutant.module == module]
     order = everything.copy()

@@ -1,8 +1,8 @@
 """A pytest plugin that runs the collected tests on mutants: each in a forked process, the tests collected once.
 
-First every test runs once in the sound program, to know how long it takes and which kernels it calls. On a mutant those
-that call its kernel run, the shortest first, until one fails or takes many times as long as in the sound program: an
-endless loop is noticed too. Time is that of the processor, so that a busy machine changes no verdict.
+First, every test runs once in the unchanged program to see how long it takes and which kernels it calls. For a mutant,
+the tests that call its kernel run, shortest first, until one fails or takes many times as long as in the unchanged
+program, so that endless loops are noticed too. Times are CPU times, so that a busy machine does not change the verdict.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from _pytest.runner import runtestprotocol
 
 from mutation.mutants import KERNELS, Mutant, code_of, module_of, modules
 
-# A test that takes longer in the sound program is left out; when a mutant's tests have taken so long in all and none of
-# them failed, it has survived.
+# A test that takes longer than the first limit in the unchanged program is left out. A mutant has survived when its
+# tests have taken the second limit in total and none of them failed.
 _LONGEST_TEST = 6.0
 _LONGEST_MUTANT = 40.0
-# A test has no end if it takes so many times as long as in the sound program, and so many seconds more.
+# A test is considered endless if it takes this many times as long as in the unchanged program, plus this many seconds.
 _TIMES, _SECONDS_MORE = 4, 4
-# A process that waits for something takes no time of the processor; it is given so long by the clock.
+# A process that waits for something uses no CPU time; this is its limit in wall-clock seconds.
 _LONGEST_WAIT = 900.0
 _SURVIVED, _KILLED, _OUT_OF_TIME = 0, 1, -signal.SIGXCPU
 
 
 class Judge:
-    """Judges the mutants one after the other until the time is up; what is found is appended to a file as it comes."""
+    """Judges the mutants one after the other until the time is up; results are appended to a file as they come."""
 
     def __init__(self, mutants: list[Mutant], folder: Path, seconds: float) -> None:
         self._mutants = mutants
@@ -49,7 +49,7 @@ class Judge:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        # Here, and not again in every child.
+        # Here, so that not every child repeats it.
         for module in modules():
             importlib.import_module(f"naysay.kernels.{module}")
         known = {line["test"]: line for line in read_lines(self._baseline)}
@@ -95,7 +95,7 @@ def _judged(mutant: Mutant, items: list[tuple[pytest.Item, float]]) -> dict[str,
 
 
 def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
-    """Run a test, and note the kernels that it calls, on any thread."""
+    """Run a test and record the kernels that it calls, on any thread."""
     _allow(_LONGEST_TEST)
     folder = str(KERNELS)
     called: set[str] = set()
@@ -113,7 +113,7 @@ def _run_traced(item: pytest.Item, write: Callable[[str], None]) -> int:
 
 
 def _run_on(mutant: Mutant, items: list[tuple[pytest.Item, float]], write: Callable[[str], None]) -> int:
-    """Run the tests on a mutant, each named as it begins."""
+    """Run the tests on a mutant, printing the name of each when it starts."""
     function = getattr(importlib.import_module(f"naysay.kernels.{mutant.module}"), mutant.function)
     function.__code__ = code_of(mutant)
     for item, seconds in items:
@@ -127,13 +127,13 @@ def _run_on(mutant: Mutant, items: list[tuple[pytest.Item, float]], write: Calla
 
 
 def _allow(seconds: float) -> None:
-    """Let this process take so many further seconds of the processor; then the system ends it."""
+    """Limit this process to this many more CPU seconds; then the system kills it."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
 
 
 def _in_a_child(work: Callable[[Callable[[str], None]], int]) -> tuple[int, str, float]:
-    """Do the work in a forked process: its exit code or minus the signal that ended it, what it wrote, its seconds."""
+    """Do the work in a forked process; return its exit code or minus the signal, its output, and its seconds."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""All mutants of the kernels: comparisons, arithmetic, constants and boundaries changed, statements left out."""
+"""All mutants of the kernels: changed comparisons, arithmetic, constants and boundaries, and removed statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DELETED = (ast.AugAssign, ast.Expr, ast.Break, ast.Continue)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: in which function of which module, at which line, what; and where in the walk over the function."""
+    """One fault: its module, function, line and change, and its position in the walk over the function."""
 
     module: str
     function: str
@@ -64,7 +64,7 @@ def module_of(path: Path) -> str:
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
-    """The mutants of all functions of a module, in the order of its text."""
+    """The mutants of all functions of a module, in source order."""
     for function in _functions(_tree(module)):
         for place, node in enumerate(_nodes(function)):
             for variant, what in enumerate(_faults(node)):
@@ -72,7 +72,7 @@ def mutants_of(module: str) -> Iterator[Mutant]:
 
 
 def code_of(mutant: Mutant) -> CodeType:
-    """The code of the function with the fault in it."""
+    """The code of the function with the fault."""
     tree = _tree(mutant.module)
     function = next(found for found in _functions(tree) if found.name == mutant.function)
     _put_in(function, list(_nodes(function))[mutant.place], mutant.variant)
@@ -94,7 +94,7 @@ def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def _nodes(function: ast.FunctionDef) -> Iterator[ast.expr | ast.stmt]:
-    """Every expression and statement of the body, its docstring and annotations left out."""
+    """Every expression and statement of the body, without docstring and annotations."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     for statement in body:
         skipped = {
@@ -109,7 +109,7 @@ def _nodes(function: ast.FunctionDef) -> Iterator[ast.expr | ast.stmt]:
 
 
 def _faults(node: ast.expr | ast.stmt) -> list[str]:
-    """What may be done to a node, in words."""
+    """The possible changes of a node, in words."""
     if isinstance(node, ast.Compare):
         return [
             f"{type(op).__name__} to {new.__name__}" for op in node.ops[:1] for new in _COMPARISONS.get(type(op), ())

@@ -1,4 +1,4 @@
-"""A small real report, texts that would be code if they could, and a browser."""
+"""A small real report, script injections, and a browser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def payloads() -> list[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium, closed after the last test of a file because the soak of reports starts its own."""
+    """A headless Chromium, closed after the last test of a file because the long run of reports starts its own."""
     with ExitStack() as opened:
         try:
             started = opened.enter_context(chromium())

@@ -1,4 +1,4 @@
-"""Reports made by hand, in which every text is one that was chosen."""
+"""Hand-made reports in which every text can be chosen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from naysay.rule import Rule, parse
 
 
 def hostile_report(payloads: list[str]) -> Report:
-    """A report with the payloads as the source, as names, types, values, keys, constants, names of rules, reasons."""
+    """A report with the payloads as source, names, types, values, keys, constants, rule names and reasons."""
     rules = [_hostile_rule(payload, place) for place, payload in enumerate(payloads)]
     results = tuple(_hostile_result(rule, payload) for rule, payload in zip(rules, payloads, strict=True))
     return Report(

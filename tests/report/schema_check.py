@@ -1,4 +1,4 @@
-"""Enough of JSON Schema to hold a document against docs/schema, and to refuse a schema that uses more than that."""
+"""Enough of JSON Schema to validate a document against docs/schema, and to refuse a schema that uses more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KNOWN |= {"$ref", "$defs"}
 
 
 def faults(document: Any, schema: dict[str, Any], root: dict[str, Any] | None = None, place: str = "$") -> list[str]:
-    """What in the document is not as the schema says, one line each."""
+    """Where the document does not match the schema, one line each."""
     root = root or schema
     assert set(schema) <= _KNOWN, f"this check knows no {set(schema) - _KNOWN}"
     if "$ref" in schema:

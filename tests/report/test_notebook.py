@@ -1,4 +1,4 @@
-"""What a cell of a notebook shows, and what a plain console shows."""
+"""What a notebook cell and a plain console show."""
 
 from __future__ import annotations
 

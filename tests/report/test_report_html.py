@@ -70,7 +70,7 @@ def test_the_policy_allows_exactly_what_the_page_holds(report: Report) -> None:
 
 
 def test_hostile_texts_make_no_tags(payloads: list[str]) -> None:
-    """As many tags as with harmless texts, whatever the texts are."""
+    """As many tags as with harmless texts, for any texts."""
     harmless = ["text"] * len(payloads)
     plain, hostile = tags(to_html(hostile_report(harmless))), tags(to_html(hostile_report(payloads)))
     assert {tag for tag, _ in hostile} <= {tag for tag, _ in plain} | {"mark", "code"}
@@ -93,7 +93,7 @@ def test_a_report_without_rules_or_rows() -> None:
 
 @dataclass
 class Opened:
-    """A page in a browser, and everything that happened in it that should not have."""
+    """A page in a browser, and everything in it that should not have happened."""
 
     page: Any
     happened: list[str] = field(default_factory=list)
@@ -196,7 +196,7 @@ def test_it_prints(opened: Any, report: Report) -> None:
 
 def test_no_payload_runs(opened: Any, payloads: list[str]) -> None:
     found = opened(to_html(hostile_report(payloads)), "x<script>naysayRan()<script>.html")
-    # Whatever waits for the mouse, the keyboard or time gets it.
+    # Trigger everything that waits for the mouse, the keyboard or a timer.
     found.page.evaluate("document.querySelectorAll('details').forEach((card) => { card.open = true; })")
     found.page.evaluate(
         "document.querySelectorAll('*').forEach((node) => ['mouseover', 'focus', 'click', 'load', 'error', 'toggle']"
@@ -223,7 +223,7 @@ def test_the_hospital_rules(opened: Any, shared: Path) -> None:
 
 
 def test_a_page_of_many_rules_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of rules fit on no page of the usual size: the least page is then the answer, without trying others."""
+    """Thousands of rules do not fit on a page of the usual size: the smallest page is used without trying others."""
     table = pa.table({f"c{place}": [1, 1, 1 + place // 29] for place in range(30)})
     rules = [parse(f"c{one}, c{two} -> c29") for one in range(29) for two in range(one)]
     report = naysay.check(table, rules)

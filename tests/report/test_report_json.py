@@ -1,4 +1,4 @@
-"""JSON: the published schema holds, nothing is lost on the way there and back, damage is refused."""
+"""JSON: it matches the published schema, a round trip loses nothing, damage is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as SQL: DuckDB, asked with the queries, answers what the oracle answers."""
+"""Rules as SQL: on DuckDB the queries give the oracle's answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from naysay.errors import UsageError
 from naysay.report.sql import Dialect, Query, notes, to_sql
 from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, parse
 
-# Columns of one type each, so that any two of a type compare; names that would end a sloppy quotation.
+# Several columns of each type, which can be compared; names that would break out of careless quoting.
 NAMES = {"number": ["id", "n", 'n"2', "select"], "text": ["x y", "x'; drop table t; --"], "day": ["d"]}
 VALUES: dict[str, list[Any]] = {
     "number": [None, -1, 0, 1, 2**53 + 1],
@@ -30,7 +30,7 @@ TYPES = {"number": pa.int64(), "text": pa.string(), "day": pa.date32()}
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
     n_rows = draw(st.integers(0, 7))
-    # `place` tells the rows apart for the comparison; `id` is a key as people have them: it may repeat, or be null.
+    # `place` identifies rows for the comparison; `id` is a realistic key: it may repeat, or be null.
     identities = st.lists(st.sampled_from([None, 1, 2, 3]), min_size=n_rows, max_size=n_rows)
     columns = {"place": pa.array(range(n_rows), pa.int64()), "id": pa.array(draw(identities), pa.int64())}
     for kind, names in NAMES.items():
@@ -84,7 +84,7 @@ def test_duckdb_answers_as_the_oracle(table: pa.Table, rule: Rule, nulls: Nulls,
         pairs = {(row[f"left_{name}"], row[f"right_{name}"]) for row in found}
     assert pairs == expected
     assert len(found) == len(expected)
-    # A key that repeats names rows badly, but every pair is there.
+    # A repeated key does not identify rows, but every pair is there.
     by_id = asked(table, to_sql(rule, Dialect.DUCKDB, Query('my "table', ("id",), nulls)))
     assert len(by_id) == len(expected)
     (counted,) = asked(table, to_sql(rule, Dialect.DUCKDB, Query('my "table', query.key, nulls, count=True)))
@@ -157,7 +157,7 @@ def test_a_name_cannot_leave_its_comment() -> None:
 
 
 def test_a_nul_before_digits_stays_one() -> None:
-    # A backslash, a nought and digits would be another character to Spark.
+    # For Spark, a backslash followed by 0 and digits would be another character.
     assert "'a\\u000012'" in to_sql(parse("not(t.a == 'a\\u000012')"), Dialect.SPARK, Query())
 
 

@@ -1,4 +1,4 @@
-"""The terminal, JUnit and Markdown: what is said, that it is well formed, and that no value escapes its place."""
+"""The terminal, JUnit and Markdown: contents, well-formedness, and no value escapes its place."""
 
 from __future__ import annotations
 

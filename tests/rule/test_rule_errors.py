@@ -1,4 +1,4 @@
-"""Texts that are no rules: each is refused at once, at its place, with its own message, as a RuleError."""
+"""Texts that are not rules: each is refused immediately with a RuleError that has its position and its own message."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_corpus_is_large() -> None:
 
 @pytest.mark.parametrize("case", CORPUS[::7], ids=[str(index) for index in range(0, len(CORPUS), 7)])
 def test_the_corpus_in_a_file(case: dict[str, Any]) -> None:
-    """A file with one bad rule in it has one bad rule, unless the text itself has several lines or none."""
+    """A file with one bad rule has one error, unless the text itself has several lines or none."""
     text = case["text"]
     if "\n" in text or not text.strip() or text.strip().startswith("#"):
         pytest.skip("not one line")
@@ -213,7 +213,7 @@ LONG = [
 
 
 def refusal(text: str, columns: list[str] | None = None) -> tuple[float, str]:
-    """The seconds of this process that a refusal takes, at best of three, and its text."""
+    """The CPU seconds of a refusal, best of three, and its text."""
     best, message = 1.0, ""
     for _ in range(3):
         start = time.process_time()
@@ -236,7 +236,7 @@ def test_long_texts_are_refused_at_once(text: str) -> None:
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_whatever_is_repeated_is_refused_at_once(beginning: str) -> None:
-    """No pattern of ours takes longer than in proportion to its text."""
+    """No pattern takes more than linear time."""
     for piece in REPEATED:
         for ending in ("", "x", " ]", ")", ":"):
             text = beginning + piece * (8_000 // len(piece)) + ending
@@ -263,7 +263,7 @@ def outcome(text: str) -> Rule | RuleError:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_anything_else_is_a_rule_or_a_rule_error(seed: int) -> None:
-    """Whatever a mutation leaves is refused, or is a rule that is written and read back."""
+    """Every mutated text is refused, or is a rule that can be written and read again."""
     draw = random.Random(seed)
     n_bad = 0
     for _ in range(10_000):

@@ -1,4 +1,4 @@
-"""Files of rules, in every format: what is read, and each place that is not."""
+"""Files of rules, in every format: what is read, and each position that cannot be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint finds, and the command that tells it."""
+"""What lint finds, and the command that reports it."""
 
 from __future__ import annotations
 

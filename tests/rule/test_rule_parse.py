@@ -1,4 +1,4 @@
-"""Every form in which a rule may be written, and what it means."""
+"""Every way to write a rule, and what it means."""
 
 from __future__ import annotations
 

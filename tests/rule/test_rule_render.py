@@ -1,4 +1,4 @@
-"""What is written is read back as the same rule, to the type of each constant."""
+"""A rule that is written and read again is the same rule, including the type of each constant."""
 
 from __future__ import annotations
 

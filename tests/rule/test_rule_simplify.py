@@ -1,4 +1,4 @@
-"""Simplified rules against brute force: over small domains the same pairs break them, null and NaN included."""
+"""Simplified rules compared with brute force: over small domains with null and NaN, the same pairs break them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def records(domains: dict[str, Sequence[Any]]) -> list[Record]:
 
 
 def drawn(draw: random.Random, columns: str, constants: Sequence[Any], rows: tuple[Row, ...] = tuple(Row)) -> Rule:
-    """A rule in which operands meet often."""
+    """A rule in which the same operands occur often."""
     predicates = []
     for _ in range(draw.choice((1, 2, 2, 3, 3, 4, 5))):
         left = Column(draw.choice(rows), draw.choice(columns))
@@ -89,7 +89,7 @@ def test_the_same_pairs_break_it(seed: int, nulls: Nulls) -> None:
 
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_every_contradiction_between_columns_is_found(nulls: Nulls) -> None:
-    """Four values and null are enough to satisfy whatever four columns can satisfy at all."""
+    """Four values and null are enough to satisfy anything that four columns can satisfy."""
     draw = random.Random(5)
     rows = records({"A": (None, 1, 2, 3, 4), "B": (None, 1, 2, 3, 4)})
     for _ in range(150):
@@ -121,7 +121,7 @@ def test_constants_are_read_in_the_type_of_their_column(nulls: Nulls) -> None:
 
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_constants_that_are_one_in_narrow_floats_are_not_taken_for_two(nulls: Nulls) -> None:
-    """A has floats of 32 bits, B of 16 and C of 64: constants that differ in C are equal in A or B."""
+    """A has 32-bit floats, B 16-bit and C 64-bit ones: constants that differ in C may be equal in A or B."""
     single = 0.10000000149011612
     rows = records(
         {

@@ -1,5 +1,5 @@
 """The long runs behind docs/reliability.md: `scripts/soak NAME --n N --seed S`.
 
-One file a row of the table. A row is a function from a seed to an outcome, so that a run is a range of seeds and a
-failure is one of them.
+One file per row of the table. A row is a function from a seed to an outcome, so that a run is a range of seeds and a
+failure is identified by its seed.
 """

@@ -1,4 +1,4 @@
-"""`scripts/soak`: run a row of the reliability table, list the rows, write the table."""
+"""`scripts/soak`: run a row of the reliability table, list the rows, or write the table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.list:
         for row in ROWS:
-            missing = "" if row.module else " (not written yet)"
+            missing = "" if row.module else " (not implemented yet)"
             sys.stdout.write(f"{row.name:16} {row.large:>9,}  {row.what}{missing}\n")
         return 0
     if given.table:
@@ -41,23 +41,23 @@ def main(arguments: list[str] | None = None) -> int:
         record(figures, more=given.more)
     found = [f"{count:,} {note}" for note, count in figures["notes"].items()]
     found += [f"at most {value:.3g} {name}" for name, value in figures["most"].items()]
-    told = f"{row.name}: {figures['n']:,} tried, {figures['failures']:,} failures, {figures['seconds']:,} seconds"
-    sys.stdout.write("; ".join([told, *found]) + "\n")
+    summary = f"{row.name}: {figures['n']:,} trials, {figures['failures']:,} failures, {figures['seconds']:,} seconds"
+    sys.stdout.write("; ".join([summary, *found]) + "\n")
     return 1 if figures["failures"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument("name", nargs="?", choices=[row.name for row in ROWS], metavar="NAME", help="a row; see --list")
-    parser.add_argument("--n", type=int, help="how many seeds (default: a hundredth of the large dose)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no further seeds after so long")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/reliability.md")
-    parser.add_argument("--more", action="store_true", help="go on after the seeds on record, to --n in all")
+    parser.add_argument("--n", type=int, help="number of seeds (default: a hundredth of a long run)")
+    parser.add_argument("--seed", type=int, default=0, help="first seed (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no more seeds after this time")
+    parser.add_argument("--record", action="store_true", help="save the figures for docs/reliability.md")
+    parser.add_argument("--more", action="store_true", help="continue after the recorded seeds, up to --n in total")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--list", action="store_true", help="list the rows")
-    parser.add_argument("--table", action="store_true", help="write the table of docs/reliability.md again")
+    parser.add_argument("--table", action="store_true", help="rewrite the table of docs/reliability.md")
     return parser
 
 
@@ -81,7 +81,7 @@ def _run(row: Row, seeds: range, jobs: int, max_seconds: float) -> dict[str, Any
 
 
 def _commit() -> str:
-    """The commit that is checked out, marked where the package has changed since."""
+    """The current commit, marked with + if the package has changed since."""
     root = Path(__file__).resolve().parents[2]
 
     def git(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""Answers: random tables and rules against the brute-force oracle, by our strategy and in turn by the papers' own."""
+"""Answers: random tables and rules compared with the brute-force oracle; our strategy, and the papers' in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strategies import random_case
 
 
 def trial(seed: int) -> Outcome:
-    """Verdict, count, pairs, rows in conflict and rows to remove of one case; every strategy in turn."""
+    """Compare verdict, count, pairs, rows in conflict and rows to remove of one case; every strategy in turn."""
     case = random_case(random.Random(seed))
     also = NAMES[seed % len(NAMES)]
     strategies = dict.fromkeys(("auto", also))

@@ -1,4 +1,4 @@
-"""Bad rules: the corpus exactly, and mutations of good rules, each refused at its place or a rule that reads back."""
+"""Bad rules: a corpus with exact messages, and mutated rules that are refused at a position or can be read again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SECONDS = 0.05
 
 
 def trial(seed: int) -> Outcome:
-    """The corpus first; then so many mutations a seed."""
+    """The corpus first; then a fixed number of mutations per seed."""
     if seed < len(CORPUS):
         return _corpus(seed)
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Bad tables: each file of the corpus has its meaning, or is refused with its message."""
+"""Bad tables: each file of the corpus gives the expected table, or is refused with the expected message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SUFFIXES = (".parquet", ".arrow", ".orc", ".csv", ".jsonl")
 
 
 def trial(seed: int) -> Outcome:
-    """The files of the corpus first; then a sound file with a few bytes of it changed, lost or doubled."""
+    """The files of the corpus first; then a valid file with a few bytes changed, lost or doubled."""
     with tempfile.TemporaryDirectory() as folder:
         if seed < len(CASES):
             fault = fault_of(CASES[seed], Path(folder))
@@ -74,7 +74,7 @@ def _damaged(rng: random.Random, data: bytes) -> bytes:
 
 
 def fault_of(case: Case, folder: Path) -> str:
-    """What is wrong with what comes of a case; nothing where it is as it must be."""
+    """What is wrong with the result of a case; empty if it is as expected."""
     path = case.file if "://" in case.file else str(folder / case.file)
     if "://" not in case.file and "/" not in case.file:
         case.make(folder / case.file)

@@ -1,6 +1,6 @@
-"""Kernel corners: sizes at the edges of blocks, codes of all widths, counts beyond 32 bits, equal and distinct keys.
+"""Corner cases of kernels: block boundaries, codes of all widths, counts beyond 32 bits, equal or distinct keys.
 
-A case is a bound join of known answer: small ones by brute force, large ones by arithmetic.
+A case is a bound join with a known answer: by brute force for small ones, by arithmetic for large ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def trial(seed: int) -> Outcome:
 
 
 def block_edges(rng: np.random.Generator) -> str:
-    """One row fewer, as many and one more than a block, a leaf, a digit or a word holds."""
+    """One row fewer than, exactly as many as, and one more than fit in a block, a leaf, a digit or a word."""
     n_rows = int(rng.choice(_EDGES)) + int(rng.integers(-1, 2))
     return _small(rng, n_rows, int(rng.choice((2, 50, 10**9))))
 
@@ -44,7 +44,7 @@ def code_widths(rng: np.random.Generator) -> str:
 
 
 def key_widths(rng: np.random.Generator) -> str:
-    """Keys made of several columns whose ranges together need 63, 64, 65 bits and more."""
+    """Composite keys whose ranges together need 63, 64, 65 bits and more."""
     n_rows, n_columns = 200, int(rng.integers(2, 6))
     ranges = [1 << int(rng.choice((12, 13, 20, 31, 32, 33, 60, 61))) for _ in range(n_columns)]
     values = [rng.choice([0, 1, n - 1, n // 2], n_rows) for n in ranges]
@@ -81,7 +81,7 @@ def all_distinct(rng: np.random.Generator) -> str:
 
 
 def ordered_whole(rng: np.random.Generator) -> str:
-    """One group sorted in every order: n (n - 1) / 2 pairs, beyond 32 bits, in one to five orders."""
+    """One group in which all orders ascend together: n (n - 1) / 2 pairs, beyond 32 bits, in one to five orders."""
     n_rows, n_orders = int(rng.integers(93_000, 140_000)), int(rng.integers(1, 6))
     places = rng.permutation(n_rows)
     side = Side(np.arange(n_rows), np.zeros(n_rows, np.int64), tuple(places * k for k in range(1, n_orders + 1)), ())
@@ -91,7 +91,7 @@ def ordered_whole(rng: np.random.Generator) -> str:
 
 
 def sort_widths(rng: np.random.Generator) -> str:
-    """Sorting by two columns whose ranges together are 31, 32, 33, 63, 64, 65 bits and more."""
+    """Sorting by two columns whose ranges together need 31, 32, 33, 63, 64, 65 bits and more."""
     n_rows = int(rng.integers(0, 3_000))
     columns = []
     for _ in range(2):
@@ -102,7 +102,7 @@ def sort_widths(rng: np.random.Generator) -> str:
 
 
 def beyond_64_bits(rng: np.random.Generator) -> str:
-    """Sums of partners around 2^63: exact up to it, an error by name from there on."""
+    """Sums of partners around 2^63: exact below it, CountOverflow from there on."""
     n_rows = int(rng.integers(2, 50))
     counts = rng.integers(0, 1 << 62, n_rows)
     wanted = sum(int(number) for number in counts)
@@ -112,7 +112,7 @@ def beyond_64_bits(rng: np.random.Generator) -> str:
         found = "overflow"
     if found != (wanted if wanted < 1 << 63 else "overflow"):
         return f"{found}, not {wanted}"
-    # The same through a whole count, as if 64 bits were few.
+    # The same through a complete count, with a lower limit than 64 bits.
     kept = partners_module.MAX_COUNT
     side = Side(np.arange(n_rows), np.zeros(n_rows, np.int64), (np.arange(n_rows),), ())
     bound = BoundJoin(side, side, 1, (), False, True, False)
@@ -128,7 +128,7 @@ def beyond_64_bits(rng: np.random.Generator) -> str:
 
 
 def bit_blocks(rng: np.random.Generator) -> str:
-    """Groups at the edge of a block of bits, with many predicates."""
+    """Groups at the boundary of a block of bits, with many predicates."""
     n_rows = BLOCK_ROWS + int(rng.integers(-1, 2)) if rng.random() < 0.3 else int(rng.integers(1, 200))
     n_orders, n_differs = int(rng.integers(0, 5)), int(rng.integers(3, 8))
     side = Side(
@@ -164,7 +164,7 @@ CORNERS: tuple[Callable[[np.random.Generator], str], ...] = (
 
 
 def _small(rng: np.random.Generator, n_rows: int, n_codes: int) -> str:
-    """Two random sides of any shape, against brute force."""
+    """Two random sides of any shape, compared with brute force."""
     n_orders, n_differs = int(rng.integers(0, 5)), int(rng.integers(0, 4))
     n_keys = int(rng.choice((1, 3, max(n_rows, 1))))
     few = rng.integers(0, n_codes, 1 + int(rng.integers(1, 30)))

@@ -1,4 +1,4 @@
-"""A watch killed at every named point around its durable writes, at the first, second and later passings."""
+"""A watch killed at every named point around its durable writes, the first, second or a later time it gets there."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def trial(seed: int) -> Outcome:
     turn, place = divmod(seed, len(POINTS))
     with tempfile.TemporaryDirectory() as folder:
         killed = kill_at_point(nursery(), Path(folder), seed, POINTS[place], turn % 10 + 1)
-    return Outcome(notes=("killed there" if killed else "never passed so often",))
+    return Outcome(notes=("killed at the point" if killed else "point not reached that often",))

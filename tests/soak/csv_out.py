@@ -1,4 +1,4 @@
-"""CSV out: no cell or header of ours is a formula to a spreadsheet, unless that was asked for."""
+"""CSV output: a spreadsheet sees no cell or header of ours as a formula, unless raw output was requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(p
 
 
 def trial(seed: int) -> Outcome:
-    """Such cells, headers, keys and names of rules in every type of text; all files that a check writes."""
+    """Such cells, headers, keys and rule names in every text type; all files that a check writes."""
     rng = random.Random(seed)
     beginning = _BEGINNINGS[seed % len(_BEGINNINGS)]
     type_ = _TEXT_TYPES[seed // len(_BEGINNINGS) % len(_TEXT_TYPES)]

@@ -1,4 +1,4 @@
-"""Files of every kind of state damaged: one bit, many, cut, zeroed, deleted, swapped, an older version put back."""
+"""Damaged files of every kind of state: bits flipped, cut, zeroed, deleted, swapped, an older version restored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Discovery beside trying every rule: three errors each, and one of the methods from end to end.
+"""Discovery compared with trying every rule: three errors each, and one of the methods from end to end.
 
-Half of the tables have up to 40 rows and 6 columns, half up to 7 and 4, where what is rare in large ones is common.
+Half of the tables have up to 40 rows and 6 columns, half up to 7 and 4, in which cases that are rare in large ones are
+common.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from small_tables import METHODS, check, check_method
 
 from soak.row import Outcome
 
-# Seeds of CI's dose lie below.
+# The seeds that the tests use are below.
 _FIRST = 100_000_000
 
 

@@ -1,4 +1,4 @@
-"""Every path agrees: each strategy, one thread and two, work shared or not, prefixes or not, compiled or not, Spark."""
+"""Every path agrees: each strategy, one or two threads, with and without shared work, prefixes, compilation; Spark."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from soak.shrunk import shrunk
 from strategies import random_case, random_rule
 
 _FIRST = 40_000_000
-# Uncompiled kernels are a hundred times slower: one case in so many goes through them too.
+# Uncompiled kernels are a hundred times slower: one case in this many is also run uncompiled.
 _UNCOMPILED_EVERY = 20
-# Several rules at once take as long as all other paths of one: one case in so many.
+# Several rules at once take as long as all other paths of one rule: one case in this many.
 _TOGETHER_EVERY = 8
-# Spark takes a second for what takes a millisecond here: one table in so many, with several rules.
+# Spark takes a second for what takes a millisecond here: one table in this many, with several rules.
 _SPARK_EVERY = 400
 Answers = dict[str, Any]
 
@@ -58,8 +58,8 @@ def answers(case: Case, options: CheckOptions, table: Table | None = None) -> An
 def settings(
     *, prefixes: tuple[int, ...] = (), memo: type[Memo] = NoMemo, limit: float | None = None, collapse: float = 0.7
 ) -> Iterator[None]:
-    """Look at other prefixes in verify; share the work of several rules or do not; divide groups above a limit; take
-    rows that look alike together where they are at most a share of all."""
+    """Use other prefixes in verify; share the work of several rules or not; divide groups above a limit; merge
+    rows that look the same if they are at most a fraction of all."""
     kept = local._PREFIXES, local.Memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS
     local._PREFIXES, local.Memo = prefixes, memo
     if limit is not None:
@@ -73,7 +73,7 @@ def settings(
 
 
 def disagreement(case: Case) -> str | None:
-    """The first path whose answers are not those of the plainest one. All but that share a table and its codes."""
+    """The first path whose answers differ from the plainest one's. All others share a table and its codes."""
     table = from_frame(case.table)
     with settings():
         plainest = answers(case, CheckOptions(threads=1))
@@ -94,7 +94,7 @@ def disagreement(case: Case) -> str | None:
 
 
 def trial(seed: int) -> Outcome:
-    """One case along every path; several rules of its table at once; now and then without the compiler."""
+    """One case along every path; several rules of its table at once; occasionally uncompiled."""
     rng = random.Random(_FIRST + seed)
     case = random_case(rng)
     if disagreement(case) is not None:
@@ -115,7 +115,7 @@ def trial(seed: int) -> Outcome:
 
 
 def _many_rules(case: Case, rules: list[Rule]) -> str:
-    """Rules checked together, on one and two threads, sharing work or not, against each alone."""
+    """Rules checked together, on one and two threads, sharing work or not, compared with each rule by itself."""
     with settings():
         alone = [answers(replace(case, rule=rule), CheckOptions(threads=1))["count"] for rule in rules]
     for n_threads, memo in ((1, Memo), (2, Memo), (2, NoMemo)):
@@ -132,7 +132,7 @@ def _many_rules(case: Case, rules: list[Rule]) -> str:
 
 
 def _on_spark(number: int) -> Outcome:
-    """Another table with its rules on Spark: in one task, in several, cut into strips; batches of three rows or not."""
+    """Another table with its rules on Spark: in one task, in several, in strips; in batches of three rows or not."""
     from soak.spark_session import session
 
     spark = session()
@@ -155,10 +155,10 @@ def _on_spark(number: int) -> Outcome:
 
 @cache
 def _server() -> subprocess.Popen[str]:
-    """A process of our own in which nothing is compiled: seeds in, answers out."""
+    """A separate process in which nothing is compiled: seeds in, answers out."""
     paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
-        # Unsigned numbers wrap around silently only where code is compiled.
+        # Unsigned numbers wrap around silently only in compiled code.
         [sys.executable, "-W", "ignore", "-m", "soak.every_path"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdin=subprocess.PIPE,

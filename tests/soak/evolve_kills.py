@@ -1,4 +1,4 @@
-"""An evolver with a durable state, killed at random moments and at every named point of the store."""
+"""An evolver with a durable state, killed at random moments and at every named point of the journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _nursery() -> Nursery:
 
 
 def trial(seed: int) -> Outcome:
-    """Odd seeds are killed at a point, even ones at random moments until they get through."""
+    """Odd seeds are killed at a named point, even ones at random moments until they finish."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if seed % 2 == 0:

@@ -1,4 +1,4 @@
-"""Programs of an evolver: inserts, deletes, updates, restarts, refusals; each step beside discovery from scratch."""
+"""Sequences of inserts, deletes, updates, restarts and refusals; each step compared with discovery from scratch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evolve_machine import run_program
 
 from soak.row import Outcome
 
-# Seeds of CI's dose lie below.
+# The seeds that the tests use are below.
 _FIRST = 100_000_000
 _METHODS = ("all-pairs", "selective", "all-pairs", "incdc")
 
 
 def trial(seed: int) -> Outcome:
-    """Every 25th program keeps its state in files; every tenth is long."""
+    """Every 25th sequence keeps its state in files; every tenth is long."""
     method = _METHODS[seed % len(_METHODS)]
     n_steps = 25 if seed % 10 == 0 else 6
     try:

@@ -22,7 +22,7 @@ _RULES = (
 
 
 def trial(seed: int) -> Outcome:
-    """One rule: the exact count in seconds; a listing that stops at its limit and says so; a whole check."""
+    """One rule: the exact count in seconds; a listing that stops at its limit and says so; a complete check."""
     text, wanted = _RULES[seed % len(_RULES)]
     places = np.random.default_rng(seed).permutation(_N_ROWS)
     table = pa.table({"a": np.full(_N_ROWS, 7), "b": places, "c": -places})

@@ -1,8 +1,8 @@
 """Change files that grow, shrink, appear half-written, are renamed or replaced while they are followed.
 
-A case has a clock of its own: what happens to files, when the follower looks, and what happens between two steps of one
-look are all drawn from the seed. What the watch holds of a file must be one content that the file had, unchanged, for a
-moment; if it is not the last one, a refusal must name the file.
+A case has its own clock: what happens to files, when the follower looks, and what happens between two steps of one look
+all follow from the seed. What the watch applied from a file must be a content that the file had, unchanged, at some
+time; if it is not the last one, the file must be rejected by name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Rows = frozenset[tuple[int, str | None]]
 
 @dataclass
 class Folder:
-    """The folder, its clock, and every content that each file ever had, with the times between which it had it."""
+    """The folder, its clock, and every content that each file ever had, with its start and end time."""
 
     path: Path
     rng: random.Random
@@ -52,7 +52,7 @@ class Folder:
         return self.now
 
     def whole(self, name: str) -> bytes:
-        """A new complete content of a file."""
+        """New, complete content of a file."""
         rows = []
         for _ in range(self.rng.randint(0, 6)):
             text = self.rng.choice(["ab", "word", "x,y", "two\nlines", ""]) if name.endswith(".csv") else "abc"
@@ -74,7 +74,7 @@ class Folder:
         return self.kept[name][-1][1] if name in self.kept else None
 
     def deed(self, name: str) -> str:
-        """One thing that a writer does to a file."""
+        """One action of a writer on a file."""
         plan = self.planned.setdefault(name, self.whole(name))
         now = self.content(name)
         how = self.rng.choice(["append", "append", "append", "finish", "shrink", "replace", "touch", "move", "delete"])
@@ -106,7 +106,7 @@ class Folder:
             part.replace(path)
         else:
             path.write_bytes(data)
-        # No two writes share a time, however quick this machine is.
+        # No two writes have the same time, no matter how fast this machine is.
         self.n_deeds += 1
         os.utime(path, ns=(self.n_deeds, self.n_deeds))
         self._keep(name, data)
@@ -115,7 +115,7 @@ class Folder:
         self.kept.setdefault(name, []).append((self.now, data))
 
     def still(self, name: str) -> set[bytes]:
-        """Every content that a file had for a moment, touched or not."""
+        """Every content that a file had at some time, touched or not."""
         found = set()
         times = [*(time for time, _ in self.kept[name][1:]), self.now]
         for (since, data), until in zip(self.kept[name], times, strict=True):
@@ -125,7 +125,7 @@ class Folder:
 
 
 class Meddling(LocalFiles):
-    """Files to which something happens while they are looked at and read."""
+    """Files to which something happens while they are listed and read."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -137,7 +137,7 @@ class Meddling(LocalFiles):
     def read(self, place: Any) -> bytes | None:
         data = super().read(place)
         if self._meddle(place, 0.3):
-            # The reader had come half way.
+            # The reader had read half of it.
             later = super().read(place) or b""
             data = (data or b"")[: len(later) // 2] + later[len(later) // 2 :]
         return data
@@ -150,7 +150,7 @@ class Meddling(LocalFiles):
 
 
 class Following:
-    """A follower of one kind, which can be closed and opened again."""
+    """A follower of one kind, which can be closed and reopened."""
 
     def __init__(self, kind: str, folder: Folder, state: Path) -> None:
         self.kind, self.folder, self.state = kind, folder, state
@@ -181,13 +181,13 @@ class Following:
         self.open()
 
     def look(self) -> int:
-        """Whether there is more to come: the number of files that are waited for, and steps that were made."""
+        """Whether more is to come: the number of files it is waiting for, and of steps made."""
         if self.kind != "stream":
             return sum(1 for _ in self.follower.drain()) + len(self.follower.taker.changing)
         return self._look_as_spark()
 
     def _look_as_spark(self) -> int:
-        """Spark hands over each path once, and the batch that was not finished again after a restart."""
+        """Spark passes each path once, and an unfinished batch again after a restart."""
         self.n_looks += 1
         found = len(list(self.stream.changed(self.sink)))
         for step in self._batch_steps():
@@ -210,7 +210,7 @@ class Following:
 
 @dataclass
 class _Batch:
-    """As much of a DataFrame of paths as is asked of it."""
+    """Only as much of a DataFrame of paths as is needed."""
 
     paths: list[Path]
 
@@ -219,7 +219,7 @@ class _Batch:
 
 
 def rows_in(name: str, data: bytes) -> Rows:
-    """What a content says, read by Python's own readers; a row that is cut short counts if it looks whole."""
+    """The rows of a content, read by Python's own readers; a truncated row counts if it looks complete."""
     found: list[tuple[int, str | None]] = []
     if name.endswith(".parquet"):
         try:
@@ -238,11 +238,11 @@ def rows_in(name: str, data: bytes) -> Rows:
         try:
             lines = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
         except csv.Error:
-            # A quote that is never closed: nobody can say where rows end, so the file is set aside whole.
+            # A quote that is never closed: nobody can say where rows end, so the whole file is rejected.
             return frozenset()
         if not lines or tuple(lines[0]) != _COLUMNS:
             return frozenset()
-        # Nothing between two commas is null.
+        # An empty field is null.
         found = [(int(row[1]), row[3] or None) for row in lines[1:] if len(row) == 4]
     return frozenset(found)
 
@@ -253,7 +253,7 @@ def trial(seed: int) -> Outcome:
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None) as home:
         folder = Folder(Path(home) / "changes", rng)
         folder.path.mkdir()
-        # The columns are settled by a first file that is whole.
+        # A complete first file determines the columns.
         folder._put("0.csv", b'op,id,src,text\ninsert,0,0.csv,"a word"\n')
         stream_folder._PAUSE_SECONDS = 0.0
         following = Following(kind, folder, Path(home) / "state")
@@ -270,7 +270,7 @@ def trial(seed: int) -> Outcome:
         if not failure and again:
             failure = f"a restart on files that had not changed made {again} steps"
         refused = {bad["file"] for bad in _asides(following.state) if _is_refusal(bad)}
-        return Outcome(failure=failure, notes=(kind, *("files refused",) * len(refused)))
+        return Outcome(failure=failure, notes=(kind, *("files rejected",) * len(refused)))
 
 
 def _step(following: Following) -> None:
@@ -287,7 +287,7 @@ def _step(following: Following) -> None:
 
 
 def _settle(following: Following) -> None:
-    """Nothing happens to the files any more: look until nothing comes."""
+    """The files no longer change: look until nothing new is found."""
     for _ in range(40):
         following.folder.now += MOMENT
         if not following.look():

@@ -1,4 +1,4 @@
-"""Hostile rules: many predicates, disequalities and orders over one giant group; a price first, kept or refused."""
+"""Hostile rules: many predicates, disequalities and orders over one giant group; estimated, then kept or refused."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from naysay.table import from_frame
 from soak.row import Outcome
 
 _ALLOWED_SECONDS = 10.0
-# An estimate is kept within twice, and what starting anything costs.
+# Work may take twice its estimate, plus the cost of starting anything.
 _TIMES, _SLACK_SECONDS = 2.0, 0.3
 _SIGNAL_SECONDS = 1.0
 _REFUSED = re.compile(r"this would take about .* more than the .* allowed; allow it \(--max-seconds N")
 
 
 def trial(seed: int) -> Outcome:
-    """The count and the check of one rule against their estimates; a signal in the middle where they take long."""
+    """The count and the check of one rule compared with their estimates; a signal in the middle if they take long."""
     table, text = drawn(np.random.default_rng(seed), seed)
     found, seconds = judged(table, text)
     if found.failure or seconds < 4:
@@ -50,7 +50,7 @@ def trial(seed: int) -> Outcome:
 
 
 def judged(table: pa.Table, text: str) -> tuple[Outcome, float]:
-    """What comes of a count and a check, and the estimate of the check."""
+    """The outcome of a count and a check, and the estimate of the check."""
     naysay.check(table[:200], text)
     prepared = from_frame(table)
     rule = parse(text)
@@ -98,7 +98,7 @@ def drawn(rng: np.random.Generator, seed: int, n_rows: int | None = None) -> tup
 
 
 def interrupted(table: pa.Table, text: str, signal_number: int) -> float | None:
-    """The seconds that `naysay check` lives on after a signal in the middle of the work; None if it was done."""
+    """The seconds that `naysay check` keeps running after a signal in the middle of its work; None if it was done."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.arrow"
         with pa.ipc.new_file(path, table.schema) as writer:

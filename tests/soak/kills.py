@@ -1,4 +1,4 @@
-"""A local watch with a durable state, killed at random moments: by itself, following a folder, or in parts."""
+"""A local watch with a durable state, killed at random moments: on its own, following a folder, or in parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from killing import FEEDER, Nursery, kill_at_random
 from soak.row import Outcome
 
 _KINDS = ("apply", "follow", "apply", "follow", "parts")
-# Seeds of CI's dose lie below.
+# The seeds that the tests use are below.
 _FIRST = 1_000_000
 
 
@@ -27,7 +27,7 @@ def nursery() -> Nursery:
 
 
 def trial(seed: int) -> Outcome:
-    """Killed up to ten times on the way, then judged by brute force over all batches."""
+    """Killed up to ten times on the way, then compared with brute force over all batches."""
     with tempfile.TemporaryDirectory() as folder:
         n_killed = kill_at_random(nursery(), Path(folder), _FIRST + seed, _KINDS[seed % len(_KINDS)], 10)
     return Outcome(notes=("kills",) * n_killed)

@@ -1,8 +1,9 @@
-"""Large tables: 50,000 to 600,000 rows, rules of every shape, each answer beside that of DuckDB.
+"""Large tables: 50,000 to 600,000 rows, rules of every shape, each answer compared with DuckDB's.
 
-DuckDB joins classes, not rows: rows alike in all columns of the rule are one class with a weight. The drawing keeps the
-number of pairs of classes small, by a key with small groups, by few distinct values, or by two orders that few pairs
-satisfy. Disequalities over many values without a key are counted by inclusion and exclusion over windows.
+DuckDB joins classes, not rows: rows with equal values in all columns of the rule are one class with a weight. The
+generator keeps the number of pairs of classes small: by a key with small groups, few distinct values, or two orders
+that few pairs satisfy. Disequalities over many values without a key are counted by inclusion and exclusion over
+windows.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _ORDERS = (Op.LT, Op.LE, Op.GT, Op.GE)
 _MOST_CLASSES = 1_500
 _DUCKDB_SECONDS = 60.0
 _LISTED = 500
-# The trees of the papers take hours for many dimensions over many rows: these take the first rows only.
+# The papers' trees take hours for many dimensions and many rows: these get only the first rows.
 _FEW_ROWS = 5_000
-# A listing or a count by pairs, where a strategy has no other way.
+# For listings, and for counts if a strategy can only count by pairs.
 _MOST_PAIRS = 2_000_000
-# Types that compare with each other; those of few values last.
+# Types that can be compared with each other; those with few values last.
 _FAMILIES: tuple[tuple[pa.DataType, ...], ...] = (
     (pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.decimal128(18, 4), pa.decimal128(38, 0)),
     (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())),
@@ -51,7 +52,7 @@ _WIDE = _TYPES[:-1]
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """A table, a rule, a meaning of null; the rule as SQL, and whether DuckDB counts by windows."""
+    """A table, a rule and what null means; the rule as SQL, and whether DuckDB counts with windows."""
 
     table: pa.Table
     rule: Rule
@@ -67,14 +68,14 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What DuckDB says: how many violations, and which rows take part in one."""
+    """DuckDB's answer: the number of violations, and the rows that are part of one."""
 
     count: int
     rows: Numbers
 
 
 def trial(seed: int) -> Outcome:
-    """One table and one rule by every strategy, on one and two threads; then broken early, late and not at all."""
+    """One table and one rule with every strategy, on one and two threads; then broken early, late and not at all."""
     large = drawn(np.random.default_rng(seed))
     wanted = asked(large)
     if wanted is None:
@@ -85,7 +86,7 @@ def trial(seed: int) -> Outcome:
 
 
 def difference(large: Large, wanted: Answer, rng: Generator) -> str:
-    """The first answer of ours that is not DuckDB's; nothing where there is none."""
+    """Our first answer that differs from DuckDB's; empty if there is none."""
     for n_threads in (1, 2):
         fault = _answers_fault(large, wanted, "auto", n_threads)
         if fault:
@@ -112,7 +113,7 @@ def _answers_fault(large: Large, wanted: Answer, strategy: str, n_threads: int) 
 
 
 def _forced_fault(large: Large, wanted: Answer) -> str:
-    """The papers' strategies: over all rows where their work is bounded, else over a part of them."""
+    """The papers' strategies: on all rows if their work is bounded, else on some of them."""
     if large.rule.is_one_row:
         return ""
     others = np.setdiff1d(np.arange(large.table.num_rows), wanted.rows)[:_FEW_ROWS]
@@ -166,7 +167,7 @@ def _listing_fault(large: Large, table: Table, wanted: Answer, options: CheckOpt
 
 
 def _pairs_fault(large: Large, left: Numbers, right: Numbers) -> str:
-    """Whether each listed pair is listed once, and a violation for DuckDB too."""
+    """Whether each listed pair is listed once, and is a violation for DuckDB too."""
     if len(set(zip(left.tolist(), right.tolist(), strict=True))) != left.size:
         return "a pair is listed twice"
     if not large.rule.is_one_row and bool((left == right).any()):
@@ -193,7 +194,7 @@ def _numbered(large: Large) -> pa.Table:
 
 
 def asked(large: Large) -> Answer | None:
-    """DuckDB's answer; None where it takes too long."""
+    """DuckDB's answer; None if it takes too long."""
     connection = _connection()
     numbered = _numbered(large)
     rows = numbered.append_column("row", pa.array(np.arange(numbered.num_rows)))
@@ -220,7 +221,7 @@ def _by_classes(connection: duckdb.DuckDBPyConnection, large: Large, numbered: p
         f"create or replace temp table classes as "
         f"select {columns}, count(*) as weight, min(row) as id from r group by all"
     )
-    # A row never meets itself: a class of w rows has w (w - 1) pairs of its own.
+    # A row is never paired with itself: a class of w rows has w (w - 1) pairs of its own.
     pairs = "case when t.id = s.id then t.weight - 1 else s.weight end"
     connection.execute(
         f"create or replace temp table met as select t.id as id, s.id as other, t.weight * ({pairs}) as n "
@@ -228,7 +229,7 @@ def _by_classes(connection: duckdb.DuckDBPyConnection, large: Large, numbered: p
         large.parameters,
     )
     count = connection.execute("select coalesce(sum(n), 0)::bigint from met").fetchall()[0][0]
-    # A class is known by its least row; a null is a value like any other in a window.
+    # A class is identified by its smallest row; in a window, null is a value like any other.
     rows = connection.execute(
         f"with numbered as (select row, min(row) over (partition by {columns}) as id from r) "
         "select row from numbered where id in (select id from met union all select other from met) order by 1"
@@ -237,7 +238,7 @@ def _by_classes(connection: duckdb.DuckDBPyConnection, large: Large, numbered: p
 
 
 def _by_windows(connection: duckdb.DuckDBPyConnection, large: Large) -> Answer:
-    """Partners of each row by inclusion and exclusion over its disequalities, each equality a partition."""
+    """Partners of each row, by inclusion and exclusion over its disequalities; each equality is a partition."""
     names = large.table.column_names
     parts = [(f"c{names.index(predicate.left.name)}", predicate.op) for predicate in large.rule.predicates]
     # As the right row of a pair, a row has the partners of the mirrored order.
@@ -277,7 +278,7 @@ def _frame(order: tuple[str, Op] | None) -> str:
 
 
 def drawn(rng: Generator) -> Large:
-    """A table and a rule of one of the kinds below, which DuckDB understands as we do."""
+    """A table and a rule of one of the kinds below, with the same meaning in DuckDB."""
     n_rows = int(rng.integers(50_000, 300_000)) if rng.random() < 0.9 else int(rng.integers(512_000, 600_000))
     nulls = Nulls.SQL if rng.random() < 0.7 else Nulls.EQUAL
     kind = (_small_groups, _small_groups, _any_groups, _few_values, _few_values, _near_orders, _one_row)[
@@ -294,7 +295,7 @@ def drawn(rng: Generator) -> Large:
 
 
 class _Draft:
-    """Columns and predicates in the making."""
+    """Columns and predicates under construction."""
 
     def __init__(self, rng: Generator, n_rows: int) -> None:
         self.rng, self.n_rows = rng, n_rows
@@ -305,12 +306,12 @@ class _Draft:
         return choices[int(self.rng.integers(len(choices)))]
 
     def codes(self, n_values: int) -> Numbers:
-        """Values spread evenly, or most of them among the first."""
+        """Values spread evenly, or mostly among the first ones."""
         spread = self.rng.random(self.n_rows) ** self.pick(1, 1, 3)
         return np.minimum((spread * n_values).astype(np.int64), n_values - 1)
 
     def column(self, codes: Numbers, type: pa.DataType, *, has_nulls: bool = True) -> str:
-        """Add a column and answer its name."""
+        """Add a column and return its name."""
         name = f"a{len(self.columns)}"
         share = self.pick(0.0, 0.0, 0.0, 1e-4, 0.2) if has_nulls else 0.0
         self.columns[name] = _typed(self.rng, codes, type, share)
@@ -321,7 +322,7 @@ class _Draft:
         self.predicates.append(predicate if self.rng.random() < 0.8 else predicate.flipped())
 
     def filter(self, row: Row) -> None:
-        """A predicate about one row: a column against one of its values or another column."""
+        """A predicate about one row: a column compared with one of its values or with another column."""
         left = self.pick(*self.columns)
         alike = [name for name in self.columns if _family(self.columns[name].type) == _family(self.columns[left].type)]
         op = self.pick(*Op)
@@ -347,7 +348,7 @@ def _small_groups(draft: _Draft) -> _Draft:
     draft.compare(key, Op.EQ, draft.pick(None, None, other))
     for _ in range(draft.pick(0, 0, 1)):
         draft.compare(draft.column(draft.codes(draft.pick(2, 40)), draft.pick(*_TYPES)), Op.EQ)
-    # Values that follow from the key but for a few rows: rules that hold, or nearly.
+    # Values determined by the key except in a few rows: rules that hold, or nearly hold.
     noise = draft.pick(0.0, 1e-5, 1e-3, 1.0)
     n_differs, n_orders = draft.pick((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3), (0, 5), (1, 1), (2, 3))
     for op in [Op.NE] * n_differs + [draft.pick(*_ORDERS) for _ in range(n_orders)]:
@@ -361,7 +362,7 @@ def _small_groups(draft: _Draft) -> _Draft:
 
 
 def _any_groups(draft: _Draft) -> _Draft:
-    """Keys, disequalities and at most one order, each column against itself; groups of any size."""
+    """Keys, disequalities and at most one order, each column compared with itself; groups of any size."""
     n_keys, n_differs, n_orders = draft.pick(
         (1, 0, 0),
         (2, 0, 0),
@@ -409,7 +410,7 @@ def _few_values(draft: _Draft) -> _Draft:
 
 
 def _near_orders(draft: _Draft) -> _Draft:
-    """Orders without a key that few pairs satisfy: two columns that rise together but for a few rows."""
+    """Orders without a key that few pairs satisfy: two columns that ascend together except in a few rows."""
     rising = draft.rng.permutation(draft.n_rows)
     first, second = draft.pick((Op.LT, Op.GT), (Op.GT, Op.LT), (Op.LT, Op.GE), (Op.GE, Op.LT))
     draft.compare(draft.column(rising, draft.pick(*_WIDE)), first)
@@ -440,12 +441,12 @@ def _alike(draft: _Draft, type: pa.DataType) -> pa.DataType:
 
 
 def _is_writable(value: Any) -> bool:
-    """Whether a rule can hold the value as a constant."""
+    """Whether the value can be a constant in a rule."""
     return value is not None and value == value and value not in (np.inf, -np.inf) and not hasattr(value, "nanosecond")
 
 
 def _typed(rng: Generator, codes: Numbers, type: pa.DataType, null_share: float) -> pa.Array:
-    """The values of a type that the codes stand for, in the same order; some of them null."""
+    """The values of a type for these codes, in the same order; some of them null."""
     n_values = int(codes.max()) + 1
     values = np.arange(n_values) - n_values // 2
     mask = rng.random(codes.size) < null_share if null_share else None
@@ -470,7 +471,7 @@ def _floats(rng: Generator, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any
     if values.size > 5 and rng.random() < 0.5:
         values[[0, -2, -1]] = -np.inf, np.inf, np.nan
     if values.size > 5 and rng.random() < 0.5:
-        # Two zeros that are one value.
+        # Two zeros that are the same value.
         values[np.flatnonzero(values == 0)[0] - 1] = -0.0
     return values
 

@@ -1,4 +1,4 @@
-"""Laws that need no oracle: what must not change an answer, and how answers of parts and wholes are related."""
+"""Laws that need no oracle: what must not change an answer, and how the answers for parts and the whole are related."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _names(case: Case, total: int) -> str:
 
 
 def _recoding(case: Case, total: int) -> str:
-    """Values replaced by their dense ranks; only where the rule never compares a column with anything else."""
+    """Values replaced by their dense ranks; only if the rule compares each column only with itself."""
     for predicate in case.rule.predicates:
         if isinstance(predicate.right, Constant) or predicate.right.name != predicate.left.name:
             return ""
@@ -95,7 +95,7 @@ def _further_predicate(case: Case, total: int) -> str:
 
 
 def _thirds(case: Case, total: int) -> str:
-    """A predicate splits the pairs: those that also satisfy it, and those that satisfy its contrary (no nulls)."""
+    """A predicate splits the pairs into those that satisfy it and those that satisfy its negation (no nulls)."""
     name = case.rule.predicates[0].left.name
     if case.rule.is_one_row or case.table.column(name).null_count or pa.types.is_dictionary(case.table[name].type):
         return ""
@@ -107,7 +107,7 @@ def _thirds(case: Case, total: int) -> str:
 
 
 def _halves(case: Case, total: int) -> str:
-    """count(A + B) = count(A) + count(B) + the pairs across, both ways; over any cut."""
+    """count(A + B) = count(A) + count(B) + the pairs across, in both directions; for any cut."""
     n_rows = case.table.num_rows
     cut = n_rows * 2 // 5
     first, second = case.table[:cut], case.table[cut:]
@@ -153,7 +153,7 @@ def _names_left(rule: Rule) -> bool:
 
 
 def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
-    """The rows in another order; Arrow takes nothing from chunked dictionaries with nulls, so those go one by one."""
+    """The rows in another order; Arrow cannot `take` from chunked dictionaries with nulls, so those go one by one."""
     return pa.table([_taken(column, order) for column in table.columns], names=table.column_names)
 
 

@@ -1,7 +1,7 @@
-"""Memory: files of a tenth to twenty times the memory allowed; the whole process keeps to it, or refuses first.
+"""Memory: files of a tenth to twenty times the memory limit; the process stays within the limit, or refuses in advance.
 
-What is allowed is 512 MiB, of which libraries and compiled code take more than half. Every second file is small, and is
-allowed what naysay itself says that it needs, and a twentieth more: that must be enough.
+The limit is 512 MiB, of which libraries and compiled code take more than half. Every other file is small, and its limit
+is 1.05 times the memory that naysay itself asks for: that must be enough.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow.parquet
 from soak.row import Outcome
 
 CAP = 512 << 20
-# So little that every check is refused, with an estimate.
+# So little that every check is refused with an estimate.
 _TOO_LITTLE = 16 << 20
-# What the process may hold at its peak, in caps; and the time that a refusal may take, most of it libraries to load.
+# The peak memory of the process as a multiple of the limit, and the seconds that a refusal may take (mostly imports).
 _MOST, _REFUSAL_SECONDS = 1.15, 10.0
 _BLOCK_ROWS = 100_000
 _FORMATS = ("csv", "parquet", "arrow", "jsonl")
@@ -38,7 +38,7 @@ _RULES = (
     ("not(t.b == s.b and t.x < s.x and t.y > s.y and t.a < s.a)",),
     ("not(t.x > 5 and t.c == 'c3')",),
 )
-# A small process between: what the system counts for a process begins with what the one that started it held.
+# A small process in between: the peak that the system reports for a process includes that of its parent.
 _WATCHED = """
 import os, resource, sys
 child = os.fork()
@@ -52,7 +52,7 @@ print(code, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)
 
 
 def trial(seed: int) -> Outcome:
-    """`naysay check --memory` on one file: exit code 0, 1 or 4, and the highest memory as the system counted it."""
+    """`naysay check --memory` on one file: exit code 0, 1 or 4, and the peak memory reported by the system."""
     rng = random.Random(seed)
     low, high = (0.5, 20.0) if seed % 2 == 0 else (0.1, 0.5)
     size = int(CAP * low * (high / low) ** rng.random())
@@ -75,7 +75,7 @@ def trial(seed: int) -> Outcome:
 
 
 def _checked(path: Path, options: list[str], cap: int) -> tuple[float, float, float, str]:
-    """The exit code of a check, its highest memory in bytes, its seconds of processor time, and what it said."""
+    """The exit code of a check, its peak memory in bytes, its CPU seconds, and its message."""
     command = [sys.executable, "-m", "naysay", "check", str(path), "--engine", "local", "--memory", str(cap)]
     done = subprocess.run(
         [sys.executable, "-S", "-c", _WATCHED, *command, *options], capture_output=True, text=True, check=True
@@ -91,7 +91,7 @@ def judged(path: Path, size: int, options: list[str], cap: int = CAP) -> Outcome
     if code not in (0, 1, 4) or peak > _MOST:
         return Outcome(failure=what)
     if code != 4:
-        within = "finished within 512 MiB" if cap == CAP else "finished within a twentieth more than estimated"
+        within = "finished within 512 MiB" if cap == CAP else "finished with 1.05 times the estimate"
         return Outcome(notes=(within,), most=(("times the memory allowed, finished", peak),))
     if "this needs about" not in message and "listing" not in message:
         return Outcome(failure=f"refused without an estimate: {what}")
@@ -102,7 +102,7 @@ def judged(path: Path, size: int, options: list[str], cap: int = CAP) -> Outcome
 
 
 def write(path: Path, size: int, seed: int) -> None:
-    """A table of about so many bytes in the format; beyond twice the cap its blocks repeat, to be written in time."""
+    """A file of about this many bytes; beyond twice the limit its blocks repeat, to write it quickly."""
     blocks = _blocks(seed, distinct=max(1, min(2 * CAP, size) // 6_000_000))
     if path.suffix in (".csv", ".jsonl"):
         with path.open("wb") as file:
@@ -149,7 +149,7 @@ def _json_lines(block: pa.Table) -> bytes:
 
 
 def _blocks(seed: int, distinct: int) -> Iterator[pa.Table]:
-    """Numbers, floats, short text with few values and longer text with many; without end, from some block on again."""
+    """Numbers, floats, short text with few values and longer text with many; endless, repeating after some blocks."""
     rng = np.random.default_rng(seed)
     words = np.array([f"c{i}" for i in range(1000)])
     made: list[pa.Table] = []

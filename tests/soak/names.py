@@ -1,4 +1,4 @@
-"""Names: columns, tables and constants that look like SQL or code have the answers and the plans of plain ones."""
+"""Names: columns, tables and constants that look like SQL or code give the same answers and plans as plain ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def trial(seed: int) -> Outcome:
 
 
 def pair_of_names(seed: int) -> tuple[str, str]:
-    """The name of the seed, and another beside it that no engine takes for the same."""
+    """The name for the seed, and another one that no engine considers the same."""
     name = NAMES[seed % len(NAMES)]
     others = (NAMES[(seed * 7 + step) % len(NAMES)] for step in range(3, len(NAMES)))
     return name, next(other for other in others if _folded(other) not in (_folded(name), "n"))
@@ -66,7 +66,7 @@ def table_of(name: str, other: str, constant: str) -> pa.Table:
 
 
 def rules_of(name: str, other: str, constant: str) -> list[Rule]:
-    """The rules with the names and the constant put in, by way of their text."""
+    """The rules with the names and the constant inserted, parsed from text."""
     names = {"a": name, "b": other, "n": "n"}
     rules = [_renamed(parse(text), names, constant) for text in _TEXTS]
     return [parse(render(rule), columns=list(names.values())) for rule in rules]
@@ -74,7 +74,7 @@ def rules_of(name: str, other: str, constant: str) -> list[Rule]:
 
 @cache
 def _plain_counts(name: str, other: str) -> tuple[int, ...]:
-    """The answers where the names are plain; the values stay as they are, for their order counts."""
+    """The answers with plain names; the values stay as they are, because their order matters."""
     plain = table_of(name, other, name).rename_columns(["a", "b", "n"])
     return tuple(naysay.count(plain, [_renamed(parse(text), {}, name) for text in _TEXTS]))
 
@@ -146,7 +146,7 @@ def spark_fault(spark: Any, name: str, other: str, *, plans: bool) -> str:
 
 
 def _plan(data: Any, names: Sequence[str]) -> list[str]:
-    """The operators of a physical plan, from the top down; whatever the names are, they are no operators."""
+    """The operators of a physical plan, from top to bottom; names are never operators."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         data.explain("simple")
     text = said.getvalue()

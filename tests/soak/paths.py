@@ -1,4 +1,4 @@
-"""Paths and pickles: what is written stays in its folder, and nothing that was planted is ever unpickled."""
+"""Paths and pickles: everything is written inside its folder, and no planted pickle is ever loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FOLDERS = ("for all to write", "for the group to write", "of somebody else", "a
 
 @dataclass(frozen=True)
 class Planted:
-    """What would make the file `path` if it were unpickled."""
+    """An object that would create the file `path` if it were unpickled."""
 
     path: str
 
@@ -47,7 +47,7 @@ class Planted:
 
 
 def trial(seed: int) -> Outcome:
-    """One case, in a folder of its own with a witness outside of the output."""
+    """One case, in its own folder with a witness outside the output folder."""
     name, case = CASES[seed % len(CASES)]
     with tempfile.TemporaryDirectory() as folder:
         outside = Path(folder) / "outside"
@@ -64,7 +64,7 @@ def trial(seed: int) -> Outcome:
 
 
 def _name_of_a_rule(text: str, folder: Path) -> str:
-    """Results of a rule of that name are inside the output folder, all of them."""
+    """All results of a rule with that name are inside the output folder."""
     _check(folder / "out", Rule(parse("a -> b").predicates, name=text))
     entries = sorted(path.name for path in folder.iterdir())
     if entries != ["out", "outside"]:
@@ -74,7 +74,7 @@ def _name_of_a_rule(text: str, folder: Path) -> str:
 
 
 def _link_in_the_output(place: str, target: str, folder: Path) -> str:
-    """An output folder of an earlier run, in which a link stands in the place of a file: never followed."""
+    """An output folder of an earlier run in which a link replaces a file: never followed."""
     rule = Rule(parse("a -> b").predicates, name="x")
     _check(folder / "out", rule)
     path = folder / "out" / place
@@ -93,7 +93,7 @@ def _link_in_the_output(place: str, target: str, folder: Path) -> str:
 
 
 def _output_is(what: str, folder: Path) -> str:
-    """An output folder that is none, or not ours: refused, and left as it is."""
+    """An output path that is not a folder, or not ours: refused and left unchanged."""
     out = folder / "out"
     if what == "a link":
         out.symlink_to(folder / "outside")
@@ -127,7 +127,7 @@ def _pickle_as_input(suffix: str, protocol: int, folder: Path) -> str:
 
 
 def _pickle_in_a_store(verb: str, file: str, protocol: int, folder: Path) -> str:
-    """A planted pickle in the place of a file of a watch's or an evolver's state: damage by name, or without effect."""
+    """A planted pickle in place of a state file of a watch or an evolver: reported as damage, or no effect."""
     store = folder / "state.duckdb"
     if verb == "watch":
         with naysay.Watch("a -> b", "id", state=store) as watch:
@@ -153,12 +153,12 @@ _KERNEL = "import numpy; from naysay.kernels.sort import sorted_places as k; k(n
 
 
 def _pickle_in_the_cache(what: str, folder: Path) -> str:
-    """Compiled code is kept as pickles: a folder that others can write to is not looked into."""
+    """Compiled code is cached as pickles: a folder that others can write to is not used."""
     base = folder / "cache"
     base.mkdir(mode=0o700)
     _run_kernel(base, "import naysay.kernels.compile")
     (kept,) = (base / "naysay").iterdir()
-    # numba looks for the index by a name that it makes of the kernel's; here every such name is planted.
+    # numba derives the name of the index file from the kernel's name; every such file is planted here.
     _run_kernel(base, _KERNEL)
     planted = list(kept.rglob("*.nb?"))
     if not planted:

@@ -1,7 +1,7 @@
-"""Files to read, drawn at random: our reader beside Python's csv.reader and DuckDB's, and Spark's beside ours.
+"""Random files: our reader compared with Python's csv.reader and DuckDB's, and Spark's compared with ours.
 
-What a cell is as text is compared, whatever type its column became. Files that csv.reader reads and we refuse are
-refused for a reason that is looked for in the file itself; each such difference is counted by its name.
+Cells are compared as text, regardless of the type of their column. If csv.reader reads a file that we refuse, the
+reason of the refusal must be found in the file itself; each such difference is counted by its name.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Cells = list[tuple[str | None, ...]]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file as bytes, what divides its fields, and how its name ends."""
+    """A file as bytes, its delimiter, and the suffix of its name."""
 
     data: bytes
     delimiter: str
@@ -101,7 +101,7 @@ def trial(seed: int) -> Outcome:
 
 
 def draw(rng: random.Random, op: str = "") -> Drawn:
-    """A file that is often sound, or has quotes, rows or lines that are not; with an op, a file of changes."""
+    """A file that is often valid, or has bad quotes, rows or lines; with an op column, a change file."""
     delimiter, end = rng.choice(_DELIMITERS), rng.choice(_ENDS)
     n_columns, damage = rng.choice((1, 1, 2, 3, 4)), rng.choice(("", "", "quotes", "ragged", "any"))
     first = f"{op}{delimiter}" if op else ""
@@ -138,7 +138,7 @@ def _cell(rng: random.Random, delimiter: str, wild: bool) -> str:
 
 
 def ours(drawn: Drawn) -> tuple[tuple[str, ...], Cells]:
-    """The names and the cells as text, after a reading with types that must have the same rows or be refused."""
+    """The names and the cells as text; reading with types must give the same rows or be refused."""
     file = open_csv("f", drawn.data, delimiter=drawn.delimiter)
     table = read_csv(file)
     text = read_csv(file, dict.fromkeys(file.names, pa.string()))
@@ -157,7 +157,7 @@ def _python(drawn: Drawn, *, strict: bool = False) -> list[list[str]]:
 
 
 def _difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> str:
-    """Beside csv.reader, for which null and an empty text are the same."""
+    """The difference from csv.reader, for which null and an empty text are the same."""
     header, *expected = _python(drawn)
     found = [["" if cell is None else cell for cell in row] for row in rows]
     if list(names) != header:
@@ -166,7 +166,7 @@ def _difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> str:
 
 
 def _refusal_fault(drawn: Drawn, said: str) -> str:
-    """Why a refusal is wrong: csv.reader finds none of the faults that the message speaks of."""
+    """Why a refusal is wrong: csv.reader finds none of the errors that the message mentions."""
     if "in column" in said:
         return "" if any(word in said for word in ("2^53", "too large", "too small")) else said
     try:
@@ -179,38 +179,39 @@ def _refusal_fault(drawn: Drawn, said: str) -> str:
 
 
 def _change_trial(rng: random.Random) -> Outcome:
-    """The watch's reader of change files: the rows of csv.reader that have all fields, and the others set aside."""
+    """The watch's reader of change files: it returns csv.reader's rows that have all fields, and rejects the others."""
     drawn = draw(rng, op="insert")
     try:
         header, *rows = _python(drawn, strict=True)
     except csv.Error:
         header, rows = [], []
     if header and open_csv("f", drawn.data).delimiter != drawn.delimiter:
-        return Outcome(notes=("a change file with another delimiter in its header",))
+        return Outcome(notes=("change files with another delimiter in the header",))
     numbered = list(enumerate(rows, 1))
     good = [(number, row[1:]) for number, row in numbered if len(row) == len(header) and row[0] == "insert"]
     try:
         found = read_changes(f"f.{drawn.ending}", drawn.data, pa.schema([(name, pa.string()) for name in header[1:]]))
     except TableError as error:
         failure = f"{drawn}: {error}" if header else ""
-        return Outcome(failure=failure, notes=("a change file, refused",))
+        return Outcome(failure=failure, notes=("change files refused",))
     cells = [["" if cell is None else cell for cell in row] for row in _rows(found.table)]
     ours = list(zip(found.rows.tolist(), cells, strict=True))
     aside = sorted(bad.row or 0 for bad in found.rejected)
     expected = good, sorted({number for number, _ in numbered} - {number for number, _ in good})
     failure = "" if (ours, aside) == expected else f"{drawn}: {ours}, set aside {aside}; with csv.reader {expected}"
-    return Outcome(failure=failure, notes=("a change file",))
+    return Outcome(failure=failure, notes=("change files read",))
 
 
 def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple[str, str]:
-    """Beside DuckDB's reader in its strict mode, for files in whose dialect both agree."""
+    """The difference from DuckDB's reader in strict mode, for files in a dialect that both support."""
     text = drawn.data.decode("utf-8-sig")
-    # DuckDB has one line end in a file, skips spaces before a quote, and takes a blank line for a row of one column.
+    # DuckDB allows one kind of line ending per file, skips spaces before a quote, and reads a blank line as a row if
+    # there is one column.
     after_spaces = re.search(rf'(?:^|[\r\n{re.escape(drawn.delimiter)}])[ \t]+"', text)
     if "\r" in text.replace("\r\n", "") or after_spaces or len(names) == 1:
-        return "", "read, of a dialect that DuckDB does not have"
+        return "", "read, in a dialect that DuckDB does not support"
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
-        # DuckDB takes a blank first line for the header.
+        # DuckDB treats a blank first line as the header.
         file.write(text.lstrip("\r\n").encode())
         file.flush()
         try:
@@ -220,14 +221,14 @@ def _duckdb_difference(drawn: Drawn, names: Sequence[str], rows: Cells) -> tuple
                 params=[file.name, drawn.delimiter, {f"c{place}": "VARCHAR" for place in range(len(names))}],
             ).fetchall()
         except duckdb.Error:
-            return "", "read, and refused by DuckDB"
+            return "", "read, but refused by DuckDB"
     blank = [["" if cell is None else cell for cell in row] for row in found]
     expected = [["" if cell is None else cell for cell in row] for row in rows]
-    return ("", "read, as by DuckDB") if blank == expected else (f"{expected}, with DuckDB {blank}", "read")
+    return ("", "read, same as DuckDB") if blank == expected else (f"{expected}, with DuckDB {blank}", "read")
 
 
 def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
-    """Spark's reader beside ours, on a file or on a folder that has it twice: a fault, and a note."""
+    """Compare Spark's reader with ours, on a file or on a folder that has it twice: a fault, and a note."""
     from naysay.spark import read as spark_read
     from soak.spark_session import session
 
@@ -244,7 +245,7 @@ def spark_difference(drawn: Drawn, route: str) -> tuple[str, str]:
     if ours == found:
         return "", note
     if found == "refused" and _has_lines_in_values(drawn):
-        return "", f"on Spark ({route}) refused for a line end in a value"
+        return "", f"on Spark ({route}) refused for a line break in a value"
     return f"{ours}, on Spark ({route}) {found}", note
 
 
@@ -253,7 +254,7 @@ def _has_lines_in_values(drawn: Drawn) -> bool:
 
 
 def _outcome(read: Any) -> Any:
-    """Names, and rows in the order of their text; or that the file is refused."""
+    """Names, and rows sorted by their text; or "refused"."""
     try:
         table = read()
     except TableError:
@@ -274,7 +275,7 @@ def _collected(frame: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def _json_trial(rng: random.Random, *, on_spark: bool) -> Outcome:
-    """JSON lines beside Python's json: missing keys and nulls are null, blank lines nothing."""
+    """JSON lines compared with Python's json: missing keys and nulls are null, blank lines are skipped."""
     names = [f"{rng.choice('ab')}{place}" for place in range(rng.randrange(1, 4))]
     values_of = ((1, 2, -3), (0.5, 2.25), ("x", "é\u2028", '6" y', "007", ""), (True, False))
     kinds = {name: rng.choice(values_of) for name in names}

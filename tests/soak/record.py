@@ -1,4 +1,4 @@
-"""The last figures of each row: a file a row in docs/figures/reliability, and the table of docs/reliability.md."""
+"""The latest figures: one file per row in docs/figures/reliability, and the table of docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIGURES = _DOCS / "figures" / "reliability"
 PAGE = _DOCS / "reliability.md"
 _BEGIN, _END = "<!-- figures: written by scripts/soak, not by hand -->", "<!-- end of figures -->"
 _HEAD = (
-    "| row | what is tried | expected | tried | failures | rate below (95%) | found | date, commit | command |",
+    "| name | what is tested | expected | trials | failures | rate below (95%) | details | date, commit | command |",
     "|---|---|---|---:|---:|---:|---|---|---|",
 )
 
 
 def record(figures: dict[str, Any], *, more: bool = False) -> None:
-    """Keep the figures of a run as the row's last, or `more` add them to those kept; write the table again."""
+    """Save the figures of a run as the row's latest, or with `more` add them to the saved ones; rewrite the table."""
     kept = load(figures["name"])
     if more and kept is not None:
         figures = merged(kept, figures)
@@ -31,9 +31,9 @@ def record(figures: dict[str, Any], *, more: bool = False) -> None:
 
 
 def merged(kept: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:
-    """The figures of two runs, the second of which began where the first ended."""
+    """The combined figures of two runs; the second must start where the first ended."""
     if further["first_seed"] != kept["last_seed"] + 1:
-        raise SystemExit(f"the run before ended with the seed {kept['last_seed']}; go on after it")
+        raise SystemExit(f"the run before ended with seed {kept['last_seed']}; start with the next one")
     n = kept["n"] + further["n"]
     notes = dict(Counter(kept["notes"]) + Counter(further["notes"]))
     most = {

@@ -1,4 +1,4 @@
-"""Report: texts that would be scripts, in five places of a page that a real browser opens."""
+"""Report: script injections in five places of a page that a real browser opens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trial(seed: int) -> Outcome:
 
 
 def report_with(payload: str, place: str) -> Report:
-    """A real report with a broken rule; the payload stands in the place."""
+    """A real report with a broken rule and the payload in the given place."""
     column = payload if place == "column" else "city"
     values = [payload, payload + "2", "x"] if place == "value" else ["Ulm", "Bonn", "Kiel"]
     ids = [payload, payload + "2", "3"] if place == "key" else ["1", "2", "3"]
@@ -73,7 +73,7 @@ def _as_file_name(payload: str) -> str:
 
 
 class Browser:
-    """A headless Chromium with one page, and everything that happened in it that should not have."""
+    """A headless Chromium with one page, and everything in it that should not have happened."""
 
     def __init__(self) -> None:
         self._opened = ExitStack()
@@ -112,7 +112,7 @@ def _browser() -> Browser:
 
 
 def close_browser() -> None:
-    """End the browser, if one was begun: no other part of a process can have one as long as this runs."""
+    """Close the browser, if one was started: a process can have only one at a time."""
     if _browser.cache_info().currsize:
         _browser().close()
         _browser.cache_clear()

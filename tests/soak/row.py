@@ -1,4 +1,4 @@
-"""What a row of the reliability table is, and how a range of its seeds is run."""
+"""A row of the reliability table, and how to run a range of its seeds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from importlib import import_module
 
-# Failures are printed in full until so many were seen; from then on they are only counted.
+# Only this many failures are printed in full; the rest are only counted.
 MOST_SHOWN = 20
 _PROGRESS_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one seed: nothing, a failure in words with its smallest case, or something to be counted.
+    """The outcome of one seed: nothing, a failure in words with its smallest case, or notes to be counted.
 
     `most` holds measurements of which a run keeps the largest, such as ("times the cap", 1.02).
     """
@@ -35,10 +35,10 @@ FINE = Outcome()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One promise: what is tried, how often in a large dose, what must come of it, and the trial itself.
+    """One promise: what is tested, the number of trials of a long run, the expected result, and the trial itself.
 
-    `module` holds a function `trial(seed)`; it is loaded where it runs. A row without a module is not written yet.
-    `alone`: a trial measures time or memory, so trials never run beside each other.
+    `module` has a function `trial(seed)`; it is loaded in the process that runs it. A row without a module is not
+    implemented yet. `alone`: a trial measures time or memory, so trials never run in parallel.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Figures:
 
 
 def run_seeds(module: str, seeds: range) -> Figures:
-    """Try each seed; an exception that the trial lets through is a failure too."""
+    """Try each seed; an exception that the trial does not catch is a failure too."""
     trial: Callable[[int], Outcome] = import_module(module).trial
     found = Figures()
     for seed in seeds:
@@ -91,12 +91,12 @@ def run_seeds(module: str, seeds: range) -> Figures:
 
 
 def run_row(row: Row, seeds: range, jobs: int = 1, max_seconds: float = math.inf) -> Figures:
-    """Try all seeds, on processes where more than one is allowed; progress and failures go to the error output.
+    """Try all seeds, on several processes if allowed; progress and failures go to standard error.
 
-    After `max_seconds` no further seeds are begun, so that those tried are the first of the range.
+    After `max_seconds` no further seeds are started, so that the seeds tried are the first of the range.
     """
     if not row.module:
-        raise SystemExit(f"the row {row.name!r} is not written yet")
+        raise SystemExit(f"the row {row.name!r} is not implemented yet")
     total = Figures()
     start = last = time.monotonic()
     for part in _parts(row, seeds, 1 if row.alone else jobs):

@@ -1,4 +1,4 @@
-"""The second oracle: the same cases as SQL on DuckDB; where its meaning differs from ours by name, it is not asked."""
+"""The second oracle: the same cases as SQL on DuckDB, except where its semantics are known to differ from ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def fault(case: Case) -> str | None:
-    """How our pairs differ from DuckDB's; None where they do not, or where it is not asked."""
+    """How our pairs differ from DuckDB's; None if they do not, or if the case is skipped."""
     wanted = sql_violations(_connection(), case.table, case.rule, case.nulls)
     if wanted is None:
         return None
@@ -33,7 +33,7 @@ def fault(case: Case) -> str | None:
     found = naysay.violations(case.table, case.rule, limit=None, nulls=case.nulls).table
     columns = [found[name].to_pylist() for name in (("left",) if case.rule.is_one_row else ("left", "right"))]
     listed = set(zip(*columns, strict=True))
-    return None if listed == wanted else f"pairs {sorted(listed ^ wanted)} are listed by one of us alone"
+    return None if listed == wanted else f"pairs {sorted(listed ^ wanted)} are listed by only one of the two"
 
 
 def trial(seed: int) -> Outcome:
@@ -41,5 +41,5 @@ def trial(seed: int) -> Outcome:
     case = random_case(random.Random(_FIRST + seed))
     reason = why_not(case.table, case.rule)
     if reason:
-        return Outcome(notes=(f"not asked: {reason}",))
+        return Outcome(notes=(f"skipped: {reason}",))
     return FINE if fault(case) is None else Outcome(failure=shrunk(case, fault))

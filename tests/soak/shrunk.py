@@ -1,4 +1,4 @@
-"""A failing case made small, with what is wrong about it."""
+"""A failing case made small, with what is wrong."""
 
 from __future__ import annotations
 

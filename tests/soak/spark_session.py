@@ -1,4 +1,4 @@
-"""The Spark session of a long run: that of the tests of the Spark engine, with its settings."""
+"""The Spark session of a long run: the one that the Spark tests use, with its settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FOLDER = Path(__file__).resolve().parents[1] / "spark"
 
 @cache
 def session() -> Any:
-    """A session on two threads of this machine, made when it is first asked for."""
+    """A session on two local threads, created on first use."""
     sys.path.insert(0, str(_FOLDER))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers unpickle functions of the tests by name.
+    # Workers import test functions by name when they unpickle them.
     paths = dict.fromkeys([str(_FOLDER), str(_FOLDER.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     from pyspark.sql import SparkSession

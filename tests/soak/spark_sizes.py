@@ -1,8 +1,8 @@
-"""Tables of Spark's default sizes: more rows than one task takes, of every type, by every shape of rule.
+"""Tables at Spark's default sizes: more rows than one task takes, every type, every shape of rule.
 
-Tests of the Spark engine use small tables with thresholds to match. Here nothing is shrunk: 260,000 rows and more, few
-or many rows for each distinct combination, nulls that stand swapped between columns, and first rows that mostly break
-no rule. Answers are compared with those in-process, and with DuckDB's where a join there is small enough.
+The Spark tests use small tables with lower thresholds. Here everything has its real size: 260,000 rows and more, few or
+many rows per distinct combination, nulls swapped between columns, and first rows that mostly break no rule. Answers are
+compared with in-process, and with DuckDB if its join is small enough.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from sql_oracle import sql_count
 
 _FIRST = 70_000_000
 _LEAST_ROWS, _MOST_ROWS = 260_000, 2_000_000
-# One table in so many is larger than the least.
+# One table in this many is larger than the minimum.
 _LARGER_EVERY = 5
 _N_RULES = 5
-# Rows that no look at the first rows of a table goes beyond.
+# No sample of the first rows of a table is larger than this.
 _PREFIX = 12_000
 _MAX_LISTED = 2_000
 _MAX_JOINED = 3_000_000
@@ -79,7 +79,7 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of column: how codes become values of it, how many codes there are, and one of its values in a rule."""
+    """A column type: how codes become values, how many codes there are, and one of its values in a rule."""
 
     arrow: pa.DataType
     n_codes: int = 1 << 40
@@ -112,7 +112,7 @@ class Drawn:
 
 
 def drawn(seed: int) -> Drawn:
-    """A table of every type in turn and rules for it."""
+    """A table with each type in turn, and rules for it."""
     rng = random.Random(_FIRST + seed)
     name = list(TYPES)[seed % len(TYPES)]
     is_larger = seed % _LARGER_EVERY == _LARGER_EVERY - 1
@@ -138,8 +138,8 @@ def _fits(shape: str, type_: Type) -> bool:
 def _codes(
     rng: np.random.Generator, kinds: dict[str, Type], n_rows: int, *, many: bool
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each column codes and which of them are null. The first rows break few rules: their values ascend together
-    and are seen nowhere else, where the type has enough of them."""
+    """For each column, codes and which of them are null. The first rows break few rules: their values ascend together
+    and occur nowhere else, if the type has enough values."""
     found = {}
     share = rng.choice([0.0, 0.01, 0.3])
     sizes = {"k": 37, "a": 41, "b": 41, "c": 5, "d": 3} if many else dict.fromkeys("kabc", n_rows // 3) | {"d": 3}
@@ -186,7 +186,7 @@ def _column(type_: Type, codes: np.ndarray, is_null: np.ndarray) -> pa.Array:
 
 
 def trial(seed: int) -> Outcome:
-    """One table on Spark and in-process; counts on DuckDB where that is feasible."""
+    """One table on Spark and in-process; counts on DuckDB if feasible."""
     case = drawn(seed)
     with tempfile.TemporaryDirectory(prefix="naysay-sizes-") as folder:
         path = Path(folder) / "rows.parquet"
@@ -228,7 +228,7 @@ def _faults(case: Drawn, path: Path, rng: random.Random) -> tuple[list[str], int
 
 
 def _differences(found: RuleResult, wanted: RuleResult, quick: RuleResult, count: int) -> Iterable[str]:
-    """What Spark says of a rule otherwise than in-process."""
+    """How Spark's answers for a rule differ from in-process."""
     if not found.holds == quick.holds == wanted.holds:
         yield f"{found.rule}: holds {found.holds}, quickly {quick.holds}, in-process {wanted.holds}"
     if not found.violations == count == wanted.violations:
@@ -245,7 +245,7 @@ def _differences(found: RuleResult, wanted: RuleResult, quick: RuleResult, count
 
 
 def _false_samples(case: Drawn, results: Sequence[RuleResult]) -> Iterable[str]:
-    """Pairs that are shown and do not break the rule, by brute force. Rows are known by `id`."""
+    """Listed pairs that do not break the rule, by brute force. Rows are identified by `id`."""
     places = np.argsort(case.table.column("id").to_numpy())
     for result in results:
         for pair in result.sample:

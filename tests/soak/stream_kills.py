@@ -15,7 +15,7 @@ from soak.row import Outcome
 
 
 def trial(seed: int) -> Outcome:
-    """Killed up to twice, the driver alone or all processes, then run to the end and judged by brute force."""
+    """Killed up to twice, only the driver or all processes, then run to the end and compared with brute force."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         n_killed = check_kills(Path(folder), random.Random(1_000_000 + seed), MODES[seed % len(MODES)], 2)
     return Outcome(notes=("kills",) * n_killed)

@@ -1,4 +1,4 @@
-"""Small doses of the rows of docs/reliability.md; the large ones are `scripts/soak`."""
+"""Short runs of the rows of docs/reliability.md; `scripts/soak` has the long ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from soak.record import FIGURES, load, table, table_on_page
 from soak.row import run_seeds
 from soak.rows import ROWS
 
-# Seeds that every row is tried with here, in parts so that each test is short. Elsewhere are more of the first two
-# (tests/detect), of rules (tests/rule), and of names on Spark (tests/spark).
+# Seeds for each row, in parts so that each test is short. There are more tests of the first two rows in tests/detect,
+# of rules in tests/rule, and of names on Spark in tests/spark.
 DOSES = {
     "answers": [range(start, start + 40) for start in range(500_000_000, 500_000_240, 40)],
     "second-oracle": [range(5_000_000, 5_000_100)],
@@ -26,7 +26,7 @@ DOSES = {
     "large-tables": [range(4)],
     "bad-rules": [range(600, 605)],
     "bad-tables": [range(250), range(250, 300)],
-    # None of those that are read on Spark as well; tests/spark has a few.
+    # None of those that are also read on Spark; tests/spark has a few.
     "readers": [range(start + 1, start + 80) for start in range(2080, 2960, 80)],
     "csv-out": [range(48)],
     "explosion": [range(1)],

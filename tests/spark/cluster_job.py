@@ -1,4 +1,4 @@
-"""Run by test_spark_cluster in a process of its own: one executor of two is killed in the middle of a job."""
+"""Run by test_spark_elsewhere in its own process: one of two executors is killed in the middle of a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZES = Sizes(rows_a_task=500, giant=3000, n_strips=4)
 
 
 def executors() -> list[int]:
-    """The executors' processes: descendants of this one, or of the script that started a cluster beside it."""
+    """The executors' processes: descendants of this process, or of the script that started the cluster."""
     parents = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

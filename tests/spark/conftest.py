@@ -1,4 +1,4 @@
-"""One Spark session for all tests, started when the first test asks for it; each setting has its reason."""
+"""One Spark session for all tests, started on first use, with a reason for each setting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 pyspark = pytest.importorskip("pyspark")
 
 SETTINGS = {
-    # Nothing listens beyond this machine, and nobody looks at the page.
+    # Listen only on this machine, and without the web page, which nobody uses.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -22,9 +22,9 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
-    # A day with a clock change in it, so that a wall clock mistaken for an instant shows.
+    # A zone with clock changes, so that confusing local times with instants is noticed.
     "spark.sql.session.timeZone": "Europe/Berlin",
-    # Plans of tests are used once: compiling each to bytecode costs more than running it interpreted.
+    # Each plan of a test is used once: compiling it to bytecode costs more than interpreting it.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     # To note the line of Python that each column came from, PySpark would call Java several times per column.

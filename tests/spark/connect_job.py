@@ -1,8 +1,8 @@
-"""Run by test_spark_elsewhere in a process of its own: every verb over Spark Connect, against the oracle.
+"""Run by test_spark_elsewhere in its own process: every operation over Spark Connect, compared with the oracle.
 
     python connect_job.py FIRST_SEED N_SEEDS [MOST_SECONDS]
 
-Every second seed has Arrow batches of three rows; the sizes of tasks take turns.
+Every other seed uses Arrow batches of three rows; the sizes of tasks alternate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The body that judges the Spark engine by the oracle: one table, many rules, every verb."""
+"""Compare the Spark engine with the oracle: one table, many rules, every operation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from naysay.rule.model import Nulls, Rule
 from samples import PLAIN_FAMILIES
 from strategies import random_rule, random_table
 
-# Everything in one task; groups to several tasks; groups of more than four rows cut into strips or blocks.
+# Everything in one task; groups on several tasks; groups of more than four rows split into strips or blocks.
 IN_ONE_TASK = Sizes()
 IN_TASKS = Sizes(rows_a_task=6, rows_a_point=2)
 IN_PARTS = Sizes(rows_a_task=6, giant=4, n_strips=3)
@@ -31,7 +31,7 @@ KEY = "its id"
 
 
 def draw(seed: int, n_rules: int, max_rows: int = 40) -> tuple[pa.Table, list[Rule], Nulls]:
-    """A table with a key, rules about its other columns, and a meaning of null."""
+    """A table with a key, rules about its other columns, and what null means."""
     rng = random.Random(seed)
     table = random_table(rng, max_rows, PLAIN_FAMILIES)
     rules = [random_rule(rng, table) for _ in range(n_rules)]
@@ -41,7 +41,7 @@ def draw(seed: int, n_rules: int, max_rows: int = 40) -> tuple[pa.Table, list[Ru
 
 
 def with_strips(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules whose giant groups are cut into strips."""
+    """The rules whose giant groups are split into strips."""
     return [rule for rule in rules if not rule.is_one_row and has_strips(join_of(rule))]
 
 

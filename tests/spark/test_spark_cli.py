@@ -1,4 +1,4 @@
-"""`naysay check` on Spark: the numbers that the in-process engine finds, results in a folder, errors in plain words."""
+"""`naysay check` on Spark: the same numbers as in-process, results in a folder, understandable errors."""
 
 from __future__ import annotations
 

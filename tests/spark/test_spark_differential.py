@@ -1,4 +1,4 @@
-"""Random tables and rules, more than 2,000 of them: the Spark engine against the oracle."""
+"""More than 2,000 random tables and rules: the Spark engine compared with the oracle."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_session_settings_change_no_answer(spark: Any, settings: None, seed:
     judge_counts(spark, table, rules[:8], nulls, IN_TASKS)
 
 
-# Half an hour before, in and after the gap of 10 March 2024 in New York and the hour that came twice on 3 November.
+# Half an hour before, in and after the gap of 10 March 2024 in New York and the hour that occurred twice on 3 November.
 _CLOCK = [datetime.datetime(2024, 3, 10, hour, 30) for hour in (1, 2, 3)]
 _CLOCK += [datetime.datetime(2024, 11, 3, hour, 30) for hour in (0, 1, 2)]
 _CLOCK_RULES = (

@@ -1,4 +1,4 @@
-"""Discovery on Spark gives what discovery in-process gives: the rules, the counts behind them, whatever the blocks."""
+"""Discovery on Spark gives the same rules and counts as in-process, for any blocks."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
             return replies
 
     monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
-    # Columns that rise and fall together: rules of orders alone, which no pairs that agree could settle.
+    # Columns that ascend and descend together: rules with only orders, which agreeing pairs cannot settle.
     places = [place for place in range(70) if place != 13]
     table = pa.table(
         {
@@ -134,7 +134,7 @@ def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatc
         assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
         assert len(found.rules) > 10
         assert not found.partial
-        # Every question is a job of three tasks, and each of them proved rules.
+        # Every question is a job with three tasks, and each of them proved rules.
         provers = made.pop()
         assert provers.n_parts == 3
         assert provers.n_replies == [len(proved)] * 3

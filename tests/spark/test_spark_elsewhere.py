@@ -1,4 +1,4 @@
-"""Beyond one process: Spark Connect, two executors of which one is killed, a standalone cluster."""
+"""Beyond one process: Spark Connect, a killed executor, a standalone cluster."""
 
 from __future__ import annotations
 

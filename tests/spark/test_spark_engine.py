@@ -1,4 +1,4 @@
-"""What the oracle does not reach: names, identities, refusals, exact sums, reports like those in-process."""
+"""What the oracle does not cover: names, row identities, refusals, exact sums, the same reports as in-process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An evolver on Spark gives the rules and the changes of one in this process, batch by batch and after a restart."""
+"""An evolver on Spark gives the same rules and changes as in-process, batch by batch and after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that Spark writes and reads, whole and in partitioned folders: every verb against the oracle and in-process."""
+"""Files that Spark writes and reads, single and in partitioned folders, compared with the oracle and in-process."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ID = "its id"
 
 
 def draw(seed: int, n_rules: int) -> tuple[pa.Table, list[Rule], Nulls, str]:
-    """A table with an id and a column for folders, rules about both and the others, and a meaning of null."""
+    """A table with an id and a partition column, rules about all columns, and what null means."""
     rng = random.Random(seed)
     table = random_table(rng, 30, PLAIN_FAMILIES)
     while table.num_rows < 4:
         table = random_table(rng, 30, PLAIN_FAMILIES)
-    # One file a combination of values: few of them, a null among them.
+    # One file per combination of values: few of them, one of them null.
     folders = pa.array([rng.choice((-3, 20, 100, None)) for _ in range(table.num_rows)], pa.int32())
     table = table.append_column("folder", folders)
     rules = [random_rule(rng, table) for _ in range(n_rules)]
@@ -40,7 +40,7 @@ def draw(seed: int, n_rules: int) -> tuple[pa.Table, list[Rule], Nulls, str]:
 
 
 def judge(data: Any, table: pa.Table, rules: list[Rule], nulls: Nulls) -> None:
-    """All verbs on what Spark read, against the oracle on what was written."""
+    """All operations on what Spark read, compared with the oracle on what was written."""
     rows, ids = rows_of(table), table.column(ID).to_pylist()
     expected = [naive.violations(rows, rule, nulls) for rule in rules]
     assert SparkEngine(data).count(rules, CheckOptions(nulls)) == [len(each) for each in expected]
@@ -58,7 +58,7 @@ def judge(data: Any, table: pa.Table, rules: list[Rule], nulls: Nulls) -> None:
 
 
 def _as_written(spark: Any, table: pa.Table, folder: Path, format: str) -> pa.Table:
-    """What the files hold: ORC moves the fractions of the second before 1970 by a second."""
+    """What the files contain: ORC shifts fractions of a second before 1970 by one second."""
     if format != "orc":
         return table
     written = spark.read.orc(str(folder / "data")).select(*(f"`{name}`" for name in table.column_names))

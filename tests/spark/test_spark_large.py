@@ -1,4 +1,4 @@
-"""Tables of more rows than one task takes, at Spark's and naysay's default sizes, and hashes that meet."""
+"""Tables with more rows than one task takes, at Spark's and naysay's default sizes, and colliding hashes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
 from soak.row import run_seeds
 
 N_ROWS = 260_000
-# Of the types of columns below: how a bigint becomes one.
+# For each of the column types below: how to convert a bigint to it.
 TYPES = {
     "tinyint": "cast({} as tinyint)",
     "smallint": "cast({} as smallint)",
@@ -49,7 +49,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def ledger(spark: Any) -> DataFrame:
-    """Values that stand swapped beside a null, in rows that no look at the first rows finds."""
+    """Values swapped with a null, in rows that no sample of the first rows finds."""
     late = spark.createDataFrame([(-1, 7, None)] * 3 + [(-1, None, 7)] * 2, "acct bigint, debit bigint, credit bigint")
     plain = spark.range(N_ROWS).selectExpr("id acct", "id + 10 debit", "-id - 10 credit")
     return plain.union(late)
@@ -119,7 +119,7 @@ def test_rows_in_conflict_of_every_type(spark: Any, type_: str) -> None:
 def test_answers_do_not_depend_on_hashes(
     spark: Any, monkeypatch: pytest.MonkeyPatch, sizes: spark_kernels.Sizes, seed: int
 ) -> None:
-    """Every hash meets every other one: grouping, samples, giant groups and names of rows by hash alone would fail."""
+    """All hashes collide: grouping, samples, giant groups and row identities that relied only on hashes would fail."""
     for module in (spark_aggregate, spark_blocks, spark_discover, spark_kernels, spark_sample):
         monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(HASH_OF_NOTHING).cast("bigint"))
     monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
@@ -149,7 +149,7 @@ def _crossed(table: pa.Table) -> list[Rule]:
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_small_dose_of_the_soak(seed: int) -> None:
-    """Many rows to a combination, then few; more are `scripts/soak spark-sizes`."""
+    """Many rows per combination, then few; `scripts/soak spark-sizes` runs more."""
     assert run_seeds("soak.spark_sizes", range(seed, seed + 1)).shown == []
 
 

@@ -1,4 +1,4 @@
-"""Predicates as Spark Columns against the oracle: every operator, every pair of types that compare, every edge."""
+"""Predicates as Spark Columns compared with the oracle: every operator, pair of comparable types and extreme value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_columns_beside_constants(spark: Any, nulls: Nulls) -> None:
         for place, sort in enumerate(sorts):
             name = f"{family}.`{place}`"
             table[name] = array_of(sort, [(*sort.pool, None)[k % (len(sort.pool) + 1)] for k in range(n_rows)])
-            # All operators are made of two truths, less and equal: two of them a constant show both.
+            # All operators are built from two conditions, less and equal: two operators per constant cover both.
             for turn, value in enumerate(CONSTANTS[family]):
                 ops = (Op.LT, Op.EQ) if turn % 2 else (Op.LE, Op.NE) if turn % 3 else (Op.GE, Op.GT)
                 predicates += [_predicate(name, op, Constant(value)) for op in ops]

@@ -1,4 +1,4 @@
-"""Spark's fewest rows to remove: exact wherever the same rule is exact in-process, by every route."""
+"""Spark's smallest number of rows to remove: exact whenever it is exact in-process, on every route."""
 
 from __future__ import annotations
 

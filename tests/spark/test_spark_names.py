@@ -1,4 +1,4 @@
-"""Columns and constants that look like SQL or code, on Spark; all of them are `scripts/soak names`."""
+"""Columns and constants that look like SQL or code, on Spark; `scripts/soak names` tests all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No plan holds a cartesian product or a nested-loop join, none collects data, and nothing of the session changes."""
+"""No plan contains a cartesian product or a nested-loop join, none collects data, and the session stays unchanged."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RULES = [
     "not(t.a == s.a and t.b < s.b and t.c != s.c)",
     "not(t.a == 1 and s.b == 2 and t.c < s.c)",
 ]
-# In the last, groups of more than seven rows are giant: those of eight with the same a, and that of all rows.
+# In the last, groups of more than seven rows are giant: those of eight rows with the same a, and the one of all rows.
 SIZES = (Sizes(), Sizes(rows_a_task=6), Sizes(rows_a_task=6, giant=7, n_strips=3))
 
 
 @pytest.fixture
 def plans(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The text of the plan of everything that is run."""
+    """The plans of everything that is run, as text."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""Real tables: `naysay check` says the same of them on Spark and in-process, down to the rows that it shows."""
+"""Real tables: `naysay check` prints the same on Spark and in-process, down to the rows that it shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TABLES = (
     "rayyan/rayyan_dirty",
 )
 RULES = {"airport/airport_original": "rules_on_original.txt", "hospital/hospital": "hospital_constraints.txt"}
-# What differs between two runs of anything.
+# What differs between any two runs.
 TIMES = ("seconds", "strategy")
 
 

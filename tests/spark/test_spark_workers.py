@@ -1,4 +1,4 @@
-"""Workers that lack what they need: one message that says what to do, exit code 2, and nothing of Java's."""
+"""Workers that lack something: one message that says what to do, exit code 2, and no Java stack trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-# Found by the workers' Python before anything else, and nowhere by the driver's.
+# Found first by the workers' Python, and never by the driver's.
 HIDE = """
 import sys
 

@@ -1,4 +1,4 @@
-"""Codes against plain comparisons of Python values, on tables of every type, mix and layout."""
+"""Codes compared with plain comparisons of Python values, on tables of every type, mix and layout."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assert_codes(codes: tuple[Codes, ...], columns: list[list[Any]], ordered: bo
 
 
 def families_of(columns: dict[str, list[Any]]) -> dict[str, list[str]]:
-    """Columns by the family of their values; those of nulls alone by themselves."""
+    """Columns by the family of their values; columns of only nulls form their own family."""
     families: dict[str, list[str]] = {}
     for name, values in columns.items():
         kinds = {naive.kind_of(value) for value in values if value is not None}
@@ -111,7 +111,7 @@ def test_predicates_about_one_row(rng: random.Random, nulls: Nulls) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_type_against_every_constant(family: str) -> None:
-    """Each type's whole pool, null included, against each constant of its family."""
+    """Each type's complete pool, including null, compared with each constant of its family."""
     for sort in FAMILIES[family]:
         arrow = pa.table({"a": pa.array([*sort.pool, None], sort.type)})
         rows, table = rows_of(arrow), Table(arrow)
@@ -123,7 +123,7 @@ def test_every_type_against_every_constant(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_two_types_jointly(family: str) -> None:
-    """The whole pools of each two types of a family, in one code space."""
+    """The complete pools of any two types of a family, in one code space."""
     for left, right in itertools.combinations_with_replacement(FAMILIES[family], 2):
         values = [pa.array([*sort.pool, None], sort.type) for sort in (left, right)]
         n_rows = max(map(len, values))

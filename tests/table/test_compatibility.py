@@ -1,4 +1,4 @@
-"""Rules that do not fit a table: the column, its type, the place and a remedy are all named."""
+"""Rules that do not fit a table: the message names the column, its type, the position and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of frame gives the same codes; what is no table is refused by name."""
+"""Every kind of frame gives the same codes; anything that is not a table is refused with its type."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_prepare_fills_the_cache() -> None:
 
 
 def test_rows_of_every_text_layout_can_be_taken() -> None:
-    """Polars hands out views, which Arrow does not take rows from."""
+    """Polars exports string views, on which Arrow does not support `take`."""
     views = pa.table({"a": pa.array(["x", "x"], pa.string_view()), "b": pa.array([b"1", b"2"], pa.binary_view())})
     assert Table(views).take(np.array([1, 0])).to_pylist() == [{"a": "x", "b": b"2"}, {"a": "x", "b": b"1"}]
     lists = pa.table({"a": pa.array([[1], [2, 3]], pa.list_view(pa.int64()))})
@@ -158,7 +158,7 @@ def test_rows_of_every_text_layout_can_be_taken() -> None:
 
 
 def test_polars_text_of_every_kind_in_every_verb() -> None:
-    """Polars gives text as views, and its categories as dictionaries of views."""
+    """Polars exports text as string views, and categories as dictionaries of string views."""
     zips, cities = ["1", "1", "2", None], ["U", "V", "B", "B"]
     plain = pa.table({"id": range(4), "zip": zips, "city": cities})
     expected = naysay.discover(plain)

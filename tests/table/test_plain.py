@@ -1,4 +1,4 @@
-"""Values for people: whatever Arrow holds becomes something to show."""
+"""Values as shown to people: every Arrow value can be displayed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from naysay.table.text import encode_text
 
 compiled = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too large for uncompiled kernels")
 
-# Lengths around the words of eight bytes that the kernels compare, and texts that differ in one place only.
+# Lengths around the eight-byte words that the kernels compare, and texts that differ in one position.
 ALPHABET = st.sampled_from(["", "a", "b", "\x00", "é", "\U0001f600", "x" * 7, "x" * 8, "y" * 15])
 TEXTS = st.lists(ALPHABET, max_size=6).map("".join)
 

@@ -1,4 +1,4 @@
-"""Types and layouts beyond those of the sample pools, each against hand-written expectations."""
+"""Types and layouts beyond those of the sample pools, each compared with hand-written expectations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND = datetime.timedelta(seconds=1)
 
 
 def ranks(*columns: pa.Array) -> list[list[int | None]]:
-    """Dense joint ranks, None where null."""
+    """Dense joint ranks, None for null."""
     names = [f"c{i}" for i in range(len(columns))]
     table = Table(pa.table(list(columns), names=names))
     return [cells(codes) for codes in table.ranks(names)]
@@ -71,7 +71,7 @@ def test_one_column(type_: pa.DataType, values: list[Any], expected: list[int | 
     assert ranks(array) == [expected]
     padded = pa.concat_arrays([pa.nulls(3, type_), array, pa.nulls(2, type_)])
     assert ranks(padded.slice(3, len(values))) == [expected]
-    # A dictionary with a null and an unused entry, and an index that is null.
+    # A dictionary with a null entry, an unused entry, and a null index.
     places = pa.array([*range(1, len(values) + 1), None], pa.int8())
     dictionary = pa.concat_arrays([pa.nulls(1, type_), array])
     assert ranks(pa.DictionaryArray.from_arrays(places, dictionary)) == [[*expected, None]]
@@ -228,7 +228,7 @@ def test_a_constant_that_is_no_text() -> None:
 
 
 def test_numbers_keep_small_ranges() -> None:
-    """Amounts with few decimals get codes as close as their values are: grouping then needs no hash table."""
+    """Amounts with few decimals get codes as close together as their values, so that grouping needs no hash table."""
     table = Table(pa.table({"rate": [0.0, 0.125, 7.5], "salary": [90_000, 5_000, 5_000]}))
     assert table.codes("rate", ordered=True).n_values == 7501
     assert table.codes("salary", ordered=True).n_values == 85_001

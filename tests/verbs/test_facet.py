@@ -1,4 +1,4 @@
-"""FACET against a matrix of all pairs: the strategy on random joins, each operator alone, the planner, the tries."""
+"""FACET compared with a matrix of all pairs: the strategy on random joins, each operator, the planner, the tries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ without_compiler = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
 
 def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_differs: int) -> BoundJoin:
-    """A self join with some orders doubled, two filtered sides of one table, or two blocks without a common row."""
+    """A self-join with some orders doubled, two filtered sides of one table, or two blocks without a common row."""
     n_keys = int(random.choice([1, 2, 5, 1 << 50]))
     n_values = int(random.choice([2, 5, 40]))
     kind = str(random.choice(["mirror", "filtered", "apart"]))
@@ -75,7 +75,7 @@ def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_diffe
 
 
 def matrix(bound: BoundJoin) -> np.ndarray:
-    """Which pairs of places satisfy all parts, a row with itself included."""
+    """Which pairs of positions satisfy all parts, including a row with itself."""
     left, right = bound.left, bound.right
     holds = left.key[:, None] == right.key
     for a, b in zip(left.order, right.order, strict=True):
@@ -113,7 +113,7 @@ def check_random_joins(seed: int, n_joins: int, most_rows: int, most_parts: int,
         check_all_verbs(strategy, bound)
 
 
-# Each way of working, forced on joins too small for the planner to choose it.
+# Each method, forced on joins too small for the planner to choose it.
 def force(way: str, patch: pytest.MonkeyPatch) -> Facet:
     if way == "iejoin":
         patch.setattr(planner, "IEJOIN_FROM", 0)
@@ -158,7 +158,7 @@ def test_any_join(seed: int, n_rows: int, n_orders: int, n_differs: int, n_bins:
 
 
 def random_sets(random: np.random.Generator, n_places: int) -> list[SetPair]:
-    """Pairs of sets that no pair of places is in twice: disjoint on the left; on the right they grow, or do not."""
+    """Pairs of sets that contain no pair of positions twice: disjoint on the left; growing or not on the right."""
     n_sets = int(random.integers(0, 6))
     lefts = np.split(random.permutation(n_places), np.sort(random.integers(0, n_places + 1, n_sets)))
     rights = [random.permutation(n_places)[: random.integers(0, n_places + 1)] for _ in lefts]
@@ -351,7 +351,7 @@ def test_hash_tables_are_built_on_the_side_with_fewer_values(comparison: CodeCom
 @pytest.mark.skipif(without_compiler, reason="too slow without the compiler")
 @pytest.mark.parametrize("n_distinct", [1, 10, 1000, 9000, 12_000, 100_000, 1_000_000])
 def test_sketches_err_little(n_distinct: int) -> None:
-    """Within five standard errors of 1.6 %, and within 5 % between the two regimes, whatever the codes look like."""
+    """Within five standard errors of 1.6 %, and within 5 % between the two regimes, for any codes."""
     for scale, offset in ((1, 0), (1 << 40, 0), (-3, 17)):
         codes = np.arange(n_distinct) * scale + offset
         found = estimate(sketch(np.concatenate([codes, codes[: n_distinct // 2]]), 12))

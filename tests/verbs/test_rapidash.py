@@ -1,4 +1,4 @@
-"""Rapidash's strategies against a double loop over places, on random joins of every small shape."""
+"""Rapidash's strategies compared with a double loop, on random joins of every small shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = [RapidashRangeTree(), RapidashKdTree()]
 
 
 def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_differs: int) -> BoundJoin:
-    """A join of one of the kinds that binding makes: a mirror with some orders doubled, filtered sides, or blocks."""
+    """One of the kinds of joins that binding produces: a mirror with some orders doubled, filtered sides, or blocks."""
     n_keys = int(random.choice([1, 2, 4, 1 << 40]))
     n_values = int(random.choice([2, 4, 12]))
     kind = random.choice(["mirror", "filtered", "apart"])
@@ -67,7 +67,7 @@ def brute_force(bound: BoundJoin) -> set[tuple[int, int]]:
 
 
 def brute_force_of_arrays(bound: BoundJoin) -> set[tuple[int, int]]:
-    """The same for more rows than a double loop could bear: a matrix of all pairs."""
+    """The same with a matrix of all pairs, for more rows than a double loop can handle."""
     left, right = bound.left, bound.right
     holds = (left.rows[:, None] != right.rows) & (left.key[:, None] == right.key)
     for a, b in zip(left.order, right.order, strict=True):
@@ -139,11 +139,11 @@ def test_stages_carry_rows_over(strategy: Rapidash, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("strategy", BOTH)
 @pytest.mark.parametrize("shape", [(2, 0), (3, 0), (1, 1), (0, 2)])
 def test_few_violations_among_many_rows(strategy: Rapidash, shape: tuple[int, int]) -> None:
-    """Groups of a thousand rows that obey the rule, until two rows far apart are changed."""
+    """Groups of a thousand rows that satisfy the rule, until two rows far apart are changed."""
     n_orders, n_differs = shape
     random = np.random.default_rng(5)
     values = random.permutation(3000)
-    # Orders that contradict each other, or a disequality of one value for all.
+    # Orders that contradict each other, or a disequality on a constant column.
     order = tuple((values, -values, values)[at].copy() for at in range(n_orders))
     differs = tuple(np.zeros(3000, np.int64) for _ in range(n_differs))
     side = Side(np.arange(3000), random.integers(0, 3, 3000), order, differs)
@@ -177,7 +177,7 @@ def test_random_joins_of_hundreds_of_rows(strategy: Rapidash, shape: tuple[int, 
 
 @pytest.mark.parametrize("strategy", BOTH)
 def test_extreme_codes(strategy: Rapidash) -> None:
-    """Codes as far apart as doubling and negation make them."""
+    """Codes as far apart as doubling and negation can make them."""
     big = (1 << 62) - 1
     values = np.array([-big, big, 0, big, -big], np.int64)
     side = Side(np.arange(5), np.zeros(5, np.int64), (values, values[::-1].copy(), values), ())
@@ -259,5 +259,5 @@ def check_signatures() -> None:
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 def test_each_kernel_compiles_once() -> None:
-    """In a process without a cache: from a cache, kernels that others call show no signature at all."""
+    """In a process without a cache: cached kernels that are called by other kernels show no signature."""
     run_apart("check_signatures()", {"NAYSAY_NO_CACHE": "1"})

@@ -1,4 +1,4 @@
-"""Damage to every file of a state, of every kind of state, and what whoever opens it says to it."""
+"""Damage to every file of every kind of state, and what happens when it is opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def files_of(home: Path) -> list[Path]:
 
 
 def damage(rng: random.Random, home: Path, copies: list[Path]) -> str:
-    """Damage one file of a state; says how. Each sort of file is as likely as any other, however many there are."""
+    """Damage one file of a state and say how. Each kind of file is equally likely, no matter how many there are."""
     sorts: dict[str, list[Path]] = {}
     for path in files_of(home):
         sorts.setdefault(f"{path.parent.parts[:2]} {path.suffixes}", []).append(path)
@@ -68,7 +68,7 @@ def damaged(rng: random.Random, kind: str, data: bytearray) -> bytes:
 
 
 def place_in(rng: random.Random, size: int) -> int:
-    """A byte of the header, of the tail, beside the edge of a page, or anywhere."""
+    """A byte of the header, of the end, next to a page boundary, or anywhere."""
     region = rng.choice(("header", "tail", "edge", "anywhere"))
     if region == "header":
         return rng.randrange(min(EDGE, size))
@@ -80,7 +80,7 @@ def place_in(rng: random.Random, size: int) -> int:
 
 
 def judge(kind: Kind, home: Path, expected: Answers) -> int:
-    """How it ends on a damaged state: the same answers, a StateError that names a file of it, or something else."""
+    """The outcome on a damaged state: the same answers, a StateError that names one of its files, or something else."""
     try:
         found = kind.answers(home)
     except StateError as error:
@@ -97,7 +97,7 @@ def _said(error: BaseException) -> int:
 
 
 class Gallery:
-    """States to damage, each time from the same copy, and what is answered while they are whole."""
+    """States to damage, always from the same copy, and their answers while they are intact."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ class Gallery:
             shutil.rmtree(whole)
 
     def judged(self, seeds: Sequence[int]) -> list[tuple[str, str]]:
-        """Damage a state for each seed; gives each verdict, and what was done.
+        """Damage a state for each seed; return each verdict, and what was done.
 
         All are judged in one forked process, until one of them ends it; then the rest in another.
         """

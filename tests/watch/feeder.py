@@ -1,6 +1,6 @@
 """A process that feeds a watch and may be killed: batches from a seed, each acknowledged in a file after `apply`.
 
-    python feeder.py            reads jobs from its input, one JSON object a line
+    python feeder.py            reads jobs from standard input, one JSON object per line
 
 See nursery.py.
 """
@@ -71,12 +71,12 @@ def feed(job: dict[str, Any]) -> None:
 
 
 def apply(folder: Path, job: dict[str, Any]) -> None:
-    """Apply all batches that are not acknowledged yet, and note each one after it was applied."""
+    """Apply all batches that are not acknowledged yet, and acknowledge each one after it was applied."""
     acknowledged = folder / "acknowledged"
     n_known = len(acknowledged.read_text().split()) if acknowledged.exists() else 0
     watch = Watch(RULES, "id", state=folder / "state.duckdb")
     for number, batch in enumerate(batches(job["seed"], job["n_batches"])):
-        # The one after the last acknowledged may or may not have arrived: its id decides.
+        # The batch after the last acknowledged one may or may not have been applied: its id decides.
         if number < n_known and number % 7:
             continue
         change = watch.apply(**batch, batch_id=str(number))
@@ -88,7 +88,7 @@ def apply(folder: Path, job: dict[str, Any]) -> None:
 
 
 def follow(folder: Path, job: dict[str, Any]) -> None:
-    """Drain a folder of change files as the command line does."""
+    """Apply a folder of change files as the command line does."""
     state = folder / "state"
     feed, _ = open_feed(state, named(RULES), ["id"], FeedOptions())
     with feed:

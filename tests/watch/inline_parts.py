@@ -1,4 +1,4 @@
-"""A watch in parts whose stages run in this process, in place of Spark's tasks; it can be made to break off."""
+"""A watch in parts whose stages run in this process instead of Spark tasks; it can be made to break off."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Inline(stream_engine.PartitionedWatch):
     def _burn(self) -> None:
         if Inline.fuse == 0:
             Inline.fuse = -1
-            # Another process would know nothing of this one's warm parts.
+            # Another process would not have this one's parts in memory.
             part._warm.clear()
             raise Broken
         Inline.fuse -= Inline.fuse > 0

@@ -15,7 +15,7 @@ from naysay.live.layout import named
 from naysay.watch import Watch
 from nursery import Nursery
 
-# Where the points are passed: by any durable watch, by a follower of a folder, by a watch in parts.
+# Who reaches each point: any durable watch, a follower of a folder, a watch in parts.
 STORE_POINTS = tuple(point for point in POINTS if point.split(".")[0] in ("create", "batch", "snapshot", "close"))
 OUTPUT_POINTS = tuple(point for point in POINTS if point.startswith("output."))
 PARTS_POINTS = tuple(point for point in POINTS if point.startswith("parts."))
@@ -24,14 +24,14 @@ FEEDER = Path(__file__).with_name("feeder.py")
 
 
 def job_for(folder: Path, seed: int, kind: str) -> dict[str, Any]:
-    """A job in a folder of its own: kind is apply (a watch and its store), follow (change files) or parts."""
+    """A job in its own folder: kind is apply (a watch and its state), follow (change files) or parts."""
     if kind == "follow":
         write_changes(folder / "changes", batches(seed, N_BATCHES))
     return {"kind": kind, "folder": str(folder), "seed": seed, "n_batches": N_BATCHES, "log_events": 4}
 
 
 def judge(folder: Path, job: dict[str, Any]) -> None:
-    """All batches were applied, each once: rows, violations and output are what brute force says."""
+    """All batches were applied once: rows, violations and output equal brute force."""
     made = batches(job["seed"], job["n_batches"])
     rows = rows_after(made)
     expected = brute_force(named(RULES), rows)
@@ -53,7 +53,7 @@ def judge(folder: Path, job: dict[str, Any]) -> None:
 
 
 def kill_at_random(nursery: Nursery, folder: Path, seed: int, kind: str, most_kills: int) -> int:
-    """Kill a job at random moments until it gets through; says how often it was killed."""
+    """Kill a job at random moments until it finishes; return the number of kills."""
     rng = random.Random(seed)
     job = job_for(folder, seed, kind)
     n_killed, ended = 0, None
@@ -66,7 +66,7 @@ def kill_at_random(nursery: Nursery, folder: Path, seed: int, kind: str, most_ki
 
 
 def kill_at_point(nursery: Nursery, folder: Path, seed: int, point: str, turn: int) -> bool:
-    """Kill a job at a turn of a point, and let it go on; says whether it passed there at all."""
+    """Kill a job the n-th time it reaches a point, and resume it; return whether it got there at all."""
     kind = "parts" if point in PARTS_POINTS else "follow" if point in OUTPUT_POINTS or seed % 2 else "apply"
     job = job_for(folder, seed, kind)
     ended = nursery.run(job, crash_at=f"{point}:{turn}")

@@ -1,9 +1,9 @@
-"""Random programs of a watch, each step judged by the oracle.
+"""Random sequences of changes to a watch, each step compared with the oracle.
 
-    run_program(seed)       # wholly decided by the seed; raises AssertionError with the program so far
+    run_program(seed)       # determined by the seed; raises AssertionError with the steps so far
 
-Rows are drawn from a small pool, so that the oracle's verdict on a pair of pool rows is asked once: after each step the
-standing violations and what the step added and removed are compared with all pairs of the model's rows.
+Rows come from a small pool, so that the oracle judges each pair of pool rows only once. After each step, the current
+violations and those that the step added and removed are compared with all pairs of the model's rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Key = Any
 Found = set[tuple[str, Key, Key]]
 
 UTC = datetime.timezone.utc
-# How the n-th key looks, by type of key.
+# The n-th key, by type of key.
 KEY_SORTS: tuple[tuple[pa.DataType, Callable[[int], Any]], ...] = (
     (pa.int64(), lambda n: n),
     (pa.int64(), lambda n: n * 2**59 - 2**63),
@@ -45,7 +45,7 @@ KEY_SORTS: tuple[tuple[pa.DataType, Callable[[int], Any]], ...] = (
 
 @dataclass
 class Model:
-    """What the watch should hold: for each key the pool row that stands there."""
+    """What the watch should contain: for each key, its row in the pool."""
 
     pool: pa.Table
     nulls: Nulls
@@ -76,7 +76,7 @@ class Model:
         return found
 
     def frame(self, keys: list[int], rows: list[int]) -> pa.Table:
-        # Arrow does not take from chunked dictionaries that hold nulls, so rows come one by one, in as many chunks.
+        # Arrow cannot `take` from chunked dictionaries with nulls, so rows come one by one, in as many chunks.
         table = pa.concat_tables([self.pool.slice(row, 1) for row in rows] or [self.pool.slice(0, 0)])
         for place, name in enumerate(self.key_names):
             values = pa.array([self.key_of(key)[place] for key in keys], value_type(self.key_types[place]))
@@ -94,7 +94,7 @@ def value_type(type_: pa.DataType) -> pa.DataType:
 
 
 class Program:
-    """One program in the making: each step acts on the watch and on the model, and compares."""
+    """One sequence under construction: each step acts on the watch and on the model, and compares them."""
 
     def __init__(self, seed: int, *, index: str = "auto", counting: bool = False, folder: Path | None = None) -> None:
         self.rng = rng = random.Random(seed)
@@ -155,7 +155,7 @@ class Program:
         self._apply([], [], self._standing_keys(4))
 
     def mixed(self) -> None:
-        """Deletes, updates and inserts at once; some of the deleted keys come back in the same batch."""
+        """Deletes, updates and inserts at once; some of the deleted keys are inserted again in the same batch."""
         deletes = self._standing_keys(4)
         rest = [key for key in self.model.rows if key not in deletes]
         updates = self.rng.sample(rest, min(len(rest), self.rng.randint(0, 3)))
@@ -167,7 +167,7 @@ class Program:
         self._apply([], [], [])
 
     def refuse(self) -> None:
-        """A batch that must be refused whole, with everything as before."""
+        """A batch that must be refused as a whole, with nothing changed."""
         model = self.model
         free = [key for key in range(self.n_keys + 2) if key not in model.rows]
         new, row = self.rng.choice(free), self.rng.randrange(model.pool.num_rows)
@@ -199,7 +199,7 @@ class Program:
         self._compare(None)
 
     def repeat(self) -> None:
-        """A batch id that was seen is acknowledged and ignored, whatever comes with it."""
+        """A batch id that was already applied is acknowledged and ignored, with any contents."""
         if self.batch_ids:
             again = self.rng.choice(self.batch_ids)
             self._note("repeat", again)
@@ -221,7 +221,7 @@ class Program:
             self._compare(self.watch.remove_rule(self.rng.choice((name, rule))))
 
     def restart(self) -> None:
-        """Close and open again; without a store, make the state anew from its rows."""
+        """Close and reopen; without a store, rebuild the state from its rows."""
         self._note("restart")
         if self.folder is not None:
             self.watch.close()
@@ -230,7 +230,7 @@ class Program:
             self.watch._state = self.watch._state.rebuild()
         self._compare(None)
 
-    # What steps are made of.
+    # Building blocks of steps.
 
     def _open(self) -> Watch:
         state = None if self.folder is None else self.folder / f"{self.seed}.duckdb"
@@ -312,7 +312,7 @@ class Program:
             assert conflicts[name] == len(rows)
 
     def _found(self, table: pa.Table) -> Found:
-        """A table of violations with keys as the model numbers them; no violation stands in it twice."""
+        """A table of violations with keys as the model numbers them; no violation is in it twice."""
         if table.num_rows == 0:
             return set()
         numbers = {self._shown(self.model.key_of(key)): key for key in range(self.n_keys)}
@@ -339,5 +339,5 @@ class Program:
 def run_program(
     seed: int, *, n_steps: int = 30, index: str = "auto", counting: bool = False, folder: Path | None = None
 ) -> None:
-    """Run one program to its end."""
+    """Run one sequence to its end."""
     Program(seed, index=index, counting=counting, folder=folder).run(n_steps)

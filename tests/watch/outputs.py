@@ -1,4 +1,4 @@
-"""What a state folder's output says, and what brute force says of the same changes."""
+"""The output of a state folder, and the brute-force answer for the same changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def asides(state: Path) -> list[dict[str, Any]]:
 
 
 def events(state: Path) -> Found:
-    """The violations that the events of a folder add up to; each is added before it is removed, and once."""
+    """The violations that the events of a folder add up to; each is added once, before it is removed."""
     found: Found = set()
     manifest = Manifest(state / "output")
     seen: set[str] = set()
@@ -36,7 +36,7 @@ def events(state: Path) -> Found:
         assert not seen & set(names)
         seen |= set(names)
         rows = [row for name in sorted(names) for row in pa.parquet.read_table(state / "output" / name).to_pylist()]
-        # A violation may leave one part for another in one batch.
+        # A violation may move from one part to another in one batch.
         for row in sorted(rows, key=lambda row: row["event"], reverse=True):
             violation = (row["rule"], row["left"], row["right"])
             if row["event"] == "added":
@@ -61,7 +61,7 @@ def standing(state: Path) -> Found:
 
 
 def rows_after(batches: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The rows that stand after batches of inserts, updates and deletes, by their id."""
+    """The rows after batches of inserts, updates and deletes, by their id."""
     rows: dict[int, dict[str, Any]] = {}
     for batch in batches:
         for key in batch["deletes"]:
@@ -88,7 +88,7 @@ def brute_force(rules: Mapping[str, Rule], rows: dict[int, dict[str, Any]]) -> F
 
 
 def change_table(batch: dict[str, Any]) -> pa.Table:
-    """A batch as changes: rows with their op, deletes with the key alone."""
+    """A batch as changes: rows with their op, deletes with only the key."""
     inserts, updates, deletes = batch["inserts"], batch["updates"], batch["deletes"]
     gone = pa.table(
         {
@@ -104,7 +104,7 @@ def change_table(batch: dict[str, Any]) -> pa.Table:
 
 
 def write_changes(folder: Path, batches: list[dict[str, Any]], formats: Sequence[str] = FORMATS) -> None:
-    """A folder of change files, one a batch, in formats by turns; the column `at` numbers all changes."""
+    """A folder of change files, one per batch, in alternating formats; the column `at` numbers all changes."""
     folder.mkdir(exist_ok=True)
     for number, batch in enumerate(batches):
         table = change_table(batch)
@@ -117,5 +117,5 @@ def write_changes(folder: Path, batches: list[dict[str, Any]], formats: Sequence
             pa.csv.write_csv(table, path)
         else:
             pa.parquet.write_table(table, path)
-        # A stream of Spark's own takes files by their times.
+        # Spark's own file stream orders files by modification time.
         os.utime(path, (10**9 + number, 10**9 + number))

@@ -1,7 +1,7 @@
-"""State folders of every kind, made to be damaged, and everything that whoever opens one answers.
+"""State folders of every kind, made to be damaged, and all answers after opening one.
 
-Each kind has `make(home)`, which runs in a process of its own and may leave it as a kill does, and `answers(home)`,
-which goes on from the state: it applies one more batch, and reads the output back.
+Each kind has `make(home)`, which runs in its own process and may leave the state as a kill would, and `answers(home)`,
+which resumes from the state: it applies one more batch, and reads the output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from naysay.watch.feed import FeedOptions, open_feed
 N_BATCHES = 12
 _SEED = 7
 _SHAPE = {"source": "folder", "partitions": 2}
-# After these batches a copy of the state is kept, to be put back as an older version.
+# After these batches a copy of the state is saved, to be restored as an older version.
 _COPIED = {N_BATCHES // 2: 0, N_BATCHES - 2: 1}
 Answers = tuple[Any, ...]
 
@@ -116,11 +116,11 @@ def _rules(evolver: Evolver) -> Answers:
 
 
 def _changes(home: Path, n_files: int) -> Path:
-    """The change files, beside the state: the same ones for its copies."""
+    """The change files, next to the state: the same ones for its copies."""
     folder = home.parent / "changes"
     if len(list(folder.glob("*"))) < n_files:
         made = batches(_SEED, N_BATCHES + 1)
-        # A few changes that make no sense: what is set aside is part of the output.
+        # A few invalid changes: rejected changes are part of the output.
         write_changes(folder, [{**batch, "deletes": [*batch["deletes"], 999]} for batch in made[:n_files]])
     return folder
 
@@ -175,7 +175,7 @@ def _parts_answers(home: Path) -> Answers:
     from naysay.live.spark.stream import StreamRecord
     from naysay.watch import part
 
-    # Another process would know nothing of parts that were opened before.
+    # Another process would not have opened these parts before.
     part._warm.clear()
     StreamRecord(home, _SHAPE, {}, pinned=False)
     # As the command line does: the rules may be given again.

@@ -2,7 +2,7 @@
 
     python streamer.py JOB      a JSON object: mode (folder, frame, parts), source, state, rules
 
-It says `ready` when Spark has started, and `done` at the end. `kill` ends it and all that it started.
+It prints `ready` when Spark has started, and `done` at the end. `kill` ends it and everything that it started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from outputs import FORMATS, asides, brute_force, events, rows_after, standing, 
 from naysay.live.layout import named
 
 MODES = ("folder", "frame", "parts")
-# Java starts in half the time where it does not optimise what runs for seconds.
+# Java starts in half the time if it does not optimize code that runs only for seconds.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at LONG"
 
@@ -61,7 +61,7 @@ def main(job: dict[str, Any]) -> None:
         with stream:
             stream.wait()
         say("done")
-        # The end of the process takes Spark with it.
+        # Spark ends with the process.
         os._exit(0)
 
 
@@ -95,20 +95,20 @@ class Streamer:
             raise AssertionError(self.process.stderr.read())
 
     def finish(self) -> None:
-        """Wait for its end, which must be a good one."""
+        """Wait until it ends, which must be without an error."""
         said, wrong = self.process.communicate(timeout=300)
         self._end_rest()
         assert self.process.returncode == 0, said + wrong
 
     def kill(self, *, only_driver: bool) -> bool:
-        """Kill the driver, or all of its processes at once; false where it had ended before."""
+        """Kill the driver, or all of its processes at once; False if it had already ended."""
         if self.process.poll() is not None:
             self.finish()
             return False
         victims = [self.process.pid] if only_driver else [self.process.pid, *descendants(self.process.pid)]
         for victim in victims:
             kill(victim)
-        # The rest, if any, goes by itself. Its output stays open until then, so it is not read.
+        # The other processes, if any, end on their own. Their output stays open until then, so it is not read.
         self.process.wait(timeout=60)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
@@ -126,7 +126,7 @@ def kill(pid: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one, as far as the system tells."""
+    """All descendants of a process, as reported by the system."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -141,7 +141,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def killed_until_done(rng: random.Random, job: dict[str, Any], n_kills: int, most_seconds: float) -> int:
-    """Run a stream to its end, killed up to so many times on the way; says how often it was."""
+    """Run a stream to its end, killed up to this many times on the way; return the number of kills."""
     n_killed = 0
     while n_killed < n_kills:
         streamer = Streamer(job)
@@ -157,7 +157,7 @@ def killed_until_done(rng: random.Random, job: dict[str, Any], n_kills: int, mos
 
 
 def check_kills(folder: Path, rng: random.Random, mode: str, n_kills: int) -> int:
-    """A stream killed so many times comes to what brute force says."""
+    """A stream that is killed this many times ends with the brute-force answer."""
     made = batches(rng.randrange(1000), 24 if mode == "folder" else 12)
     source, state = folder / "changes", folder / "state"
     write_changes(source, made, formats=("parquet",) if mode == "frame" else FORMATS)

@@ -1,4 +1,4 @@
-"""Counters and dictionaries against plain Python."""
+"""Counters and dictionaries compared with plain Python."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random damage to every file of every kind of state: each is detected by name, or without effect on any answer.
+"""Random damage to every file of every kind of state: it is detected and named, or has no effect on any answer.
 
-CI does 1,000; scripts/soak damage does more.
+CI runs 1,000 cases; scripts/soak damage runs more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROWS = pa.table({"id": [1, 2, 3], "a": [1, 1, 2]})
 
 @pytest.fixture(scope="module")
 def gallery() -> Iterator[Gallery]:
-    # In memory where that is possible: what a disk does is not the question.
+    # In memory if possible: this is not about disks.
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Gallery(Path(folder))
@@ -93,7 +93,7 @@ def test_the_command_line_ends_with_code_3(gallery: Gallery, tmp_path: Path, kin
 
 
 def test_an_older_manifest_of_parts_is_found(gallery: Gallery, tmp_path: Path) -> None:
-    """With one batch less than the parts know it looks like a kill, until another batch comes first."""
+    """With one batch fewer than the parts have, it looks like a kill, until another batch comes first."""
     if "parts" not in gallery.kinds:
         pytest.skip("parts need pyspark")
     for n_lost in (1, 2, 5):

@@ -1,4 +1,4 @@
-"""`naysay watch --engine local`: change files of every format, and what is set aside; kills are in test_kill."""
+"""`naysay watch --engine local`: change files of every format, and rejected changes; kills are in test_kill."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULE = "zip: zip -> city"
 
 
 def follow(source: Path, state: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Drain a folder once; gives the counts, and everything that was set aside."""
+    """Apply a folder once; return the counts, and all rejected changes."""
     feed, _ = open_feed(state, named(RULE), ["id"], FeedOptions())
     with feed:
         list(Follower(source, feed, state, moment=0).drain())
@@ -267,7 +267,7 @@ def test_times_in_json_keep_to_their_zone() -> None:
 
 
 def test_one_bad_row_spoils_no_other() -> None:
-    """Times of day, and blanks around values: as they are read where no row is bad."""
+    """Times of day, and blanks around values: read the same as without a bad row."""
     known = pa.schema([("id", pa.int64()), ("open", pa.time64("us")), ("day", pa.date32())])
     good = "op,id,open,day\ninsert,1,09:00:00, 2024-01-01\ninsert, 2 ,09:30:00.5,2024-01-02\n"
     sound, spoilt = (read_changes("1.csv", text.encode(), known) for text in (good, good + "insert,x,09:00:00,\n"))
@@ -303,7 +303,7 @@ def test_a_damaged_output_is_named(source: Path, tmp_path: Path) -> None:
     manifest.write_text(text.replace("1.parquet", "2.parquet", 1))
     with pytest.raises(StateError, match=r"manifest\.jsonl: line 1 is damaged"):
         follow(source, state)
-    # A last line cut short was never finished: its event is entered again from its files.
+    # A truncated last line was never finished: its event is added again from its files.
     manifest.write_text(text[: len(text) // 3])
     counts, _ = follow(source, state)
     assert counts == {"zip": 2}
@@ -312,7 +312,7 @@ def test_a_damaged_output_is_named(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"key": ["ident"]}, {"rule": "zip -> town"}])
 def test_a_wrong_key_or_rule_takes_no_file(source: Path, tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """The first file shows it: nothing is applied or set aside, and a right rule may follow."""
+    """The first file shows it: nothing is applied or rejected, and a corrected rule can be used next."""
     pa.parquet.write_table(ROWS, source / "1.parquet")
     state = tmp_path / "state"
     feed, _ = open_feed(state, named(wrong.get("rule", "zip -> city")), wrong.get("key", ["id"]), FeedOptions())
@@ -351,7 +351,7 @@ def test_the_source_must_be_there(tmp_path: Path) -> None:
 def test_an_op_that_cannot_be_read_does_not_stop_the_watch(
     source: Path, tmp_path: Path, table: pa.Table, reasons: list[str]
 ) -> None:
-    """The file is set aside, or its bad row, and the files after it are applied."""
+    """The file, or its bad row, is rejected, and the files after it are applied."""
     pa.parquet.write_table(ROWS, source / "1.parquet")
     pa.parquet.write_table(table, source / "2.parquet")
     pa.parquet.write_table(pa.table({"op": ["delete"], "id": [2]}), source / "3.parquet")
@@ -362,7 +362,7 @@ def test_an_op_that_cannot_be_read_does_not_stop_the_watch(
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_a_file_of_another_format_is_refused(tmp_path: Path, engine: str) -> None:
-    """Spark used to skip the one file that was named, and the watch ended well with nothing done."""
+    """Spark used to skip the file, and the watch ended successfully without doing anything."""
     (tmp_path / "changes.arrow").write_bytes(b"ARROW1")
     command = ["watch", str(tmp_path / "changes.arrow"), "--rule", "zip -> city", "--key", "id", "--once"]
     done = CliRunner().invoke(naysay, [*command, "--engine", engine, "--state", str(tmp_path / "state")])

@@ -1,4 +1,4 @@
-"""A watch is killed at random moments and at every named point: nothing is lost, and nothing applied twice.
+"""A watch is killed at random moments and at every named point: nothing is lost or applied twice.
 
 CI kills 20 times at random moments, and twice at each point; scripts/soak watch-kills and crash-points do more.
 """

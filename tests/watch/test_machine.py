@@ -1,6 +1,6 @@
-"""Random programs of inserts, updates, deletes, refusals, restarts and changes of rules, judged after each step.
+"""Random sequences of inserts, updates, deletes, refusals, restarts and changes of rules, checked after each step.
 
-CI's dose is 2,000 programs of 30 steps; scripts/soak watch does more.
+CI runs 2,000 sequences of 30 steps; scripts/soak watch runs more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from naysay.live.journal import journal
 from naysay.watch import counting as counters
 from naysay.watch import tree_index as tree
 
-# Programs are run in lots, so that several processes share them evenly.
+# Sequences run in batches, so that several processes share them evenly.
 N_LOTS = 20
 
 
@@ -26,7 +26,7 @@ def seeds(lot: int, n_programs: int) -> range:
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 1300):
-        # Small tables would always be built anew; every other program inserts row by row.
+        # Small tables would always be rebuilt; every other sequence inserts row by row.
         monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
         run_program(seed)
 

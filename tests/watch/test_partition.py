@@ -1,4 +1,4 @@
-"""A watch in parts, its stages run in this process: the same answers as one watch, also where batches break off."""
+"""A watch in parts, its stages run in this process: the same answers as one watch, even if batches break off."""
 
 from __future__ import annotations
 

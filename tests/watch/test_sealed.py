@@ -1,4 +1,4 @@
-"""Sealed JSON: any JSON reader reads it, and no byte of it can change unnoticed."""
+"""Sealed JSON: any JSON reader can read it, and no byte of it can change unnoticed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_line_is_json(lines: Path) -> None:
 
 
 def test_every_byte_is_covered(lines: Path) -> None:
-    """A changed byte is an error; in the last line end it cuts the last line, as an unfinished write does."""
+    """A changed byte is an error; in the last line ending it truncates the last line, like an unfinished write."""
     whole = lines.read_bytes()
     for place in range(len(whole)):
         lines.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])

@@ -1,4 +1,4 @@
-"""Change files that are not whole yet when they are found, or change after they were applied, by a clock of our own."""
+"""Change files that are incomplete when they are found, or change after they were applied, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def follower(feed: Any, source: Path, files: LocalFiles | None = None) -> tuple[
 
 
 def drained(follower: Follower, clock: Clock) -> list[str]:
-    """Look, let a moment pass, and look again; gives what was applied."""
+    """Look, let a moment pass, and look again; return what was applied."""
     steps = [*follower.drain()]
     clock.now += MOMENT
     return [step.source for step in (*steps, *follower.drain())]
@@ -121,7 +121,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(opened: Any, source:
     other.write_text(HEAD + TWO)
     deed: Callable[[], Any] = {
         "grows": lambda: path.write_text(HEAD + ONE + TWO),
-        # Of the same size and time: only the inode tells.
+        # Same size and time: only the inode differs.
         "is replaced": lambda: (os.utime(other, ns=(path.stat().st_mtime_ns,) * 2), other.replace(path)),
         "is touched": lambda: os.utime(path, ns=(1, 1)),
         "is gone": path.unlink,
@@ -177,7 +177,7 @@ def test_a_file_that_changes_after_it_was_applied_is_refused_once(
     feed.close()
     with opened() as feed:
         assert drained(*follower(feed, source)) == []
-        # Touched, copied or put back as it was: nothing to report.
+        # Touched, copied or restored unchanged: nothing to report.
         path.touch()
         assert drained(*follower(feed, source)) == []
         path.write_text(begin)
@@ -186,7 +186,7 @@ def test_a_file_that_changes_after_it_was_applied_is_refused_once(
 
 
 def test_a_kill_between_the_note_and_the_batch(opened: Any, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is noted as taken, and was not applied: it counts as it is when the batch is applied."""
+    """The file is recorded as taken but was not applied: its content at the time of applying counts."""
     path = source / "1.csv"
     path.write_text(HEAD + ONE)
     with opened() as feed:

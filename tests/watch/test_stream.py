@@ -1,4 +1,4 @@
-"""`naysay.watch_stream` and `naysay watch` on Spark: the same answers as brute force, also through kills.
+"""`naysay.watch_stream` and `naysay watch` on Spark: the same answers as brute force, even after kills.
 
 CI kills 10 times; scripts/soak stream-kills kills more.
 """
@@ -78,7 +78,7 @@ def test_a_streaming_frame(spark: Any, tmp_path: Path, partitions: int) -> None:
     assert len(steps) == 5
     assert steps[0].sentences
     assert asides(state) == []
-    # The checkpoint is part of the state: batches are known by its numbers.
+    # The checkpoint is part of the state: batches are identified by its numbers.
     shutil.rmtree(state / "checkpoint")
     with pytest.raises(StateError, match="the checkpoint of this stream is missing"):
         naysay.watch_stream(changes_of(spark, source), None, "id", state=state, once=True, partitions=partitions)
@@ -166,7 +166,7 @@ def test_an_error_of_a_batch_ends_the_stream(spark: Any, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
-    """The session that is active is used."""
+    """The active session is used."""
     from naysay.cli.group import naysay as cli
 
     source, state = tmp_path / "changes", tmp_path / "state"
@@ -189,7 +189,7 @@ def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
     assert done.exit_code == 0, done.output
     assert (standing(state), events(state)) == (set(), set())
     if not partitions:
-        # The local engine goes on where Spark stopped, and Spark without its checkpoint, too.
+        # The local engine resumes where Spark stopped, and so does Spark without its checkpoint.
         (source / "7.csv").write_text("op,id,zip,city\nc,8,02139,Rom\n")
         done = CliRunner().invoke(cli, [*command, "--engine", "local"])
         shutil.rmtree(state / "checkpoint")
@@ -261,7 +261,7 @@ def test_a_change_file_that_grows(spark: Any, tmp_path: Path, place: str, partit
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_a_file_that_was_gone_when_spark_named_it(spark: Any, tmp_path: Path, partitions: int) -> None:
-    """Spark names each path once: if the file comes back, it is read, or was named as lost."""
+    """Spark reports each path once: if the file comes back, it is read, or was reported as lost."""
     from naysay.live.spark.folder import FolderSource
     from naysay.live.spark.stream import StreamOptions
     from naysay.watch.feed import FeedOptions

@@ -1,4 +1,4 @@
-"""The growing tree of zones against a list of rows."""
+"""The growing zone tree compared with a list of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from naysay.watch import tree_index as tree_module
 from naysay.watch.batch import GREATEST
 from naysay.watch.tree_index import ZoneTree
 
-# How many rows come at once, and how often; fewer where kernels are not compiled.
+# How many rows are inserted at once, and how often; fewer if kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
 N_NEW, N_STEPS = ([1, 5, 100, 3000], 14) if IS_COMPILED else ([1, 5, 60, 600], 5)
 
@@ -75,7 +75,7 @@ def check_nodes(tree: ZoneTree) -> None:
 
 
 def check_zones(tree: ZoneTree, node: int, level: int) -> np.ndarray:
-    """The least and the greatest of all rows below a node, where each child's zone says the same of it."""
+    """The smallest and largest values of all rows below a node; each child's zone must agree."""
     rows, sizes, children, fan_outs, _, zones, _ = tree._tree
     spans = []
     for place in range(fan_outs[node]):

@@ -1,7 +1,7 @@
-"""Every pair of types that compare, in batches of only zeros, nulls or extremes: a watch, a count, the oracle.
+"""Every pair of comparable types, in batches of only zeros, nulls or extremes: a watch, a count, the oracle.
 
-A watch gives codes to the values of a batch before it knows what later batches hold; batches that look alike under one
-type and not under the other are where that goes wrong.
+A watch assigns codes to the values of a batch before it knows what later batches contain; that goes wrong for batches
+that look the same under one type and not under the other.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def values_for(rng: random.Random, sort: Sort, fill: str) -> list[Any]:
 
 
 def count(table: pa.Table, rule: Rule, nulls: str) -> int | None:
-    """A count from scratch; None where it says that the two types are too wide for it."""
+    """A count from scratch; None if it says that the two types are too wide."""
     try:
         return naysay.count(table, rule, nulls=nulls)
     except TableError as error:
@@ -76,7 +76,7 @@ def count(table: pa.Table, rule: Rule, nulls: str) -> int | None:
 
 
 def check_pair(rng: random.Random, left: Sort, right: Sort) -> None:
-    """Three batches; after each, the watch and a count from scratch say what the oracle says."""
+    """Three batches; after each, the watch and a count from scratch must equal the oracle."""
     rule = parse(f"not(t.a {rng.choice(_OPS)} s.b)")
     nulls = rng.choice(("sql", "equal"))
     batches: list[pa.Table] = []

@@ -1,4 +1,4 @@
-"""Watch as people use it: frames of every kind, keys of every shape, answers and refusals."""
+"""Watch as users call it: frames of every kind, keys of every shape, answers and refusals."""
 
 from __future__ import annotations
 

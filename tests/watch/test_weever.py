@@ -1,4 +1,4 @@
-"""Weever's LT-tree and schedules against what the paper says of them; whole programs run in test_machine."""
+"""Weever's LT-tree and schedules compared with the paper; complete sequences run in test_machine."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_predicates_are_ordered_by_class_and_then_by_values() -> None:
 
 
 def test_the_shared_beginnings_of_table_2() -> None:
-    """Of the rules p2 p4 p5 p6, p2 p3 p4 p5 and p1 p2 p3, the beginning p2 p4 p5 of the first alone is shared."""
+    """Of the rules p2 p4 p5 p6, p2 p3 p4 p5 and p1 p2 p3, only the prefix p2 p4 p5 of the first is shared."""
     p1, p2, p3, p4, p5, p6 = (part(f"p{number}") for number in range(1, 7))
     rules = {"four": (p2, p4, p5, p6), "five": (p2, p3, p4, p5), "six": (p1, p2, p3)}
     prefixes = common_prefixes(rules)
