@@ -263,7 +263,7 @@ def test_memory_is_refused_before_the_work() -> None:
         ({"max_rules": 0}, "at least 1"),
         ({"max_seconds": 0}, "above 0"),
         ({"method": "magic"}, "unknown method"),
-        ({"nulls": "maybe"}, "nulls is"),
+        ({"nulls": "maybe"}, "nulls must be"),
         ({"device": "tpu"}, "device is"),
         ({"space": "outer"}, "unknown predicate space"),
         ({"method": "hydra", "error": 0.1}, "exact rules only"),

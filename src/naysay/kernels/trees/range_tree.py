@@ -94,8 +94,8 @@ def build_range_forest(forest: RangeForest) -> None:
         root = forest.roots[group]
         for rank in range(1 << forest.heights[group]):
             forest.ranks[root + rank] = rank
-        _set_frame(frames, 0, root, forest.heights[group])
-        depth = 0
+        depth = np.int64(0)
+        _set_frame(frames, depth, root, forest.heights[group])
         while depth >= 0:
             start, height, level, run = frames[depth, 0], frames[depth, 1], frames[depth, 2], frames[depth, 3]
             left = n_dimensions - depth
