@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import naysay
-from naysay.discovery.device import Device, choose_device
+from naysay.discovery.evidence import Device, choose_device
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import build_space
@@ -290,14 +290,14 @@ def test_cuda_that_is_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPa
 
 def test_auto_looks_for_a_device_only_where_it_would_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("naysay.discovery.device._missing", lambda: asked.append(True))
+    monkeypatch.setattr("naysay.discovery.evidence._missing", lambda: asked.append(True))
     table = from_frame(people())
     outcomes = outcomes_of(table, build_space(table), Nulls.SQL)
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
     assert not asked
-    monkeypatch.setattr("naysay.discovery.device._n_pairs", lambda outcomes: 5e11)
+    monkeypatch.setattr("naysay.discovery.evidence._n_pairs", lambda outcomes: 5e11)
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CUDA
-    monkeypatch.setattr("naysay.discovery.device._missing", lambda: "no device")
+    monkeypatch.setattr("naysay.discovery.evidence._missing", lambda: "no device")
     assert choose_device(Device.AUTO, outcomes, 2) is Device.CPU
 
 

@@ -17,7 +17,8 @@ from naysay.discovery.problem import Problem
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import to_int
-from naysay.papers.hydra import completion, sampling
+from naysay.papers.hydra import method as completion
+from naysay.papers.hydra import method as sampling
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
 

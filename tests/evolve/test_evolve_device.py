@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from evolve_machine import run_program
 
-from naysay.discovery import device
-from naysay.discovery.device import Device
+from naysay.discovery import evidence as device
+from naysay.discovery.evidence import Device
 from naysay.errors import UsageError
 from naysay.evolve import delta as cuda
 from naysay.evolve.evolver import Evolver

@@ -8,8 +8,16 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from naysay.papers.incdc.chains import ChainIndex, ColumnOp, EqualityIndex, SortedIndex
-from naysay.papers.incdc.select import EqualityUse, InequalityUse, SingleUse, select_indexes
+from naysay.papers.incdc.indexes import (
+    ChainIndex,
+    ColumnOp,
+    EqualityIndex,
+    EqualityUse,
+    InequalityUse,
+    SingleUse,
+    SortedIndex,
+    select_indexes,
+)
 from naysay.rule import parse
 from naysay.rule.model import Op
 

@@ -27,13 +27,23 @@ from naysay.papers.facet import (
     check_many,
     list_many,
     parts_of_joins,
-    planner,
 )
 from naysay.papers.facet import refinement as inequalities
+from naysay.papers.facet import stage as planner
 from naysay.papers.facet import tries as listing
-from naysay.papers.facet.planner import Cardinalities, GreedyHLL
 from naysay.papers.facet.refinement import GrowingTable, Refinement
-from naysay.papers.facet.stage import Operator, RefinementWork, RowSet, SetPair, Stage, all_pairs, array_of, bitmap_of
+from naysay.papers.facet.stage import (
+    Cardinalities,
+    GreedyHLL,
+    Operator,
+    RefinementWork,
+    RowSet,
+    SetPair,
+    Stage,
+    all_pairs,
+    array_of,
+    bitmap_of,
+)
 from naysay.papers.facet.tries import build_tries
 from naysay.plan.bind import BoundJoin, Side, bind
 from naysay.plan.join import join_of

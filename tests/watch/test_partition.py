@@ -22,7 +22,7 @@ from naysay.errors import StateError, UsageError
 from naysay.live.feed.changes import split_ops
 from naysay.live.layout import named
 from naysay.watch import part
-from naysay.watch.partition import groups_of, part_numbers
+from naysay.watch.part import groups_of, part_numbers
 from naysay.watch.spark.engine import PartitionedWatch
 
 MORE_RULES = (

@@ -10,8 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from naysay.discovery import selective
-from naysay.discovery.device import Device, choose_device, cpu_seconds, cuda_seconds, device_named
-from naysay.discovery.evidence import Evidence, all_pairs
+from naysay.discovery.evidence import (
+    Device,
+    Evidence,
+    all_pairs,
+    choose_device,
+    cpu_seconds,
+    cuda_seconds,
+    device_named,
+)
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer, in_order, search_rules
 from naysay.discovery.ranking import Ranker, ranker_of

@@ -9,8 +9,7 @@ import numpy as np
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.budget import Budget
 from naysay.discovery.cover import Brake, allowed_pairs, drop_impossible, drop_relaxed, minimal_covers, near_covers
-from naysay.discovery.device import Device
-from naysay.discovery.evidence import word_order
+from naysay.discovery.evidence import Device, word_order
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from naysay.budget import Budget, Progress
-from naysay.discovery.device import parse_device
+from naysay.discovery.evidence import parse_device
 from naysay.discovery.space import Scope, Space, scope_of
 from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Nulls

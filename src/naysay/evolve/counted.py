@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.discovery.device import Device, choose_device
-from naysay.discovery.evidence import Evidence, all_pairs
+from naysay.discovery.evidence import Device, Evidence, all_pairs, choose_device
 from naysay.discovery.fields import Fields, converted
 from naysay.discovery.outcomes import CodeLayout
 from naysay.discovery.problem import Answer

@@ -12,9 +12,21 @@ import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
 from naysay.budget import Budget, run_all
-from naysay.discovery.device import _CPU_COMPARISONS, _CUDA_BEGIN_SECONDS, _CUDA_COMPARISONS, _WORTH_SECONDS, Device
-from naysay.discovery.device import _missing as missing
-from naysay.discovery.evidence import DIRECT_BITS, Block, Evidence, is_first, rectangle, triangle, word_order
+from naysay.discovery.evidence import (
+    _CPU_COMPARISONS,
+    _CUDA_BEGIN_SECONDS,
+    _CUDA_COMPARISONS,
+    _WORTH_SECONDS,
+    DIRECT_BITS,
+    Block,
+    Device,
+    Evidence,
+    is_first,
+    rectangle,
+    triangle,
+    word_order,
+)
+from naysay.discovery.evidence import _missing as missing
 from naysay.discovery.outcomes import CodeLayout, mirrored
 from naysay.evolve.relation import EncodedRows, RelationChange
 

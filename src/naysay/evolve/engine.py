@@ -31,7 +31,7 @@ from naysay.evolve.durable import (
 )
 from naysay.evolve.method import ROW, Method, MethodStep, Settings, fold_arrays, make_method
 from naysay.evolve.relation import Relation, RelationChange
-from naysay.live.journal.batches import BatchLog
+from naysay.live.journal.journal import BatchLog
 from naysay.live.journal.serial import (
     change_from_parts,
     change_to_parts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
-from naysay.discovery.device import device_named
+from naysay.discovery.evidence import device_named
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery, Rules
 from naysay.discovery.space import Scope, Space
@@ -17,7 +17,7 @@ from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve import durable
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
 from naysay.evolve.method import ROW, Settings, choose_method
-from naysay.live.journal.batches import BatchLog
+from naysay.live.journal.journal import BatchLog
 from naysay.live.layout import Layout, key_names, nulls_named
 from naysay.rule.model import Nulls, Rule
 from naysay.table.frame import to_arrow

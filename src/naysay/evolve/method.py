@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.cover import allowed_pairs
-from naysay.discovery.device import Device, parse_device
-from naysay.discovery.evidence import Evidence, add_up, word_order
+from naysay.discovery.evidence import Device, Evidence, add_up, parse_device, word_order
 from naysay.discovery.fields import Fields
 from naysay.discovery.outcomes import CodeLayout, Outcomes
 from naysay.discovery.problem import Answer, Problem, finish_rules

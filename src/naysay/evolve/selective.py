@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from naysay.arrays import BoolArray, UInt64Array
-from naysay.discovery.device import Device
-from naysay.discovery.evidence import Evidence, all_pairs, codes_of_pairs
+from naysay.discovery.evidence import Device, Evidence, all_pairs, codes_of_pairs
 from naysay.discovery.fields import converted
 from naysay.discovery.outcomes import CodeLayout
 from naysay.discovery.problem import Answer, Problem

@@ -14,8 +14,7 @@ from pyarrow import types
 
 from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
-from naysay.io.csv import LONGEST_DECIMAL, as_utf8
-from naysay.io.numbers import LONG, LONG_IN_JSON, TOO_LARGE, TOO_SMALL, loss, suspects
+from naysay.io.csv import LONG, LONG_IN_JSON, LONGEST_DECIMAL, TOO_LARGE, TOO_SMALL, as_utf8, loss, suspects
 
 _PIECE = 1 << 20
 _SHAPE = "one object per line"

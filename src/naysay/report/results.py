@@ -67,7 +67,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
 
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
-    from naysay.detect.spark.write import conflict_table, write, write_text
+    from naysay.detect.spark.listing import conflict_table, write, write_text
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
-from naysay.io.numbers import LONG, TOO_LARGE, TOO_SMALL
+from naysay.io.csv import LONG, TOO_LARGE, TOO_SMALL
 
 # What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
 # date or a time of day mean nothing, as in our own reader. The end is \z: Java's $ would allow a line end before it,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray
 from naysay.errors import NaysayError, StateError, UsageError
-from naysay.live.journal.batches import BatchLog
+from naysay.live.journal.journal import BatchLog
 from naysay.live.layout import Layout, RuleLike, find_rule, key_names, layout_of, named, nulls_named
 from naysay.live.table import LiveTable
 from naysay.rule.model import Nulls, Rule

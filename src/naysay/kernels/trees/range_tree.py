@@ -188,7 +188,7 @@ def _push(stack: Int64Array, top: int, column: int, start: int, height: int) -> 
 def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) -> None:
     """Switch a point on in each block that holds it. O(log(n)**d)."""
     n_dimensions = forest.rank_of.shape[0]
-    top = _push(stack, 0, 0, forest.roots[group], forest.heights[group])
+    top = _push(stack, np.int64(0), np.int64(0), forest.roots[group], forest.heights[group])
     while top > 0:
         top -= 1
         column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]
@@ -240,7 +240,7 @@ def search_range(
     """
     n_dimensions = forest.rank_of.shape[0]
     n_found = 0
-    top = _push(stack, 0, 0, forest.roots[group], forest.heights[group])
+    top = _push(stack, np.int64(0), np.int64(0), forest.roots[group], forest.heights[group])
     while top > 0:
         top -= 1
         column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]

@@ -22,9 +22,8 @@ from pyarrow import types
 
 from naysay.arrays import Int64Array
 from naysay.errors import TableError
-from naysay.io.csv import CsvFile, has_leading_zero, open_csv, read_csv, without_ragged
+from naysay.io.csv import CsvFile, has_leading_zero, loss, open_csv, read_csv, suspects, without_ragged
 from naysay.io.json import read_json_lines
-from naysay.io.numbers import loss, suspects
 from naysay.live.feed.changes import OP_COLUMN, ChangeRows, RejectedChange, split_ops
 
 _FORMATS = {

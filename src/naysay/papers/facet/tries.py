@@ -14,11 +14,11 @@ from naysay.arrays import Int64Array
 from naysay.budget import on_threads
 from naysay.detect.strategy import PairBlock
 from naysay.errors import CountOverflow, ResourceError
-from naysay.papers.facet.planner import GreedyHLL
 from naysay.papers.facet.refinement import Refinement
 from naysay.papers.facet.stage import (
     MAX_WORDS,
     N_BINS,
+    GreedyHLL,
     RefinementWork,
     RuleParts,
     SetPair,

@@ -20,12 +20,15 @@ from naysay.evolve.covers import all_covers
 from naysay.evolve.delta import PairEvidence, compare_all, merge_evidence
 from naysay.evolve.method import Arrays, MethodStep, Settings, array_changes, pairs_breaking, to_rules
 from naysay.evolve.relation import Relation, RelationChange
-from naysay.papers.incdc.chains import ChainIndex, ColumnOp, EqualityIndex, SortedIndex
-from naysay.papers.incdc.select import (
+from naysay.papers.incdc.indexes import (
+    ChainIndex,
+    ColumnOp,
+    EqualityIndex,
     EqualityUse,
     FullScan,
     InequalityUse,
     SingleUse,
+    SortedIndex,
     Use,
     column_ops,
     names_of,

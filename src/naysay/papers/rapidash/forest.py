@@ -22,7 +22,7 @@ from naysay.kernels.trees.range_tree import (
     rank_queries,
     run_range_forest,
 )
-from naysay.papers.limits import MethodLimits
+from naysay.papers import MethodLimits
 
 Columns = tuple[Int64Array, ...]
 

@@ -20,7 +20,7 @@ from naysay.errors import CountOverflow, ResourceError
 from naysay.kernels.joins.find import find_ordered_pair
 from naysay.kernels.sort import dense_groups, sorted_places
 from naysay.kernels.trees.range_tree import ABOVE, BELOW, INSERT, Queries, interleave
-from naysay.papers.limits import MethodLimits
+from naysay.papers import MethodLimits
 from naysay.papers.rapidash.forest import Ranked, SearchForest, Tree, grow_forest
 from naysay.plan.bind import BoundJoin, Side
 

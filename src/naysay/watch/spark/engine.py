@@ -54,8 +54,7 @@ from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.session import errors_of_tasks, plain_errors
 from naysay.table.compatibility import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
-from naysay.watch.part import PartPlan, Reply, Task
-from naysay.watch.partition import groups_of, part_numbers, rows_group
+from naysay.watch.part import PartPlan, Reply, Task, groups_of, part_numbers, rows_group
 from naysay.watch.spark.worker import SCHEMA, Record, apply_pieces, changes_bytes, check_changes, read_status
 from naysay.watch.spark.worker import write_current as write_current_files
 
