@@ -214,7 +214,7 @@ def insert_range(forest: RangeForest, group: int, name: int, stack: Int64Array) 
 def _push_runs(forest: RangeForest, left: int, stack: Int64Array, top: int, begin: int, end: int) -> int:
     """Put the fewest blocks that cover the sorted points begin..end in place of the block on top of the stack."""
     column, start, height = stack[top, 0], stack[top, 1], stack[top, 2]
-    level = 0
+    level = np.int64(0)
     while begin < end:
         at = start + forest.levels[left, height, level]
         size = forest.sizes[left - 1, level]
