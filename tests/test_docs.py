@@ -206,3 +206,11 @@ def test_doctests_of_a_module(module: str) -> None:
     found = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.failed == 0
     assert found.attempted > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_source_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
+    roots = (ROOT, ROOT / "src" / "naysay")
+    assert [path for path in sorted(paths) if not any((root / path).is_file() for root in roots)] == []

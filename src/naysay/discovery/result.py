@@ -203,6 +203,11 @@ class Discovery(Document):
         return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
 
     @property
+    def all(self) -> Rules:
+        """Every minimal rule: another name for `rules`, next to `best`."""
+        return self.rules
+
+    @property
     def best(self) -> list[Rule]:
         """The rules to look at first: those of the findings, best first."""
         return [finding.rule for finding in self.findings]
