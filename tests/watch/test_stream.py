@@ -1,6 +1,6 @@
 """`naysay.watch_stream` and `naysay watch` on Spark: the same answers as brute force, even after kills.
 
-CI kills 10 times; scripts/soak stream-kills kills more.
+CI kills four times, twice only the driver; NAYSAY_SOAK multiplies that, and scripts/soak stream-kills draws new seeds.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ import naysay
 from naysay.errors import StateError, TableError, UsageError
 from naysay.live.layout import named
 
+DOSE = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
+# Seed and number of kills: these seeds kill all processes and then the driver, only the driver, all processes.
+KILLS = {"folder": (12, 2), "frame": (3, 1), "parts": (13, 1)}
 pytestmark = pytest.mark.spark
 if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     pytest.skip("Spark needs pyspark and Java", allow_module_level=True)
@@ -341,5 +344,5 @@ def test_a_stream_reports_a_file_that_grows_later(spark: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("mode", MODES)
 def test_kills(tmp_path: Path, mode: str) -> None:
-    rng = random.Random(MODES.index(mode))
-    check_kills(tmp_path, rng, mode, {"folder": 4, "frame": 3, "parts": 3}[mode])
+    seed, n_kills = KILLS[mode]
+    check_kills(tmp_path, random.Random(seed), mode, n_kills * DOSE)
