@@ -85,8 +85,8 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
-        max_seconds: In memory, refuse a rule whose estimated time is longer (default 600 seconds); on Spark, cancel the
-            jobs after this time (default: no limit). `math.inf` for no limit.
+        max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in memory
+            only.
         threads: Number of threads; 0 for all cores. Frames in memory only.
         progress: Called with each rule when it is done.
 
@@ -234,7 +234,7 @@ def violations(
         nulls: What a comparison with null means, as in `check`.
         strategy: How to search, as in `check`.
         memory: Memory limit, as in `check`.
-        max_seconds: Time limit, as in `check`. On Spark, where the answer is computed when it is used, it is refused.
+        max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
 
     Returns:
@@ -305,7 +305,7 @@ def split(
         rules: One rule or several.
         nulls: What a comparison with null means, as in `check`.
         memory: Memory limit, as in `check`.
-        max_seconds: Time limit, as in `check`. On Spark, where the answer is computed when it is used, it is refused.
+        max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
 
     Returns:

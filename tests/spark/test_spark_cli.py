@@ -115,6 +115,7 @@ def write_bad_files(folder: Path) -> None:
         (("words.csv", "--rule", "not(t.a > 3)"), "column 'a'"),
         (("people.csv", "--rule", "zip -> City"), "Did you mean 'city'?"),
         (("people.csv", "--rule", "zip -> city", "--strategy", "facet"), "--strategy applies to --engine local"),
+        (("people.csv", "--rule", "zip -> city", "--max-seconds", "9"), "--max-seconds applies to --engine local"),
         (("people.csv", "--rule", "zip -> city", "--key", "nr"), "the key column 'nr'"),
         (("people.csv", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table"),
         (("-", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table '-'"),

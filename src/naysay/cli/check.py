@@ -73,10 +73,7 @@ class CheckRequest:
     options.choice(
         "--strategy", _STRATEGIES, "How to find violations with --engine local: auto, or the method of a paper."
     ),
-    options.max_seconds(
-        "With --engine local, refuse a rule whose estimated time is longer; on Spark, stop after SECONDS.  "
-        "[default: 600 with --engine local, no limit on Spark]"
-    ),
+    options.max_seconds("With --engine local, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
 @options.files
 @options.output_format("text", "json", "junit", "md")
@@ -105,6 +102,8 @@ def check(
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
     if request.strategy != "auto" and place.engine == "spark":
         raise UsageError("--strategy applies to --engine local; on Spark each shape of rule has one method")
+    if request.max_seconds is not None and place.engine == "spark":
+        raise UsageError("--max-seconds applies to --engine local; on Spark cancel the jobs in Spark's own interface")
     # Bad rules are reported before Spark starts or a large file is read.
     rules.load()
     with Waiting(watched=not quiet) as waiting, library_warnings():
