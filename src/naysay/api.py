@@ -85,8 +85,8 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
-        max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in memory
-            only.
+        max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
+            memory only.
         threads: Number of threads; 0 for all cores. Frames in memory only.
         progress: Called with each rule when it is done.
 
