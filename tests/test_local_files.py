@@ -247,7 +247,10 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 def test_what_python_writes_is_read_back(rows: list[list[str]], end: str) -> None:
     """Text that must not become numbers, with line breaks and quotes inside, quoted as Python's csv does."""
     out = io.StringIO()
-    csv.writer(out, lineterminator=end).writerows([["a", "b"], *[["t" + cell for cell in row] for row in rows]])
+    # Before Python 3.13, a carriage return next to a plain line feed is not quoted: it becomes part of the line break.
+    has_return = any("\r" in cell for row in rows for cell in row)
+    writer = csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL)
+    writer.writerows([["a", "b"], *[["t" + cell for cell in row] for row in rows]])
     table = csv_table(out.getvalue())
     expected = [{"a": "t" + left, "b": "t" + right} for left, right in rows]
     assert table.to_pylist() == expected

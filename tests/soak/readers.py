@@ -175,7 +175,7 @@ def _refusal_fault(drawn: Drawn, said: str) -> str:
         return ""
     if not rows or not "".join(rows[0]).strip():
         return "" if "empty" in said or "blank" in said else said
-    return "" if len({len(row) for row in rows}) > 1 and "fields" in said else said
+    return "" if len({len(row) for row in rows}) > 1 and " field" in said else said
 
 
 def _change_trial(rng: random.Random) -> Outcome:

@@ -106,7 +106,11 @@ def test_refusals_name_the_cause_and_change_nothing() -> None:
         ({"deletes": [1, 1]}, UsageError, "deletes: duplicate key 1"),
         ({"inserts": new.drop_columns(["city"])}, TableError, "inserts: the column 'city' is missing"),
         ({"inserts": new.append_column("citi", new["city"])}, TableError, "'citi' is new; did you mean 'city'"),
-        ({"inserts": new.set_column(1, "zip", pa.array([9.0]))}, TableError, "'zip' has type double, but the table"),
+        (
+            {"inserts": new.set_column(1, "zip", pa.array([9.0]))},
+            TableError,
+            "'zip' has type double, but the first frame",
+        ),
         ({"inserts": new.set_column(0, "id", pa.array([None], pa.int64()))}, TableError, "the key is null in row 0"),
         ({"inserts": 5}, TableError, "int is not a table that naysay can read"),
         ({"inserts": new, "batch_id": 5}, UsageError, "a batch id must be text"),
