@@ -1,11 +1,11 @@
 """Violations under inserts, updates and deletes: time per batch, memory and file size, compared with other systems.
 
     python benchmarks/watch.py [--rows 100000,1000000] [--batches 1,100,1000,10000] [--rules c1,c2,c3,c4,all]
-                               [--index auto,lt-tree] [--store] [--check] [--postgres] [--stream] [--json FILE]
+                               [--index auto,lt-tree] [--state] [--check] [--postgres] [--stream] [--json FILE]
 
 The table is Tax. c1 is key(AreaCode, Phone), c2 ZipCode -> City, c3 State, HasChild -> ChildExemp, c4 State = & Salary
 > & Rate <. For each number of rows, set of rules and batch size: the median time of a batch of inserts, of updates (of
-the salaries of existing rows) and of deletes, with violations kept current. `lt-tree` is Weever's own index. `--store`
+the salaries of existing rows) and of deletes, with violations kept current. `lt-tree` is Weever's own index. `--state`
 adds a watch with durable state, `--check` a count of all violations from scratch. `--postgres` adds the paper's
 baseline: a trigger for each row that counts the violations it causes, and an index for each compared column; the server
 is started in its own folder, listens only on a socket there, and is stopped at the end (as root it runs as user
@@ -61,7 +61,7 @@ INDEXES = {
     "hash": ("AreaCode", "Phone", "ZipCode", "City", "State", "HasChild", "ChildExemp"),
     "btree": ("Salary", "Rate"),
 }
-SYSTEMS = ("auto", "auto, store", "from scratch", "lt-tree", "postgres")
+SYSTEMS = ("auto", "auto, state", "from scratch", "lt-tree", "postgres")
 N_SPARE = 200_000
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--batches", default="1,100,1000,10000")
     parser.add_argument("--rules", default="c1,c2,c3,c4,all")
     parser.add_argument("--index", default="auto")
-    parser.add_argument("--store", action="store_true")
+    parser.add_argument("--state", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--stream", action="store_true")
@@ -117,8 +117,8 @@ def measure_rules(table: pa.Table, n_rows: int, name: str, args: argparse.Namesp
         for index in args.index.split(",")
         if index
     ]
-    if args.store:
-        systems.append(("auto, store", lambda: measure_watch(table, n_rows, name, args, store=True)))
+    if args.state:
+        systems.append(("auto, state", lambda: measure_watch(table, n_rows, name, args, durable=True)))
     if args.check:
         systems.append(("from scratch", lambda: measure_check(table, n_rows, name)))
     if args.postgres:
@@ -145,16 +145,16 @@ def apart(measure: Callable[[], Iterator[dict[str, Any]]]) -> list[dict[str, Any
 
 
 def measure_watch(
-    table: pa.Table, n_rows: int, name: str, args: argparse.Namespace, *, index: str = "auto", store: bool = False
+    table: pa.Table, n_rows: int, name: str, args: argparse.Namespace, *, index: str = "auto", durable: bool = False
 ) -> Iterator[dict[str, Any]]:
     folder = Path(tempfile.mkdtemp(prefix="naysay-watch-"))
     try:
         # A first small watch loads libraries and kernels, which are no part of what the rows take.
-        with naysay.Watch(RULES[name], "id", state=folder / "first.duckdb" if store else None, index=index) as watch:
+        with naysay.Watch(RULES[name], "id", state=folder / "first.duckdb" if durable else None, index=index) as watch:
             watch.apply(inserts=table.slice(0, 1000))
             watch.apply(deletes=table.slice(0, 1).select(["id"]))
         before = psutil.Process().memory_info().rss
-        path = folder / "state.duckdb" if store else None
+        path = folder / "state.duckdb" if durable else None
         with naysay.Watch([], "id", state=path, index=index) as watch:
             start = time.perf_counter()
             watch.apply(inserts=table.slice(0, n_rows))
@@ -164,7 +164,7 @@ def measure_watch(
             watch.apply(deletes=table.slice(0, 1).select(["id"]))
             watch.apply(inserts=table.slice(0, 1))
             sizes = {"load": round(loaded, 2), "MiB": (psutil.Process().memory_info().rss - before) >> 20}
-            if store:
+            if durable:
                 sizes["file_MiB"] = sum(file.stat().st_size for file in folder.glob("state.*")) >> 20
             for n_batch in numbers(args.batches):
                 yield {"batch": n_batch, **time_batches(watch, table, n_rows, n_batch, args), **sizes}
