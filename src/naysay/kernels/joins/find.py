@@ -77,7 +77,7 @@ def find_repeated(keys: Int64Array, n_bits: int) -> int:
     shift = np.uint64(64 - n_bits)
     last = slots.size - 1
     for i in range(keys.size):
-        # Written out: with a call for each row it takes half as long again.
+        # `slot_of` written out: calling it for each row makes this loop about a fifth slower.
         key = keys[i]
         slot = np.int64((np.uint64(key) * GOLDEN) >> shift)
         while slots[slot] != -1:
