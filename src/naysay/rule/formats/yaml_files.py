@@ -6,7 +6,7 @@ A rule is its text, or a mapping of the text and what else there is to say about
       rule: ZipCode -> City
       severity: warning
       max_fraction: 0.001
-      description: A post code lies in one city.
+      description: A zip code belongs to one city.
 
 The file is read as a stream of events and only texts are taken from it, so that no tag, anchor or alias has any effect
 and each error has its line.
