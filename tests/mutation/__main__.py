@@ -20,14 +20,12 @@ from mutation.mutants import Mutant, modules, mutants_of
 _TESTS = Path(__file__).resolve().parents[1]
 # Tests of kernels and of their callers; tests of Spark, browsers and the command line would only take time.
 _CHOSEN = (
-    *("soak/test_doses.py", "detect/test_against_oracle.py", "detect/test_kernels.py", "detect/test_small_kernels.py"),
-    "detect/test_kernel_parts.py",
-    *("detect/test_laws.py", "detect/test_many_differs.py", "verbs", "table", "test_local_files.py"),
-    *("discover/test_cover_kernels.py", "discover/test_evidence_kernels.py", "discover/test_refine_kernels.py"),
-    "discover/test_discover_evidence.py",
-    *("discover/test_discover_methods.py", "discover/test_discover_small.py", "discover/test_discover_verify.py"),
-    *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_incdc.py"),
-    *("evolve/test_evolve_methods.py", "watch/test_counters.py", "watch/test_tree.py", "watch/test_weever.py"),
+    *("soak/test_doses.py", "kernels", "papers", "table", "io"),
+    *("detect/test_against_oracle.py", "detect/test_laws.py", "detect/test_many_differs.py"),
+    *("discovery/test_discover_evidence.py", "discovery/test_discover_methods.py"),
+    *("discovery/test_discover_small.py", "discovery/test_discover_verify.py"),
+    *("evolve/test_evolve_codes.py", "evolve/test_evolve_covers.py", "evolve/test_evolve_methods.py"),
+    *("watch/test_counters.py", "watch/test_tree.py"),
 )
 # Tests of other things, or tests that start processes without the mutant.
 _LEFT_OUT = "not (browser or memory or name or page or figure or hostile or every-path or kill or uncompiled)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "discover"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "discovery"))
 
 from small_tables import METHODS, check, check_method
 

@@ -207,7 +207,7 @@ def test_leading_zeros_of_folders_keep_cities_apart(spark: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("value", ["1e400", "-1e400", "1e-400", "9007199254740993"])
 def test_numbers_of_json_that_a_double_does_not_hold_are_refused(spark: Any, tmp_path: Path, value: str) -> None:
-    """As in-process (tests/test_local_files.py); for large files, without a line number."""
+    """As in-process (tests/io/test_local_files.py); for large files, without a line number."""
     (tmp_path / "f.jsonl").write_text('{"a": 0.5, "b": "9007199254740993"}\n{"a": 9007199254740994}\n')
     assert spark_read.read(spark, str(tmp_path)).count() == 2
     (tmp_path / "g.jsonl").write_text(f'{{"a": {value}}}\n')
@@ -217,7 +217,7 @@ def test_numbers_of_json_that_a_double_does_not_hold_are_refused(spark: Any, tmp
 
 @pytest.mark.parametrize("ending", ["parquet", "orc", "jsonl"])
 def test_a_column_that_a_file_lacks_is_null_there(spark: Any, tmp_path: Path, ending: str) -> None:
-    """As in-process (tests/test_local_files.py), no matter which file is read first."""
+    """As in-process (tests/io/test_local_files.py), no matter which file is read first."""
     write_files_that_lack_columns(tmp_path, ending)
     rows = spark_read.read(spark, str(tmp_path)).select("a", "b", "c").collect()
     ours = read_table(str(tmp_path)).select(["a", "b", "c"])

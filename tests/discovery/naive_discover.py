@@ -1,4 +1,4 @@
-"""Discovery by trying every possible rule: the oracle of tests/discover. It shares no code with what it judges.
+"""Discovery by trying every possible rule: the oracle of tests/discovery. It shares no code with what it judges.
 
 A comparison is (left row, left column, right row, right column, ordered), rows "t" and "s". A rule is a frozenset
 of (left row, left column, operator, right row, right column). A table is a list of dicts, None for null.

@@ -361,7 +361,7 @@ def test_options_of_text_files_are_obeyed_or_refused(tmp_path: Path) -> None:
 
 
 def test_packages_that_messages_name_are_those_of_the_extras() -> None:
-    extras = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    extras = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     for advice in (INSTALL_SPARK, INSTALL_GPU):
         assert f'"{advice.split(chr(39))[1]}"' in extras
 
