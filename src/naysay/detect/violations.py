@@ -73,6 +73,10 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         if count_equal(left.key, left.key, bound.n_keys) == left.n_rows:
             return None
         return _found(find_repeated(left.key, table_bits(left.n_rows)))
+    if is_hard(bound):
+        from naysay.detect.differing import find_differing_left
+
+        return find_differing_left(bound)
     if bound.reflexive:
         return _first(partners(bound))
     if shape == (0, 1):
@@ -206,9 +210,9 @@ _MATCHING, _LONGEST_MATCHING = 1800.0, 4e9
 def count_seconds(bound: BoundJoin) -> float:
     """The time for an exact count. Looks at the data if there are many orders or disequalities. O(n)."""
     if is_hard(bound):
-        from naysay.detect.differing import prepare
+        from naysay.detect.differing import count_seconds as hard_seconds
 
-        return prepare(bound).seconds
+        return hard_seconds(bound)
     n_rows = bound.left.n_rows if bound.mirror else bound.left.n_rows + bound.right.n_rows
     n_terms = 1 << len(bound.n_differs)
     return 1e-9 * n_rows * n_terms * _COUNT[len(bound.left.order)]
