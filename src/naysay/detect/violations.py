@@ -18,7 +18,7 @@ from naysay.detect.partners import (
     total_of,
 )
 from naysay.detect.strategy import PairBlock, Strategy
-from naysay.kernels.joins.find import find_differing, find_repeated, find_two
+from naysay.kernels.joins.find import find_differing, find_ordered_pair, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
@@ -77,6 +77,10 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         from naysay.detect.differing import find_differing_left
 
         return find_differing_left(bound)
+    if shape == (1, 0):
+        left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
+        sides = (left_key, left.order[0], left.rows), (right_key, right.order[0], right.rows)
+        return _found(find_ordered_pair(*sides, n_keys, False)[0])
     if bound.reflexive:
         return _first(partners(bound))
     if shape == (0, 1):
