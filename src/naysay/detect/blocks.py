@@ -6,8 +6,7 @@ import numpy as np
 
 from naysay.arrays import UNLIMITED, Int64Array
 from naysay.budget import check_stop, stop_flag
-from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.blocks import Blocks, count_blocks, split_rows
+from naysay.kernels.trees.blocks import Blocks, build_blocks, count_blocks
 from naysay.kernels.trees.zones import LEAF_ROWS, build_zones
 from naysay.plan.bind import BoundJoin, Side
 
@@ -31,14 +30,14 @@ class BlockSearch:
 
     def __init__(self, bound: BoundJoin, weights: Int64Array | None = None) -> None:
         self._n_orders = len(bound.left.order)
-        self._right, right_places = _blocks(bound.right)
+        self._right, right_places = build_blocks(_features(bound.right))
         if bound.mirror:
             # The same rows: what is close on one side is close on the other.
             self._places = right_places
             features = np.ascontiguousarray(_features(bound.left)[:, right_places])
             self._left: Blocks = features, build_zones(features)
         else:
-            self._left, self._places = _blocks(bound.left)
+            self._left, self._places = build_blocks(_features(bound.left))
         self._sums = np.zeros(bound.right.n_rows + 1, np.int64)
         np.cumsum(np.ones(len(right_places)) if weights is None else weights[right_places], out=self._sums[1:])
         self.n_visited = self.n_compared = 0
@@ -88,18 +87,6 @@ class BlockSearch:
 
     def _run(self, chosen: Int64Array, work: Int64Array, found: Int64Array, own: Int64Array) -> int:
         return count_blocks(self._left, self._right, self._sums, self._n_orders, chosen, work, found, own, stop_flag())
-
-
-def _blocks(side: Side) -> tuple[Blocks, Int64Array]:
-    """A side's rows in the order of its tree, with the zones above them; and their places."""
-    codes = (*side.order, *side.differs)
-    order = sorted_places(side.key, codes[0])
-    rows = np.empty((side.n_rows, len(codes) + 2), np.int64)
-    for column, values in enumerate((side.key, *codes, np.arange(side.n_rows))):
-        rows[:, column] = values[order]
-    split_rows(rows)
-    features = np.ascontiguousarray(rows[:, :-1].T)
-    return (features, build_zones(features)), rows[:, -1].copy()
 
 
 def _features(side: Side) -> Int64Array:

@@ -12,12 +12,32 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
-from naysay.kernels.trees.zones import LEAF_ROWS, Zones
+from naysay.kernels.sort import sorted_places
+from naysay.kernels.trees.zones import LEAF_ROWS, Zones, build_zones
 
 # The rows of a side in the order of its tree, [n_features, n_rows], and the zones above them.
 Blocks = tuple[Int64Array, Zones]
 
 _LESS, _INSIDE, _SPLIT = 0, 1, 2
+
+
+@kernel
+def build_blocks(features: Int64Array) -> tuple[Blocks, Int64Array]:
+    """Rows [n_features, n_rows], the first feature the key, in the order of a tree; and their places. O(n log n)."""
+    n_features, n_rows = features.shape
+    order = sorted_places(features[0], features[1])
+    rows = np.empty((n_rows, n_features + 1), np.int64)
+    for i in range(n_rows):
+        for feature in range(n_features):
+            rows[i, feature] = features[feature, order[i]]
+        rows[i, n_features] = order[i]
+    split_rows(rows)
+    ordered = np.empty_like(features)
+    for i in range(n_rows):
+        order[i] = rows[i, n_features]
+        for feature in range(n_features):
+            ordered[feature, i] = rows[i, feature]
+    return (ordered, build_zones(ordered)), order
 
 
 @kernel
