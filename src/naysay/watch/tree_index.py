@@ -37,6 +37,7 @@ from naysay.live.columns import Coded, Source, SpaceName
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.watch.batch import (
+    GREATEST,
     NO_PAIRS,
     CodedRows,
     JoinColumns,
@@ -195,10 +196,23 @@ class CurveTree:
         skipped: int,
         limit: int,
     ) -> tuple[Int64Array, Int64Array, bool]:
-        return self._tree.list(boxes, features + 1, n_orders, nulls_differ, owners, stamps, skipped, limit)
+        near = self._near(boxes, features, n_orders)
+        at, found, complete = self._tree.list(
+            boxes[near], features + 1, n_orders, nulls_differ, owners[near], stamps, skipped, limit
+        )
+        return near[at], found, complete
 
     def count(self, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
-        return self._tree.count(boxes, features + 1, n_orders, nulls_differ)
+        near = self._near(boxes, features, n_orders)
+        counts = np.zeros(len(boxes), np.int64)
+        counts[near] = self._tree.count(boxes[near], features + 1, n_orders, nulls_differ)
+        return counts
+
+    def _near(self, boxes: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
+        """The boxes that are worth a search: if there are many, those without rows inside are sorted out together."""
+        if len(boxes) < max(_BULK_ROWS, self.n_rows // _BULK_SHARE):
+            return np.arange(len(boxes))
+        return _near_partners(boxes, self.rows(), features, n_orders)
 
     def rows(self) -> Int64Array:
         """All rows."""
@@ -231,15 +245,15 @@ def _curve_bounds(rows: Int64Array, n_curve: int) -> Int64Array:
     return np.stack([np.sort(some[:, 1 + feature])[places] for feature in range(n_curve)])
 
 
-def _near_partners(boxes: Int64Array, rows: Int64Array, features: Int64Array, above: Sequence[bool]) -> Int64Array:
+def _near_partners(boxes: Int64Array, rows: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
     """The boxes that may have a row inside, and all that have one: many boxes searched together, block by block.
 
-    `above`: for each order, whether the boxes are bounded from below. Nulls count as greater or other values.
+    In each order only one bound of the boxes counts, the one that most of them have. Nulls count as values.
     """
-    n_orders = len(above)
     left, right = [boxes[:, 0]], [rows[:, 0]]
-    for order, is_above in enumerate(above):
+    for order in range(n_orders):
         low, high, values = boxes[:, 1 + order], boxes[:, 1 + n_orders + order], rows[:, features[order]]
+        is_above = 2 * np.count_nonzero(high == GREATEST) > len(boxes)
         # Read from above, values and bounds are inverted bit by bit, with room for the - 1 below the least.
         left.append((low if is_above else np.maximum(~high, NULL + 1)) - 1)
         right.append(values if is_above else np.maximum(~values, NULL + 1))
@@ -445,14 +459,9 @@ class TreeIndex:
         # Searching in the order of the tree keeps its nodes in the cache.
         order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
         places, group = places[order], group[order]
-        boxes, features = sides.boxes(batch, places, row, group), shared.places_of(other.features)
-        if isinstance(shared.tree, CurveTree) and len(places) >= max(_BULK_ROWS, shared.tree.n_rows // _BULK_SHARE):
-            above = [descending == (row is Row.RIGHT) for descending in sides.descending]
-            near = _near_partners(boxes, shared.tree.rows(), features, above)
-            boxes, places = boxes[near], places[near]
         at, partners, complete = shared.tree.list(
-            boxes,
-            features,
+            sides.boxes(batch, places, row, group),
+            shared.places_of(other.features),
             len(other.orders),
             self.nulls is Nulls.EQUAL,
             batch.slots[places],
