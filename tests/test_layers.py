@@ -34,7 +34,7 @@ LAYERS = (
     ("table",),
     ("rule", "kernels"),
     ("budget", "present", "published"),
-    ("arrays", "errors"),
+    ("arrays", "errors", "version"),
 )
 HEIGHTS = {name: height for height, names in enumerate(LAYERS) for name in names}
 # Libraries that may be imported only under folders with these names, at any depth.
