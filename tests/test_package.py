@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from naysay.cli.group import COMMANDS, naysay
+from naysay.errors import INSTALL_SPARK
 from naysay.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,3 +215,21 @@ def test_nobody_is_told_to_install_naysay_from_an_index() -> None:
     advice = [word for text in texts for word in re.findall(r"pip install (?:-\S+ )*[\"'`]?([^\s\"'`]+)", text)]
     assert {".[spark]", "pandas", f"wheels/naysay-{__version__}-py3-none-any.whl"} <= set(advice)
     assert [word for word in advice if word.startswith("naysay")] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"check {CLINICS[0]} --rules {CLINICS[1]}",
+        f"explain {CLINICS[0]} --rules {CLINICS[1]}",
+        f"discover {CLINICS[0]}",
+        "watch examples/data/changes --rule key(visit) --key visit --state STATE --once",
+    ],
+)
+def test_every_command_names_the_missing_pyspark(words: str, tmp_path: Path) -> None:
+    """In a process that never had pyspark: in this one, naysay's own modules may have loaded it already."""
+    script = "import sys; sys.modules['pyspark'] = None\nfrom naysay.cli import main\nmain()"
+    command = [sys.executable, "-c", script, *words.replace("STATE", str(tmp_path)).split(), "--engine", "spark"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 2, done.stderr
+    assert f"naysay: the Spark engine needs the package pyspark: {INSTALL_SPARK}" in done.stderr
