@@ -91,7 +91,7 @@ def scripts_of(value: Any) -> Iterator[str]:
 
 def command_faults(line: str) -> list[str]:
     """What a shell line asks of naysay that the command line does not have."""
-    found = re.search(r"(?:^|/| )naysay\"? (\w+)(.*)", line)
+    found = re.search(r"(?:^|/| )naysay\"? (\w+)(.*?)(?:$|\|\||&&|;)", line)
     if found is None:
         return []
     name, rest = found.groups()
@@ -110,6 +110,7 @@ def command_faults(line: str) -> list[str]:
         ('"$RUNNER_TEMP/bin/naysay" lint --strict "$FILE" -q', []),
         ("docker run naysay chekc x.csv", ["there is no command chekc"]),
         ("naysay lint --hush x.rules", ["lint has no option --hush"]),
+        ("naysay check x.csv || [ $? -eq 1 ]", []),
         ("pip install .", []),
     ],
 )
@@ -204,6 +205,18 @@ def test_the_script_of_the_action(inputs: dict[str, str], code: int, said: str, 
         assert summary in done.stdout
         found = dict(line.split("=", 1) for line in output.splitlines())
         assert Path(found["report"]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_the_image_is_made_of_files_that_exist() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    assert [fault for line in lines if line.startswith("RUN") for fault in command_faults(line)] == []
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[0] == "!"}
+    assert all((ROOT / name).exists() for name in sent)
+    # What the package is built from, and what the image checks.
+    assert {"LICENSE", "README.md", "pyproject.toml", "src", "examples/data"} == sent
+    # Nothing runs as root: the last user of every stage that people run is ours.
+    stages = re.split(r"^FROM .* AS ", "\n".join(lines), flags=re.MULTILINE)[2:]
+    assert [re.findall(r"^USER (\w+)", stage, re.MULTILINE)[-1] for stage in stages] == ["naysay", "naysay"]
 
 
 # Advice.
