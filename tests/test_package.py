@@ -80,8 +80,8 @@ def scripts_of(value: Any) -> Iterator[str]:
     """All shell scripts in a YAML file, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key in ("run", "entry", "command") and isinstance(inner, str):
-                yield inner
+            if key in ("run", "entry", "command"):
+                yield from [inner] if isinstance(inner, str) else inner
             else:
                 yield from scripts_of(inner)
     elif isinstance(value, list):
