@@ -45,33 +45,32 @@ class ExpectedTable:
 
 
 def require_room(
-    path: str,
-    joins: Sequence[Join],
-    allowed: int | None,
-    *,
-    writes: bool = False,
-    format: str | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
+    path: str, joins: Sequence[Join], allowed: int | None, *, writes: bool = False, **options: Any
 ) -> None:
     """Refuse a file if its table, or the work on it, would not fit into the memory allowed.
 
-    `writes`: the rows in conflict, possibly all rows, are written out afterwards.
+    `writes`: the rows in conflict, possibly all rows, are written out afterwards. `options` are those of `read`.
     """
     if allowed is None:
         return
-    found = expect_table(path, format=format, encoding=encoding, delimiter=delimiter)
-    if found is None:
-        return
-    groups = {encoding for join in joins for encoding in encodings(join)}
-    to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
+    found = expect_table(path, **options)
+    needed = 0 if found is None else needed_bytes(found, joins, writes=writes)
+    if found is not None and needed > allowed:
+        rows = f"about {found.n_rows:,} rows in {path}"
+        raise too_much(needed, allowed, f"{rows}, {found.reading_bytes >> 20:,} MiB to read them")
+
+
+def needed_bytes(found: ExpectedTable, joins: Sequence[Join] | None, *, writes: bool = False) -> int:
+    """The memory that this process will have used when a table is read and rules are checked: all columns, if None."""
+    if joins is None:
+        joins, to_encode = (), list(found.kinds.values())
+    else:
+        groups = {encoding for join in joins for encoding in encodings(join)}
+        to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
     work = found.n_rows * bytes_per_row(joins, to_encode, ExecutionPlan(1, shares=False))
     if writes:
         work += _WRITING + _WRITING_ROW * len(joins) * found.n_rows
-    needed = process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)
-    if needed > allowed:
-        rows = f"about {found.n_rows:,} rows in {path}"
-        raise too_much(needed, allowed, f"{rows}, {found.reading_bytes >> 20:,} MiB to read them")
+    return process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)
 
 
 def expect_table(path: str, *, format: str | None, **options: str | None) -> ExpectedTable | None:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from naysay import errors
-from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
+from naysay.errors import NaysayError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -55,15 +56,14 @@ def session_for(
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """The active session, left as it is; if there is none, our own on `master`, stopped at the end."""
-    sql = _pyspark_sql()
-    active = sql.SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
     master = master or "local[*]"
     is_remote = master.startswith("sc://")
     _require_answer(master)
-    builder = sql.SparkSession.builder.appName(app)
+    builder = SparkSession.builder.appName(app)
     if is_remote:
         builder = builder.remote(master)
     else:
@@ -88,17 +88,6 @@ def session_for(
         yield session
     finally:
         session.stop()
-
-
-def _pyspark_sql() -> Any:
-    try:
-        import pyspark.sql
-    except ImportError:
-        raise UsageError(
-            f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "
-            "into memory"
-        ) from None
-    return pyspark.sql
 
 
 def _require_java() -> None:
