@@ -285,7 +285,8 @@ files = packed(
 memory = click.option(
     "--memory",
     metavar="SIZE",
-    help="Memory limit, such as 512M or 4G: refuse work that needs more. On Spark, the memory of the driver.",
+    help="Memory limit, such as 512M or 4G: in this process, refuse work that needs more. On Spark, the memory of the "
+    "driver.",
 )
 threads = click.option(
     "--threads", type=click.IntRange(0), default=0, metavar="N", help="Number of threads.  [default: all cores]"
