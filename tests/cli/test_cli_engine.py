@@ -371,6 +371,10 @@ def run_without_pyspark(command: tuple[str, ...]) -> subprocess.CompletedProcess
         (("discover", "lake.people"), "so it may be a table"),
         (("check", "people.csv", "--rule", "zip -> city", "--master", "local[1]"), "--master is local[1]"),
         (("explain", "folder", "--rule", "zip -> city"), "folder is a folder"),
+        (
+            ("check", "people.csv", "--rule", "zip -> city", "--out", "s3a://lake/out"),
+            "only Spark writes to s3a://lake/out",
+        ),
         (("watch", "s3://lake/x", "--rule", "zip -> city", "--key", "id", "--state", "s"), "is a remote address"),
     ],
 )

@@ -52,6 +52,8 @@ class CheckRequest:
     @property
     def forced(self) -> Choice | None:
         """The engine that options ask for which only one engine has."""
+        if self.out is not None and "://" in self.out:
+            return Choice("spark", f"only Spark writes to {self.out}")
         if self.strategy != "auto":
             return Choice("local", f"--strategy is {self.strategy}")
         return None if self.max_seconds is None else Choice("local", "--max-seconds is given")
