@@ -92,7 +92,18 @@ def test_a_file_beyond_the_memory_goes_to_spark(work: Path, name: str) -> None:
     assert choice.engine == "spark"
     assert "TiB of memory in-process, and 51." in choice.reason
     assert choice.reason.endswith(" GiB are available")
-    assert choose_for_table(str(small), memory=1 << 20, **options).reason.endswith(", and --memory allows 1.0 MiB")
+    choice = choose_for_table(str(large), memory=GIB, **options)
+    assert choice.engine == "spark"
+    assert choice.reason.endswith(", and --memory allows 1.0 GiB")
+    # Spark does not start with that little, and the refusal says how much is needed.
+    choice = choose_for_table(str(small), memory=1 << 20, **options)
+    assert choice == Choice("local", "--memory allows 1.0 MiB, which is too little for Spark")
+
+
+def test_too_little_memory_for_either_engine_is_refused(work: Path, naysay: Run) -> None:
+    done = naysay("check", "people.csv", "--rule", "zip -> city", "--memory", "1M")
+    assert done.exit_code == 4
+    assert "this needs about" in done.stderr
 
 
 def test_the_rows_of_a_table_count_not_the_size_of_its_file(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[*?\[{]")
 # The share of the free memory that we plan with: the estimate knows only the beginning of a file, and others need some.
 _SHARE_OF_FREE = 0.8
+# Spark does not start with less.
+_LEAST_FOR_SPARK = 450 << 20
 # Bytes of memory for each byte of a file whose beginning cannot be read.
 _UNKNOWN = 4
 
@@ -67,6 +69,9 @@ def choose_for_table(
     free = _free_bytes()
     if memory is not None and needed > memory:
         limit = f"--memory allows {size(memory)}"
+        if memory < _LEAST_FOR_SPARK:
+            # The refusal in-process says how much is needed.
+            return Choice("local", f"{limit}, which is too little for Spark")
     elif free is not None and needed > free:
         limit = f"{size(free)} are available"
     else:

@@ -139,11 +139,15 @@ class Place:
     def session(self, waiting: Waiting, *, follow: bool = True, **settings: Any) -> Iterator[Any]:
         """Open a Spark session, and show the progress of its tasks if asked to `follow` them."""
         require_pyspark()
+        from naysay.api import memory_bytes
         from naysay.spark.session import follow_progress, session_for
 
         waiting.stage(f"starting Spark at {self.address}")
         debug = click.get_current_context().ensure_object(Session).debug
-        with session_for(self.address, memory=self.memory, debug=debug, **settings) as session:
+        n_bytes = memory_bytes(self.memory)
+        # In MiB: Spark would not take a plain number for bytes.
+        memory = None if n_bytes is None else f"{n_bytes >> 20}m"
+        with session_for(self.address, memory=memory, debug=debug, **settings) as session:
             if not (follow and waiting.is_watched):
                 yield session
                 return
