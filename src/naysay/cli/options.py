@@ -27,6 +27,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 
 _MOST_ERRORS = 10
+# A local file up to this size is a matter of seconds on Spark.
+_SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,8 @@ def open_table(
         waiting.stage(f"reading {source}")
         yield interruptibly(lambda: from_frame(read(source, **files.arguments)))
         return
-    with place.session(waiting) as session:
+    small = os.path.isfile(source) and os.path.getsize(source) <= _SMALL_BYTES
+    with place.session(waiting, small=small) as session:
         from naysay.spark.read import read as read_on_spark
         from naysay.spark.session import place_of, plain_errors
 

@@ -43,6 +43,8 @@ STREAM_SETTINGS = {
     f"{_STATE_STORE}.checkpointFormatVersion": "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
 }
+# For a Java process that lives for seconds: its optimising compiler would take much of them, and pay nothing back.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -54,8 +56,12 @@ def session_for(
     debug: bool = False,
     app: str = "naysay",
     settings: Mapping[str, str] | None = None,
+    small: bool = False,
 ) -> Iterator[Any]:
-    """The active session, left as it is; if there is none, our own on `master`, stopped at the end."""
+    """The active session, left as it is; if there is none, our own on `master`, stopped at the end.
+
+    `small`: it is for a table that is checked in seconds, so it should start fast.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -72,6 +78,10 @@ def session_for(
         if master.startswith("local"):
             wanted |= _LOOPBACK_SETTINGS
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            # The launcher is a Java process of its own, which ends when it has put the command together.
+            os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+            if small:
+                os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
         if memory is not None:
             wanted["spark.driver.memory"] = memory
         builder = builder.config(map=wanted)
