@@ -69,6 +69,9 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         return None
     shape = (len(left.order), len(left.differs))
     if shape == (0, 0) and bound.mirror:
+        # Counting partitions the keys first, so that it beats one large hash table on a key that holds.
+        if count_equal(left.key, left.key, bound.n_keys) == left.n_rows:
+            return None
         return _found(find_repeated(left.key, table_bits(left.n_rows)))
     if bound.reflexive:
         return _first(partners(bound))
