@@ -318,7 +318,7 @@ def test_the_lines_of_a_long_stage_in_a_pipe(capfd: pytest.CaptureFixture[str]) 
         pauses.over(True)
     assert said == [
         "naysay: starting Spark at local[2], 1 s\n",
-        "naysay: starting Spark at local[2], 3 of 16 done, 11 s\n",
+        "naysay: starting Spark at local[2], 3 of 16 tasks done, 11 s\n",
         "naysay: evidence, 25% done, 21 s\n",
         "naysay: checking 2 rules, 31 s\n",
         "naysay: checking 2 rules, 1 done, 1,031 s\n",

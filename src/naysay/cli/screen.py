@@ -170,8 +170,8 @@ class Waiting:
         self._change("" if done is None else f", {done:.0%} done", completed=completed, total=total)
 
     def reach(self, n_done: int, n_all: int) -> None:
-        """Show the number of steps that are done, and of all steps."""
-        self._change(f", {n_done:,} of {n_all:,} done", completed=n_done, total=n_all)
+        """Show how many tasks of Spark are done, and how many there are."""
+        self._change(f", {n_done:,} of {n_all:,} tasks done", completed=n_done, total=n_all)
 
     def advance(self) -> None:
         """Show that one more step is done."""
