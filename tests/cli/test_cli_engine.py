@@ -64,7 +64,7 @@ def test_what_only_spark_reads(work: Path, source: str, format: str | None, reas
 )
 def test_a_local_file_is_read_in_process(work: Path, name: str) -> None:
     (work / name).write_text("zip,city\n1,Ulm\n", encoding="utf-8")
-    choice = choose_for_table(name, encoding=None, delimiter=None)
+    choice = choose_for_table(name)
     assert choice == Choice("local", f"{name} has {len('zip,city') + len('1,Ulm') + 2} bytes")
     assert str(choice).startswith("running in-process: ")
 
@@ -85,18 +85,17 @@ def sparse(path: Path, n_bytes: int) -> Path:
 
 @pytest.mark.parametrize("name", ["people.csv", "people.jsonl", "people.parquet", "people.arrow", "people.orc"])
 def test_a_file_beyond_the_memory_goes_to_spark(work: Path, name: str) -> None:
-    options = {"encoding": None, "delimiter": None}
     small, large = sparse(work / f"small-{name}", 1 << 20), sparse(work / f"large-{name}", 1 << 40)
-    assert choose_for_table(str(small), **options).engine == "local"
-    choice = choose_for_table(str(large), **options)
+    assert choose_for_table(str(small)).engine == "local"
+    choice = choose_for_table(str(large))
     assert choice.engine == "spark"
     assert "TiB of memory in-process, and 51." in choice.reason
     assert choice.reason.endswith(" GiB are available")
-    choice = choose_for_table(str(large), memory=GIB, **options)
+    choice = choose_for_table(str(large), memory=GIB)
     assert choice.engine == "spark"
     assert choice.reason.endswith(", and --memory allows 1.0 GiB")
     # Spark does not start with that little, and the refusal says how much is needed.
-    choice = choose_for_table(str(small), memory=1 << 20, **options)
+    choice = choose_for_table(str(small), memory=1 << 20)
     assert choice == Choice("local", "--memory allows 1.0 MiB, which is too little for Spark")
 
 
@@ -126,7 +125,7 @@ def test_the_rows_of_a_table_count_not_the_size_of_its_file(work: Path, monkeypa
 def test_more_rules_and_results_need_more_memory(work: Path) -> None:
     from naysay.io.size import expect_table, needed_bytes
 
-    found = expect_table("people.csv", format=None, encoding=None, delimiter=None)
+    found = expect_table("people.csv")
     assert found is not None
     found = replace(found, n_rows=10_000_000, table_bytes=8 * 10_000_000)
     few, many = ([join_of(parse(rule)) for rule in rules] for rules in (["key(id)"], ["key(id)", "zip -> city"]))

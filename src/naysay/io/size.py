@@ -73,14 +73,19 @@ def needed_bytes(found: ExpectedTable, joins: Sequence[Join] | None, *, writes: 
     return process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)
 
 
-def expect_table(path: str, *, format: str | None, **options: str | None) -> ExpectedTable | None:
-    """Estimate the table of a file or folder; None if its beginning does not show it, and reading will."""
+def expect_table(
+    path: str, *, format: str | None = None, encoding: str | None = None, delimiter: str | None = None, **_: Any
+) -> ExpectedTable | None:
+    """Estimate the table of a file or folder; None if its beginning does not show it, and reading will.
+
+    The other options of `read` hardly change how large a table is.
+    """
     try:
         files = files_in(path) if os.path.isdir(path) else [path]
         found = format or format_of(files[0])
         n_bytes = sum(os.path.getsize(file) for file in files)
         if found in _READING_TEXT:
-            return _expect_of_text(files[0], n_bytes, found, **options)
+            return _expect_of_text(files[0], n_bytes, found, encoding, delimiter)
         return _expect_of_table(files[0], n_bytes, found)
     except (OSError, ValueError, ImportError, TableError, pa.ArrowException):
         return None
