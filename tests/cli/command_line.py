@@ -20,6 +20,11 @@ def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
+def without_progress(text: str) -> str:
+    """The error output without the lines about slow work: how many there are depends on the machine."""
+    return re.sub(r"^naysay: .*, [\d,]+ s\n", "", text, flags=re.MULTILINE)
+
+
 def golden(name: str, text: str) -> None:
     """Compare with the golden file of that name; NAYSAY_GOLDEN=write writes it. Times and the version are ignored."""
     text = re.sub(r"(?<= · )(under )?[\d.,]+ (ms|s|min)(?=$|\n)", "TIME", text)

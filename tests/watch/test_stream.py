@@ -180,6 +180,7 @@ def test_the_command_line(spark: Any, tmp_path: Path, partitions: int) -> None:
     (source / "4.parquet").write_bytes(b"PAR1 and then nothing")
     (source / "5.csv").write_text("id,zip\n1,2\n")
     command = ["watch", str(source), "--key", "id", "--state", str(state), "--once", "--partitions", str(partitions)]
+    command += ["--engine", "spark"]
     done = CliRunner().invoke(cli, [*command, "--rule", "city: zip -> city"])
     assert done.exit_code == 1, done.output
     assert standing(state) == {("city", 1, 7), ("city", 7, 1), ("city", 2, 7), ("city", 7, 2)}
