@@ -111,7 +111,7 @@ def concat_pairs(parts: Sequence[SlotPairs]) -> SlotPairs:
     return SlotPairs(np.concatenate([part.left for part in parts]), np.concatenate([part.right for part in parts]))
 
 
-# More pairs than this are not kept: the rows that form them are, and the index lists them again when they are asked for.
+# More pairs than this are not kept: the index lists them again when they are asked for.
 _MAX_KEPT = 1_000_000
 
 
