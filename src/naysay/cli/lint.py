@@ -63,7 +63,8 @@ def lint(
     problems = find(rules, Nulls(nulls))
     _print_problems(problems, found, file)
     if not quiet:
-        _write(render_file(fix_rules(rules, Nulls(nulls)) if fix else rules, short=short), out)
+        kept = fix_rules(rules, Nulls(nulls)) if fix else rules
+        _write(render_file(kept, short=short, types=found.types), out)
     context.exit(int(any(strict or problem.kind is ProblemKind.NEVER for problem in problems)))
 
 
