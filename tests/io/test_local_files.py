@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from naysay.errors import INSTALL_GPU, INSTALL_SPARK, TableError
 from naysay.io.csv import open_csv, read_csv
-from naysay.io.files import read, read_table
+from naysay.io.files import read, read_table, source_shown
 from naysay.table import Table
 from samples import write_files_that_lack_columns
 
@@ -312,8 +312,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_table(str(tmp_path / "peple.csv"))
     with pytest.raises(TableError, match="no folder"):
         read_table(str(tmp_path / "no" / "people.csv"))
-    with pytest.raises(TableError, match="use --engine spark for remote URLs"):
-        read_table("s3://bucket/people.csv")
+    with pytest.raises(TableError, match="use --engine spark for other addresses"):
+        read_table("hdfs://host/people.csv")
     (tmp_path / "people.dat").write_text("a\n1\n")
     with pytest.raises(TableError, match="does not show its format"):
         read_table(str(tmp_path / "people.dat"))
@@ -326,8 +326,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="download it"):
         read_table("https://host/people.csv")
     (tmp_path / "people.xlsx").write_bytes(b"PK\x03\x04 a workbook")
-    with pytest.raises(TableError, match="not a format that naysay reads; export the table as CSV"):
+    with pytest.raises(TableError, match=r"people.xlsx is a spreadsheet.*save the sheet as CSV.*pandas.read_excel"):
         read_table(str(tmp_path / "people.xlsx"))
+    (tmp_path / "people.bin").write_bytes(b"PK\x03\x04 an archive")
+    with pytest.raises(TableError, match="not a format that naysay reads; export the table as CSV"):
+        read_table(str(tmp_path / "people.bin"))
 
 
 @pytest.mark.parametrize("name", ["f.csv", "f.jsonl", "f.parquet"])
@@ -358,6 +361,13 @@ def test_options_of_text_files_are_obeyed_or_refused(tmp_path: Path) -> None:
         read(tmp_path / "f.parquet", encoding="latin-1")
     with pytest.raises(TableError, match=r"--delimiter .* applies to CSV files, not to json files"):
         read(tmp_path / "f.jsonl", delimiter=";")
+
+
+def test_sources_are_shown_without_secrets() -> None:
+    assert source_shown("jdbc:mysql://me:secret@host/db?password=x") == "jdbc:mysql://host/db"
+    assert source_shown("jdbc:derby:memory:db;password=x") == "jdbc:derby:memory:db"
+    for source in ("s3://bucket/a@b;c?.csv", "a;b.csv", "abfss://c@a.dfs.core.windows.net/f"):
+        assert source_shown(source) == source
 
 
 def test_packages_that_messages_name_are_those_of_the_extras() -> None:
