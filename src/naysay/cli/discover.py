@@ -117,6 +117,8 @@ class ShownRules:
     options.master,
     options.memory,
     options.threads,
+    options.packages,
+    options.conf,
 )
 @options.files
 @options.output_format("text", "json")

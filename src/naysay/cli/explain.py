@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("input", metavar="[INPUT]", required=False)
 @options.rules
-@options.packed("place", Place, options.engine, options.master)
+@options.packed("place", Place, options.engine, options.master, options.packages, options.conf)
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -35,6 +35,7 @@ def explain(input: str | None, rules: RuleSource, place: Place, files: FileForma
     from naysay.report.plans import print_plans, to_json
 
     rules.load()
+    files = rules.declare(files)
     with Waiting() as waiting:
         entries, n_rows = (_on_spark if place.engine == "spark" else _in_process)(input, rules, place, files, waiting)
     if format == "json":

@@ -13,13 +13,14 @@ import click
 
 from naysay.cli import options
 from naysay.cli.failure import Exit, say
-from naysay.cli.options import Place, RuleSource
+from naysay.cli.options import FileFormat, Place, RuleSource
 from naysay.cli.screen import View
 from naysay.errors import NaysayError, UsageError
 from naysay.live.layout import named
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
+    from naysay.io.notation import Notation
     from naysay.live.feed.changes import ChangeSink
     from naysay.watch.feed import FeedOptions
 
@@ -59,7 +60,7 @@ class WatchRequest:
 @click.command()
 @click.argument("source", metavar="SOURCE")
 @options.rules
-@options.packed("place", Place, options.engine, options.master)
+@options.packed("place", Place, options.engine, options.master, options.packages, options.conf)
 @options.packed(
     "request",
     WatchRequest,
@@ -101,9 +102,10 @@ class WatchRequest:
     options.error("With --evolve, the fraction of pairs that may break a rule."),
     options.quiet("progress and violations"),
 )
+@options.packed("files", FileFormat, *options.notation)
 @options.color
 @options.debug
-def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, color: str) -> int:
+def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, files: FileFormat, color: str) -> int:
     """Follow SOURCE, a folder of change files, and keep the violations of rules up to date.
 
     A change file is Parquet, CSV or JSON lines with the columns of the table and a column op: insert, update or delete
@@ -116,8 +118,9 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, c
     naysay watch changes/ --rules people.rules --key id --state people.watch --engine local --once
     naysay watch changes/ --evolve --key id --state people.evolve
     """
+    notation = rules.declare(files).notation
     if request.evolve:
-        return _watch_rules(source, rules, place, request, color)
+        return _watch_rules(source, rules, place, request, notation, color)
     if request.error:
         raise UsageError("--error needs --evolve; given rules have max_violations and max_fraction")
     if request.partitions and place.engine == "local":
@@ -128,11 +131,13 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, c
     loaded = _load(rules, request)
     folder_at(source)
     if place.engine == "spark":
-        return _watch_on_spark(source, loaded, place, request, color)
-    return _watch_in_process(source, loaded, request, color)
+        return _watch_on_spark(source, loaded, place, request, notation, color)
+    return _watch_in_process(source, loaded, request, notation, color)
 
 
-def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: WatchRequest, color: str) -> int:
+def _watch_in_process(
+    source: str, rules: dict[str, Rule] | None, request: WatchRequest, notation: Notation, color: str
+) -> int:
     from naysay.live.feed.follow import Follower
     from naysay.watch.feed import open_feed
 
@@ -141,7 +146,7 @@ def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: Watch
         for note in notes:
             say(note)
         try:
-            _follow(Follower(Path(source), feed, request.state), view, request)
+            _follow(Follower(Path(source), feed, request.state, notation=notation), view, request)
         except KeyboardInterrupt:
             # If it was closed in the middle of a change, the files stay as they are.
             with suppress(NaysayError):
@@ -150,14 +155,16 @@ def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: Watch
         return _verdict(feed.rules, feed)
 
 
-def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, color: str) -> int:
+def _watch_on_spark(
+    source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, notation: Notation, color: str
+) -> int:
     from naysay.spark.session import STREAM_SETTINGS, session_for
 
-    with session_for(place.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
+    with session_for(place.master, settings=STREAM_SETTINGS | place.settings, app="naysay watch") as session:
         from naysay.live.spark.stream import StreamOptions
         from naysay.watch.spark.engine import follow_folder, open_sink
 
-        stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
+        stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions, notation)
         sink, notes = open_sink(session, rules, request.key, stream_options, request.feed_options)
         for note in notes:
             say(note)
@@ -167,7 +174,9 @@ def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, re
             return _verdict(sink.rules, sink)
 
 
-def _watch_rules(source: str, rules: RuleSource, place: Place, request: WatchRequest, color: str) -> int:
+def _watch_rules(
+    source: str, rules: RuleSource, place: Place, request: WatchRequest, notation: Notation, color: str
+) -> int:
     """Follow changes, and show which discovered rules stop and start to hold."""
     from naysay.evolve.feed import EvolveFeed
 
@@ -182,15 +191,15 @@ def _watch_rules(source: str, rules: RuleSource, place: Place, request: WatchReq
         if place.engine == "local":
             from naysay.live.feed.follow import Follower
 
-            _follow(Follower(Path(source), feed, request.state), view, request)
+            _follow(Follower(Path(source), feed, request.state, notation=notation), view, request)
             return Exit.HOLDS
         from naysay.spark.session import STREAM_SETTINGS, session_for
 
-        with session_for(place.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
+        with session_for(place.master, settings=STREAM_SETTINGS | place.settings, app="naysay watch") as session:
             from naysay.live.spark.folder import FolderSource
             from naysay.live.spark.stream import Stream, StreamOptions
 
-            folder = FolderSource(session, source, request.state)
+            folder = FolderSource(session, source, request.state, notation=notation)
             stream_options = StreamOptions(request.state, request.once, request.interval)
             with closing(Stream(folder, feed, stream_options, view.show)) as stream:
                 stream.wait()
