@@ -74,6 +74,17 @@ def test_views_and_empty_tables(tmp_path: Path, make: Any, name: str) -> None:
         read(make(tmp_path / f"none.{name}", "CREATE TABLE a (x INTEGER)", "DROP TABLE a"))
 
 
+@pytest.mark.parametrize(("make", "name"), MAKERS[::2])
+def test_names_are_never_part_of_a_statement(tmp_path: Path, make: Any, name: str) -> None:
+    odd = 'x"; DROP TABLE people; --{}'
+    quoted = odd.replace('"', '""')
+    path = make(
+        tmp_path / name, *PEOPLE, f'CREATE TABLE "{quoted}" ("{quoted}" INTEGER)', f'INSERT INTO "{quoted}" VALUES (1)'
+    )
+    assert read(path, table=odd, columns=[odd]).to_pydict() == {odd: [1]}
+    assert read(path, table="people").num_rows == 3
+
+
 def test_types_of_duckdb(tmp_path: Path) -> None:
     path = make_duckdb(
         tmp_path / "types.duckdb",
@@ -106,7 +117,7 @@ def test_values_of_sqlite_decide_the_type(tmp_path: Path) -> None:
         read(path)
     assert read(path, columns=["i"]).num_rows == 3
     make_sqlite(path, "INSERT INTO t (words) VALUES (x'00')")
-    with pytest.raises(TableError, match="column 'words' of \"t\" mixes blobs with text"):
+    with pytest.raises(TableError, match="column 'words' of 't' mixes blobs with text"):
         read(path, columns=["words"])
 
 

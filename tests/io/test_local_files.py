@@ -346,6 +346,32 @@ def test_read_takes_paths_and_columns(tmp_path: Path, name: str) -> None:
         read(path, columns=["other"])
 
 
+def test_other_columns_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("a,b\n1,1e400\n2,x\n3,9007199254740993\n")
+    assert read(tmp_path / "f.csv", columns=["a"]).to_pydict() == {"a": [1, 2, 3]}
+    path = tmp_path / "f.parquet"
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "a.b": [3, 4]})
+    pyarrow.parquet.write_table(table, path, compression="none", use_dictionary=False)
+    chunk = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(1)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset : chunk.data_page_offset + chunk.total_compressed_size] = (
+        b"\xff" * chunk.total_compressed_size
+    )
+    path.write_bytes(data)
+    assert read(path, columns=["a"]).to_pydict() == {"a": [1, 2]}
+    assert read(path, columns=["a.b"]).to_pydict() == {"a.b": [3, 4]}
+    with pytest.raises(TableError, match="cannot read"):
+        read(path)
+
+
+def test_a_folder_of_files_that_lack_columns_by_columns(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "1.parquet")
+    pyarrow.parquet.write_table(pa.table({"a": [2], "c": [0.5]}), tmp_path / "2.parquet")
+    assert read(tmp_path, columns=["c", "a"]).to_pydict() == {"c": [None, 0.5], "a": [1, 2]}
+    with pytest.raises(TableError, match=r"has no column 'd'; its columns are 'a', 'b', 'c'"):
+        read(tmp_path, columns=["d"])
+
+
 def test_read_refuses_a_name_of_two_columns(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("a,a,b\n1,2,3\n")
     assert read(tmp_path / "f.csv", columns=["b"]).num_columns == 1

@@ -13,8 +13,11 @@ import pyarrow.parquet
 import pytest
 
 from naysay.errors import TableError, UsageError
+from naysay.io.csv import open_csv
+from naysay.io.csv_files import read_csv_files
 from naysay.io.files import read
-from naysay.io.notation import convert, notation
+from naysay.io.notation import Notation, convert, notation
+from soak import readers
 
 GERMAN = {"decimal_comma": True, "date_format": "%d.%m.%Y", "timestamp_format": "%d.%m.%Y %H:%M:%S"}
 
@@ -237,6 +240,20 @@ def test_formats_mean_what_python_means(tmp_path: Path, format: str) -> None:
 
 
 MOMENTS = [(2024, 1, 31, 10, 30, 59), (1999, 12, 1, 0, 0, 0), (2000, 2, 29, 23, 59, 1), (1970, 10, 10, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_notation_that_changes_nothing(seed: int) -> None:
+    drawn = readers.draw(random.Random(seed))
+
+    def outcome(spelled: Notation) -> Any:
+        try:
+            (found,) = read_csv_files([open_csv("f.csv", drawn.data)], spelled)
+        except TableError as error:
+            return str(error)
+        return found.schema, str(found.to_pylist()) if len({*found.column_names}) == found.num_columns else found
+
+    assert outcome(notation("never there")) == outcome(notation())
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -51,8 +51,14 @@ def _choose(path: str, wanted: str | None, tables: Sequence[str]) -> str:
     )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def with_names(statement: str, *names: str | Sequence[str]) -> str:
+    """A statement with quoted names in its placeholders, several in one separated by commas. Values are parameters.
+
+    >>> with_names("SELECT {} FROM {}", ["a", "b"], 'x"y')
+    'SELECT "a", "b" FROM "x""y"'
+    """
+    listed = ([name] if isinstance(name, str) else name for name in names)
+    return statement.format(*(", ".join('"' + name.replace('"', '""') + '"' for name in each) for each in listed))
 
 
 def _names(cursor: Any) -> list[str]:
@@ -75,11 +81,12 @@ def _read_duckdb(path: str, wanted: str | None, select: SelectColumns | None) ->
                 "SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
             ).fetchall()
             known = {(name if schema == "main" else f"{schema}.{name}"): (schema, name) for schema, name in rows}
-            place = ".".join(_quoted(part) for part in known[_choose(path, wanted, list(known))])
-            names = _names(connection.execute(f"SELECT * FROM {place} LIMIT 0"))
-            places = range(len(names)) if select is None else select(names)
-            listed = ", ".join(_quoted(names[place]) for place in places) or "1"
-            found: pa.Table = connection.sql(f"SELECT {listed} FROM {place}").to_arrow_table()
+            place = known[_choose(path, wanted, list(known))]
+            names = _names(connection.execute(with_names("SELECT * FROM {}.{} LIMIT 0", *place)))
+            places = list(range(len(names))) if select is None else select(names)
+            # Without any column there is still a number of rows.
+            chosen = [names[place] for place in places] or names[:1]
+            found: pa.Table = connection.sql(with_names("SELECT {} FROM {}.{}", chosen, *place)).to_arrow_table()
         except duckdb.Error as error:
             raise TableError(f"cannot read {path}: {_first_line(error)}") from error
     return found if places else found.select([])
@@ -95,15 +102,15 @@ def _read_sqlite(path: str, wanted: str | None, select: SelectColumns | None) ->
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite^_%' ESCAPE '^' "
             "ORDER BY name"
         )
-        table = _quoted(_choose(path, wanted, [name for (name,) in rows]))
-        names = _names(connection.execute(f"SELECT * FROM {table} LIMIT 0"))
+        table = _choose(path, wanted, [name for (name,) in rows])
+        names = _names(connection.execute(with_names("SELECT * FROM {} LIMIT 0", table)))
         places = list(range(len(names))) if select is None else select(names)
         chosen = [names[place] for place in places]
-        (n_rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         schema = pa.schema([(name, _sqlite_type(connection, path, table, name)) for name in chosen])
         if not chosen:
+            (n_rows,) = connection.execute(with_names("SELECT count(*) FROM {}", table)).fetchone()
             return pa.table({"": pa.nulls(n_rows)}).select([])
-        cursor = connection.execute(f"SELECT {', '.join(map(_quoted, chosen))} FROM {table}")
+        cursor = connection.execute(with_names("SELECT {} FROM {}", chosen, table))
         batches = []
         while part := cursor.fetchmany(_BATCH_ROWS):
             columns = zip(zip(*part, strict=True), schema.types, strict=True)
@@ -122,25 +129,29 @@ def _sqlite(path: str) -> Iterator[sqlite3.Connection]:
 
 def _sqlite_type(connection: sqlite3.Connection, path: str, table: str, name: str) -> pa.DataType:
     """The type of a column by the values in it: SQLite does not hold them to the type of the column."""
-    column = _quoted(name)
-    kinds = {kind for (kind,) in connection.execute(f"SELECT DISTINCT typeof({column}) FROM {table}")} - {"null"}
+    found = connection.execute(with_names("SELECT DISTINCT typeof({}) FROM {}", name, table))
+    kinds = {kind for (kind,) in found} - {"null"}
     if not kinds:
         return pa.null()
     if kinds == {"blob"}:
         return pa.binary()
     if "blob" in kinds:
         raise TableError(
-            f"{path}: column {name!r} of {table} mixes blobs with {' and '.join(sorted(kinds - {'blob'}))}"
+            f"{path}: column {name!r} of {table!r} mixes blobs with {' and '.join(sorted(kinds - {'blob'}))}"
         )
     if "text" in kinds:
         return pa.string()
     if kinds == {"integer"}:
         return pa.int64()
-    beyond = f"typeof({column}) = 'integer' AND NOT {column} BETWEEN {-FLOAT_EXACT} AND {FLOAT_EXACT}"
-    found = connection.execute(f"SELECT {column} FROM {table} WHERE {beyond} LIMIT 1").fetchone()
-    if found is not None:
+    beyond = connection.execute(
+        with_names(
+            "SELECT {} FROM {} WHERE typeof({}) = 'integer' AND NOT {} BETWEEN ? AND ? LIMIT 1", name, table, name, name
+        ),
+        (-FLOAT_EXACT, FLOAT_EXACT),
+    ).fetchone()
+    if beyond is not None:
         raise TableError(
-            f"{path}: column {name!r} of {table} mixes fractions with {found[0]}, which a 64-bit float cannot hold; "
+            f"{path}: column {name!r} of {table!r} mixes fractions with {beyond[0]}, which a 64-bit float cannot hold; "
             "store the column as text"
         )
     return pa.float64()
