@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -164,13 +164,12 @@ _NO_FORMAT = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data sourc
 
 def _loaded(session: SparkSession, format: str, load: Callable[[], DataFrame]) -> DataFrame:
     """Load a table, and say which package is missing if Spark does not know its format."""
-    from py4j.protocol import Py4JError
-
     try:
         data = load()
         # Spark Connect loads nothing before it is asked.
         _ = data.schema
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        # PySpark raises this one as it came from Java, if there is a Java.
         if _NO_FORMAT.search(str(error)) is None:
             raise
         raise UsageError(_missing_format(format, session.version)) from error
