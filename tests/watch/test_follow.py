@@ -389,7 +389,8 @@ def test_the_command_line(source: Path, tmp_path: Path) -> None:
     assert "state.duckdb: the state is damaged" in done.stderr
 
 
-def test_change_files_in_another_notation(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_change_files_in_another_notation(source: Path, tmp_path: Path, engine: str) -> None:
     (source / "1.csv").write_text("op;id;zip;city;price;day\ninsert;1;NA;Ulm;1,5;31.01.2024\ninsert;2;007;Bonn;NA;NA\n")
     (source / "2.csv").write_text(
         "op;id;zip;city;price;day\n"
@@ -402,7 +403,12 @@ def test_change_files_in_another_notation(source: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     feed, _ = open_feed(state, named(["zip: zip -> city", "pay: ordered(day, price)"]), ["id"], FeedOptions())
     with feed:
-        list(Follower(source, feed, state, moment=0, notation=spelled).drain())
+        if engine == "local":
+            list(Follower(source, feed, state, moment=0, notation=spelled).drain())
+        else:
+            folders = pytest.importorskip("naysay.live.spark.folder", reason="pyspark is not installed")
+            # Local files are read without a session.
+            list(folders.FolderSource(None, str(source), state, moment=0, notation=spelled).changed(feed))
         assert [str(type_) for type_ in feed.schema.types] == ["int64", "string", "string", "double", "date32[day]"]
         assert feed.n_rows == 3
         assert feed.counts["zip"] == 2
