@@ -181,6 +181,31 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
         notation(**options)
 
 
+def test_declared_columns_that_are_not_asked_for(tmp_path: Path) -> None:
+    assert table(tmp_path, "a,b\nx,1\n", types={"a": "int"}, columns=["b"]).to_pydict() == {"b": [1]}
+    assert table(tmp_path, "a,b\nx,1\n", types={"a": "int"}, null_values="1", columns=[]).num_columns == 0
+
+
+def test_a_file_without_rows_has_its_types(tmp_path: Path) -> None:
+    types = {"a": "int", "b": "date", "c": "timestamptz", "d": "boolean", "e": "decimal(5,2)", "f": "time"}
+    found = table(tmp_path, "a;b;c;d;e;f;g\n", types=types, null_values="NA", **GERMAN)
+    assert [str(type_) for type_ in found.schema.types] == [
+        *("int64", "date32[day]", "timestamp[us, tz=UTC]", "bool", "decimal128(5, 2)", "time32[s]", "null")
+    ]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_types_of_an_existing_table(unit: str) -> None:
+    text = pa.chunked_array([["2024-01-31 10:00:00", "x", None]], pa.string())
+    found, bad = convert(text, pa.timestamp(unit), notation("NA"), keeps_zeros=True)
+    assert found.cast(pa.timestamp("s")).to_pylist() == [datetime.datetime(2024, 1, 31, 10), None, None]
+    assert bad.tolist() == [False, True, False]
+    fine = pa.chunked_array([["2024-01-31 10:00:00.123456789", "x"]], pa.string())
+    assert convert(fine, pa.timestamp("ns"), notation("NA"))[1].tolist() == [False, True]
+    small = pa.chunked_array([["127", "128", "-0"]], pa.string())
+    assert convert(small, pa.int8(), notation("NA"))[0].to_pylist() == [127, None, 0]
+
+
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"f.csv has no column 'amout'; did you mean 'amount'\?"):
         table(tmp_path, "amount\n1\n", types={"amout": "int"})

@@ -293,7 +293,7 @@ def _text(file: CsvFile, place: int) -> pa.ChunkedArray:
 def read_text(file: CsvFile, places: Sequence[int]) -> pa.Table:
     """The columns at these positions as text, named by position. The structure of the rows is not checked."""
     names = [f"{place}" for place in places]
-    if not file.data[file.start :].strip(b"\r\n"):
+    if not names or not file.data[file.start :].strip(b"\r\n"):
         return pa.schema([(name, pa.string()) for name in names]).empty_table()
     return _convert(file, dict.fromkeys(names, pa.string()), names)
 

@@ -163,7 +163,7 @@ def _format_of(type_: pa.DataType, notation: Notation) -> str | None:
 def complaint(text: str, type_: pa.DataType, notation: Notation) -> str:
     """Why a bad value is bad and what to do, after `'abc' in column 'x' `."""
     name = type_name(type_)
-    what = f"is not {'an' if name == 'int' else 'a'} {name}"
+    what = f"is not {'an' if name.startswith('int') else 'a'} {name}"
     if types.is_floating(type_) and (lost := _lost(text, notation)) is not None:
         return f"{lost}; declare the column as text or decimal(38,0)" if lost == _LONG else lost
     if (format := _format_of(type_, notation)) is not None:
@@ -288,7 +288,8 @@ def _each_distinct(text: pa.ChunkedArray, make: Callable[[str], Any], type_: pa.
     made = []
     for value in (distinct := pc.unique(text).drop_null()).to_pylist():
         try:
-            made.append(pa.scalar(make(value), type_))
+            found = make(value)
+            made.append(found if isinstance(found, pa.Scalar) else pa.scalar(found, type_))
         except (ValueError, OverflowError, pa.ArrowException):
             made.append(pa.scalar(None, type_))
     values = pa.array(made, type_)
@@ -301,7 +302,7 @@ def _cast(text: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     try:
         return text.cast(type_)
     except pa.ArrowInvalid:
-        return _each_distinct(text, lambda value: pa.scalar(value).cast(type_).as_py(), type_)
+        return _each_distinct(text, lambda value: pa.scalar(value).cast(type_), type_)
 
 
 # What all values of a column look like, as bits: a column in several parts has the bits that all parts have.
