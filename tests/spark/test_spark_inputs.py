@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,67 @@ def test_spark_is_asked_for_tables_and_jdbc_sources() -> None:
     assert session.asked == {"format": "jdbc", "options": options, "path": None}
     with pytest.raises(UsageError, match="a JDBC source needs the name of its table: --table TABLE"):
         spark_read.read(session, url)
+
+
+# What Spark 4 says, as PySpark raises it.
+NO_DELTA = (
+    "An error occurred while calling o35.load.\n: o.a.s.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] "
+    "Failed to find the data source: delta. Make sure the provider name is correct and the package is properly "
+    "registered and compatible with your Spark version. SQLSTATE: 42K02\n\tat org.apache.spark.sql.errors"
+)
+NO_AVRO = (
+    "[AVRO_DATA_SOURCE_NOT_ENABLED] Failed to find data source: avro. Avro is built-in but external data source module "
+    "since Spark 2.4. Please deploy the application as per the deployment section of Apache Avro Data Source Guide."
+)
+
+
+@pytest.mark.parametrize(
+    ("format", "error", "version", "message"),
+    [
+        ("delta", NO_DELTA, "4.0.1", "add --packages io.delta:delta-spark_2.13:VERSION, in the VERSION for Spark 4.0"),
+        ("Delta", NO_DELTA, "3.5.6", "add --packages io.delta:delta-spark_2.12:VERSION, in the VERSION for Spark 3.5"),
+        ("avro", NO_AVRO, "4.0.1", "add --packages org.apache.spark:spark-avro_2.13:4.0.1"),
+        ("dleta", NO_DELTA, "4.0.1", "check the name, or name its package with --packages GROUP:NAME:VERSION"),
+    ],
+)
+def test_what_spark_says_without_a_package(format: str, error: str, version: str, message: str) -> None:
+    def load() -> Any:
+        raise RuntimeError(error)
+
+    session: Any = Session()
+    session.version = version
+    session.read.load = lambda path=None: load()
+    with pytest.raises(UsageError) as told:
+        spark_read.read(session, "/lake/orders", format=format)
+    assert str(told.value).startswith(f"Spark has no format {format!r}")
+    assert str(told.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("o79.load.\n: java.sql.SQLException: No suitable driver", "Spark has no driver for SOURCE; .*--packages"),
+        ("o1.load.\n: java.lang.ClassNotFoundException: org.postgresql.Driver", "Spark has no driver for SOURCE"),
+        (
+            "[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:derby:***(redacted) on",
+            "cannot connect to SOURCE; .*--option user",
+        ),
+        (
+            'o2.parquet.\n: UnsupportedFileSystemException: No FileSystem for scheme "s3"',
+            "SOURCE: Spark reads S3 as s3a://",
+        ),
+        ("ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "hadoop-aws:VERSION"),
+        ("Class org.apache.hadoop.fs.gs.GoogleHadoopFileSystem not found", "no connector for this store; .*--packages"),
+        (
+            "An error occurred while calling o98.load.\n: java.lang.Exception: Table 'T' does not exist.\n\tat a",
+            "SOURCE: Spark failed: java.lang.Exception: Table 'T' does not exist",
+        ),
+    ],
+)
+def test_what_spark_says_about_places(text: str, message: str) -> None:
+    told = str(spark_session.translate_error(RuntimeError(text), "SOURCE"))
+    assert re.search(message, told), told
+    assert "\n" not in told
 
 
 @pytest.mark.parametrize(
