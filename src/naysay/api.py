@@ -59,6 +59,18 @@ def _is_spark(frame: Any) -> bool:
     return any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
 
 
+def _collect(frame: Any, rules: RuleLike | Sequence[RuleLike], key: str | Sequence[str] = ()) -> Any:
+    """Of a LazyFrame, collect the columns that the rules and the key name; other frames stay as they are."""
+    from naysay.table.frame import collect, is_lazy, lazy_columns
+
+    if not is_lazy(frame):
+        return frame
+    named = dict.fromkeys(_key(key))
+    for rule in _rules(rules, lazy_columns(frame)):
+        named |= dict.fromkeys(rule.column_names)
+    return collect(frame, list(named))
+
+
 def check(
     frame: Any,
     rules: RuleLike | Sequence[RuleLike],
@@ -76,7 +88,8 @@ def check(
     """Check rules: which hold, how many pairs break the others, which rows are in conflict, with sample violations.
 
     Args:
-        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame.
+        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. Of a Polars
+            LazyFrame only the columns that the rules and the key name are collected.
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
@@ -104,7 +117,7 @@ def check(
     >>> [result.violations for result in report]
     [2, 0]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rules, key))
     parsed = _rules(rules, engine.columns)
     if not parsed:
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
@@ -148,7 +161,7 @@ def verify(
     >>> bool(verdict), verdict.witness.reason
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return engine.verify(_rule(rule, engine.columns), options)
 
@@ -207,7 +220,7 @@ def count(
     >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
     6
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rules))
     counts = engine.count(_rules(rules, engine.columns), _options((), nulls, strategy, memory, threads, max_seconds))
     return counts[0] if isinstance(rules, str | Rule) else counts
 
@@ -249,7 +262,7 @@ def violations(
     >>> found.table.select(["left", "right"]).to_pylist()
     [{'left': 7, 'right': 8}, {'left': 8, 'right': 7}]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
 
@@ -284,7 +297,7 @@ def clusters(
     >>> clusters(pa.table({"a": [1, 1, 1]}), "key(a)").to_pylist()
     [{'left': [0, 1, 2], 'right': [0, 1, 2]}]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule))
     options = _options((), nulls, "auto", memory, 0, max_seconds)
     return engine.clusters(_rule(rule, engine.columns), options, limit=_limit(limit))
 
@@ -309,7 +322,7 @@ def split(
         threads: Number of threads, as in `check`.
 
     Returns:
-        The good rows and the bad rows, each a frame of the same kind as `frame`.
+        The good rows and the bad rows, each a frame of the same kind as `frame`. A LazyFrame is collected as a whole.
 
     Raises:
         NaysayError: As in `check`.
@@ -319,7 +332,9 @@ def split(
     >>> good["a"].to_pylist(), bad["a"].to_pylist()
     ([2], [1, 1])
     """
-    engine = engine_for(frame)
+    from naysay.table.frame import collect, is_lazy
+
+    engine = engine_for(collect(frame) if is_lazy(frame) else frame)
     return engine.split(_rules(rules, engine.columns), _options((), nulls, "auto", memory, threads, max_seconds))
 
 
@@ -397,8 +412,9 @@ def discover(
         return on_spark.discover(frame, request)
     from naysay.discovery import engine
     from naysay.table import from_frame
+    from naysay.table.frame import collect, is_lazy
 
-    table = from_frame(frame)
+    table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
     return engine.discover(table, request, _measure(table, request.nulls, threads))
 
 

@@ -62,7 +62,9 @@ class CheckRequest:
 @click.command()
 @click.argument("input", metavar="INPUT")
 @options.rules
-@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.packed(
+    "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
+)
 @options.packed(
     "request",
     CheckRequest,
@@ -102,7 +104,8 @@ def check(
 ) -> int:
     """Check the table INPUT against rules: which hold, how often the others are broken, and by which rows.
 
-    INPUT is a file or folder (CSV, Parquet, JSON lines, ORC, Arrow); on Spark, any path or table that Spark can read.
+    INPUT is a file or folder (CSV, Parquet, JSON lines, ORC, Arrow), also in s3://, gs:// or abfss://, or a DuckDB or
+    SQLite file; on Spark, any path, table or JDBC source that Spark can read.
 
     \b
     naysay check people.csv --rule 'ZipCode -> City' --rule 'key(AreaCode, Phone)'
@@ -112,6 +115,7 @@ def check(
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
     # Bad rules are reported before Spark starts or a large file is read.
     joins = [join_of(rule) for rule in rules.load()]
+    files = rules.declare(files)
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         writes = request.out is not None
@@ -137,6 +141,8 @@ def _refuse_on_spark(request: CheckRequest) -> None:
 
 
 def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: CheckRequest, waiting: Waiting) -> Report:
+    from naysay.io.files import source_shown
+
     is_local = place.engine == "local"
     loaded = rules.load(api.engine_for(frame).columns)
     waiting.stage(f"checking {counted(len(loaded), 'rule')}", len(loaded) if is_local else None)
@@ -155,7 +161,7 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         max_seconds=request.max_seconds,
         **limits,
     )
-    report = replace(report, source=source)
+    report = replace(report, source=source_shown(source))
     if request.out is not None:
         waiting.stage(f"writing {request.out}")
         _write(frame, report, place, request, request.out)

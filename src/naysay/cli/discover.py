@@ -107,7 +107,9 @@ class ShownRules:
     help="Save the state so that `naysay evolve` can update it.",
 )
 @options.key("Needs --state.  [default: row number]")
-@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.packed(
+    "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
+)
 @options.files
 @options.output_format("text", "json")
 @options.color

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("input", metavar="[INPUT]", required=False)
 @options.rules
-@options.packed("place", Place, options.engine, options.master)
+@options.packed("place", Place, options.engine, options.master, options.packages, options.conf)
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -36,6 +36,7 @@ def explain(input: str | None, rules: RuleSource, place: Place, files: FileForma
     from naysay.report.plans import print_plans, to_json
 
     joins = [join_of(rule) for rule in rules.load()]
+    files = rules.declare(files)
     with Waiting() as waiting:
         waiting.stage(f"reading {input or 'rules'}")
         place = decide_for_table(input, files, place, joins=joins)

@@ -65,8 +65,10 @@ def lint(
         _print_problems(in_file, found, file)
         problems += in_file
     rules = [rule for found in read for rule in found.rules]
+    types = {name: type_ for found in read for name, type_ in found.types.items()}
     if out is not None or not quiet:
-        _write(render_file(fix_rules(rules, Nulls(nulls)) if fix else rules, short=short), out)
+        kept = fix_rules(rules, Nulls(nulls)) if fix else rules
+        _write(render_file(kept, short=short, types=types), out)
     context.exit(int(any(strict or problem.kind is ProblemKind.NEVER for problem in problems)))
 
 

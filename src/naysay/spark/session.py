@@ -62,19 +62,25 @@ def session_for(
 
     `small`: it is for a table that is checked in seconds, so it should start fast.
     """
+    settings = dict(settings or {})
     active = SparkSession.getActiveSession()
     if active is not None:
+        _require_no_packages(settings, "a Spark session is already running")
+        for name, value in settings.items():
+            _set(active, name, value)
         yield active
         return
     master = master or "local[*]"
     is_remote = master.startswith("sc://")
+    if is_remote:
+        _require_no_packages(settings, "a Spark Connect server loads its own packages")
     _require_answer(master)
     builder = SparkSession.builder.appName(app)
     if is_remote:
         builder = builder.remote(master)
     else:
         _require_java()
-        wanted = {"spark.master": master, **_OWN_SETTINGS, **(settings or {})}
+        wanted = {"spark.master": master, **_OWN_SETTINGS, **_settings_for(settings), **settings}
         if master.startswith("local"):
             wanted |= _LOOPBACK_SETTINGS
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -95,9 +101,38 @@ def session_for(
     try:
         if not debug and not is_remote:
             session.sparkContext.setLogLevel("OFF")
+        if is_remote:
+            for name, value in settings.items():
+                _set(session, name, value)
         yield session
     finally:
         session.stop()
+
+
+def _require_no_packages(settings: Mapping[str, str], why: str) -> None:
+    if "spark.jars.packages" in settings:
+        raise UsageError(f"--packages has no effect here, because {why}; add the packages where it is started")
+
+
+def _set(session: Any, name: str, value: str) -> None:
+    if name in STREAM_SETTINGS:
+        # The session keeps its own.
+        return
+    try:
+        session.conf.set(name, value)
+    except PySparkException as error:
+        raise UsageError(f"--conf {name}={value}: {first_line(error)}") from error
+
+
+_DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def _settings_for(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without which Delta refuses to read a table, if its package was asked for."""
+    if "io.delta:" not in settings.get("spark.jars.packages", ""):
+        return {}
+    extensions = "io.delta.sql.DeltaSparkSessionExtension"
+    return {"spark.sql.extensions": extensions, "spark.sql.catalog.spark_catalog": _DELTA}
 
 
 def _require_java() -> None:
@@ -127,6 +162,9 @@ def _require_answer(master: str) -> None:
     raise UsageError(f"no Spark answers at {master} ({'; '.join(reasons)}); start it, or correct --master")
 
 
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\s:\]]+)")
+
+
 @contextmanager
 def _quiet_start(debug: bool) -> Iterator[None]:
     """Start Java with its error stream redirected to a file, which is shown only if the start fails.
@@ -147,6 +185,12 @@ def _quiet_start(debug: bool) -> Iterator[None]:
         except Exception as error:
             log.seek(0)
             lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            missing = next((found[1] for line in lines if (found := _UNRESOLVED.search(line))), None)
+            if missing is not None:
+                name = re.sub("[#;]", ":", missing)
+                raise UsageError(
+                    f"Spark did not start: it cannot download the package {name}; check --packages, and the network"
+                ) from error
             said = next((line for line in lines if re.search(r"Exception|Error|error", line)), first_line(error))
             raise UsageError(f"Spark did not start: {said.strip()}; run again with --debug for details") from error
         finally:
@@ -199,6 +243,24 @@ _MEANINGS = (
         "{source}: a file is damaged or not what its name says{detail}",
     ),
     (
+        r'No FileSystem for scheme "?s3n?"?|S3AFileSystem',
+        "{source}: Spark reads S3 as s3a://, with its package: --packages org.apache.hadoop:hadoop-aws:VERSION, in the "
+        "VERSION of Spark's Hadoop; or use --engine local, which needs none",
+    ),
+    (
+        r"GoogleHadoopFileSystem|SecureAzureBlobFileSystem|AzureBlobFileSystem",
+        "{source}: Spark has no connector for this store; name its package with --packages, or use --engine local, "
+        "which needs none",
+    ),
+    (
+        r"FAILED_JDBC.CONNECTION",
+        "Spark cannot connect to {source}; check the address, and --option user=NAME --option password=PASSWORD",
+    ),
+    (
+        r"No suitable driver|ClassNotFoundException: \S*[Dd]river",
+        "Spark has no driver for {source}; name its package with --packages, such as org.postgresql:postgresql:VERSION",
+    ),
+    (
         r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
         "{source}: Spark cannot read this kind of location{detail}",
     ),
@@ -222,8 +284,10 @@ def _detail(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text that is not blank."""
+    """The first line of an error's text that is not blank; of an error of Java, what Java says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        lines = [lines[1].removeprefix(": ")]
     return (lines or [type(error).__name__])[0][:300]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import StateError, TableError
+from naysay.io.notation import DEFAULT, Notation
 from naysay.live.feed.change_files import format_of, read_changes
 from naysay.live.feed.changes import AppliedBatch, ChangeRows, ChangeSink, merge_changes, read_or_reject, reject_whole
 from naysay.live.feed.follow import MOMENT, LocalFiles, Stamp, Taker, apply_files, folder_at
@@ -87,8 +88,10 @@ class FolderSource:
         *,
         moment: float = MOMENT,
         clock: Callable[[], float] = time.monotonic,
+        notation: Notation = DEFAULT,
     ) -> None:
         self._session = session
+        self._notation = notation
         self._admit = admit
         self.pinned = admit is not None
         self._state = state.resolve()
@@ -137,7 +140,7 @@ class FolderSource:
                 if step is not None:
                     yield step
         else:
-            yield from apply_files(sink, self._taker, files)
+            yield from apply_files(sink, self._taker, files, self._notation)
         if self._taker.changing:
             yield None
 
@@ -179,7 +182,7 @@ class FolderSource:
     def _admit_file(self, name: str, data: bytes, sink: ChangeSink) -> ChangeRows:
         assert self._admit is not None
         admit = self._admit
-        return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema)))
+        return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema, self._notation)))
 
     def _list_files(self) -> list[_File]:
         """The change files in the folder, in order."""

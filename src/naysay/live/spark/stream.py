@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import NaysayError, StateError, TableError, UsageError
+from naysay.io.notation import DEFAULT, Notation
 from naysay.live.feed.changes import OP_COLUMN, AppliedBatch, ChangeSink, read_or_reject, split_ops
 from naysay.live.feed.output import write_bytes
 from naysay.live.journal.seal import read_sealed, sealed
@@ -36,13 +37,14 @@ _RECORD_VERSION = 2
 class StreamOptions:
     """Where the state is, when to stop, and how often to look: every `interval` seconds, 0 for as fast as possible.
 
-    `partitions` is 0 if the state is in this process.
+    `partitions` is 0 if the state is in this process. `notation` is that of CSV change files.
     """
 
     state: Path
     once: bool = False
     interval: float = 0.0
     partitions: int = 0
+    notation: Notation = DEFAULT
 
 
 class FrameSource:

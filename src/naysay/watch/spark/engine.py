@@ -325,7 +325,8 @@ def follow_folder(
 ) -> Stream:
     """Feed a folder's change files to a sink."""
     admit = sink.admit if isinstance(sink, PartitionedWatch) else None
-    return Stream(FolderSource(session, source, options.state, admit), sink, options, show)
+    folder = FolderSource(session, source, options.state, admit, notation=options.notation)
+    return Stream(folder, sink, options, show)
 
 
 def watch_frame(
