@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
@@ -35,13 +35,30 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def check_rule(schema: pa.Schema, rule: Rule) -> None:
-    """Raise RuleError, with a caret under the place, or TableError if the rule cannot be checked on this table."""
+def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = lambda name: "") -> None:
+    """Raise RuleError, with a caret under the place, or TableError if the rule cannot be checked on this table.
+
+    `why_text` says of a text column that is compared with numbers why it is not a number, if it knows.
+    """
     for number, predicate in enumerate(rule.predicates):
         with _pointing_at(rule, number, right=False):
             comparable_type(schema, predicate.left.name)
         with _pointing_at(rule, number, right=True):
-            check_predicate(schema, predicate)
+            try:
+                check_predicate(schema, predicate)
+            except RuleError as error:
+                raise _explained(error, schema, predicate, why_text) from None
+
+
+def _explained(error: RuleError, schema: pa.Schema, predicate: Predicate, why_text: Callable[[str], str]) -> RuleError:
+    """The error with a better hint, if it is about a number beside text that could be numbers."""
+    kinds = {column.name: kind_of(comparable_type(schema, column.name)) for column in predicate.columns}
+    texts = [name for name, kind in kinds.items() if kind is Kind.TEXT]
+    beside_number = any(kind.is_number for kind in kinds.values()) or (
+        isinstance(predicate.right, Constant) and constant_kind(predicate.right.value).is_number
+    )
+    hint = why_text(texts[0]) if texts and beside_number else ""
+    return RuleError(error.message, hint=hint) if hint else error
 
 
 @contextmanager

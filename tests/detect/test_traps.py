@@ -1,0 +1,173 @@
+"""Warnings about traps in the data: each with its message, and none without cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import naysay
+from naysay.detect.engine import LocalEngine
+from naysay.detect.request import CheckOptions
+from naysay.rule import Rule, parse
+from naysay.table.looks import Look, TextColumn
+from naysay.table.table import Table
+from traps import TRAPS, Trap
+
+
+def said(report: naysay.Report) -> tuple[tuple[object, ...], ...]:
+    return tuple(
+        (each.code, each.message, each.column, each.value, None if each.row is None else each.row["id"])
+        for each in report.warnings
+    )
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_each_trap_is_said(name: str) -> None:
+    trap = TRAPS[name]
+    report = naysay.check(trap.table, trap.rule, key="id", nulls=trap.nulls)
+    assert said(report) == trap.warnings
+    if report.n_rows:
+        assert report[0].warnings == report.warnings
+    assert naysay.check(trap.table, trap.rule, key="id", nulls=trap.nulls, strict=True).passes == (
+        report.passes and not trap.warnings
+    )
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_the_same_without_a_check(name: str) -> None:
+    trap = TRAPS[name]
+    report = naysay.check(trap.table, trap.rule, key="id", nulls=trap.nulls)
+    options = CheckOptions(report.nulls, ("id",))
+    found = LocalEngine(trap.table).cautions([parse(trap.rule)], options)
+    assert (*found.table, *found.rules[0]) == report.warnings
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_dictionaries_are_read_like_plain_text(name: str) -> None:
+    trap = TRAPS[name]
+    encoded = pa.table(
+        {
+            field.name: column.dictionary_encode() if pa.types.is_string(field.type) else column
+            for field, column in zip(trap.table.schema, trap.table.columns, strict=True)
+        }
+    )
+    assert said(naysay.check(encoded, trap.rule, key="id", nulls=trap.nulls)) == trap.warnings
+
+
+def test_a_warning_is_given_once_and_for_each_rule() -> None:
+    trap: Trap = TRAPS["numbers beside N/A"]
+    report = naysay.check(trap.table, [trap.rule, "key(id)", "not(t.ibu < s.ibu)"])
+    assert len(report.warnings) == 1
+    assert [len(result.warnings) for result in report] == [1, 0, 1]
+
+
+def test_rows_without_a_key_are_numbered_from_0() -> None:
+    (warning,) = naysay.check(TRAPS["numbers beside N/A"].table, "ordered(abv, ibu)").warnings
+    assert warning.row == {"row": 1}
+    assert "'N/A' (row 1)" in warning.message
+
+
+def test_strict_fails_broken_rules_of_severity_warning() -> None:
+    table = pa.table({"a": [1, 1]})
+    rule = Rule(parse("key(a)").predicates, severity=naysay.rule.Severity.WARNING)
+    assert naysay.check(table, rule).passes
+    assert not naysay.check(table, rule, strict=True).passes
+
+
+@pytest.mark.parametrize(("n_rows", "passes"), [(0, False), (2, False), (3, True)])
+def test_min_rows(n_rows: int, passes: bool) -> None:
+    rule = Rule(parse("key(a)").predicates, min_rows=3)
+    report = naysay.check(pa.table({"a": pa.array(range(n_rows), pa.int64())}), rule)
+    assert report.passes == report[0].passes == passes
+    assert report[0].holds
+    codes = [warning.code for warning in report[0].warnings]
+    assert codes == ([] if passes else ["few-rows"])
+    if n_rows == 2:
+        assert report[0].warnings[0].message == "the table has 2 rows, and the rule needs at least 3 (min_rows)"
+
+
+def test_a_number_beside_text_names_the_first_value_that_is_not_a_number() -> None:
+    table = TRAPS["numbers beside N/A"].table
+    hint = "The first that is not a number is 'N/A' (row 1): read it as null with --null-values N/A, or correct it."
+    for rule in ("not(t.ibu > 100)", "not(t.ibu > t.abv)", "not(t.abv == s.ibu)"):
+        with pytest.raises(naysay.RuleError) as error:
+            naysay.check(table, rule)
+        assert str(error.value).endswith(f"2 of the 3 values of 'ibu' look like numbers. {hint}")
+    with pytest.raises(naysay.RuleError, match="with --types a=float"):
+        naysay.check(pa.table({"a": ["1", "2"]}), "not(t.a > 1)")
+    with pytest.raises(naysay.RuleError, match="As text it is '1', in quotes"):
+        naysay.check(pa.table({"a": ["x", "2"]}), "not(t.a > 1)")
+
+
+@pytest.mark.parametrize(
+    ("look", "texts"),
+    [
+        (Look.NUMBER, ["0", "-1.5", "+3", "1e-9", ".5", "5.", "1,234.50", "$9", "€ 9", "12%", " 7 "]),
+        (Look.DATE, ["2024-01-31", "1/2/15", "31.12.2024", "Jan 3, 2024", "3 march 2024", "2024-01-31T10:00:00Z"]),
+        (Look.DATE, ["12/02/2011 6:55 a.m.", "2024-01-31 10:00", "01-Feb-24"]),
+        (Look.TIME, ["7:45 p.m.", "07:45", "7:45pm", "23:59:59.5", "7:45 AM"]),
+    ],
+)
+def test_what_looks_like_what(look: Look, texts: list[str]) -> None:
+    facts = TextColumn(Table(pa.table({"a": texts})).column("a")).facts()
+    assert (facts.look, facts.n_like) == (look, len(texts))
+
+
+def test_text_that_looks_like_nothing() -> None:
+    texts = [
+        "",
+        "-",
+        "1-2",
+        "1 2",
+        "12a",
+        "1.2.3",
+        "1,23",
+        "0035-9157",
+        "a1",
+        "40.07-74.93",
+        "1:2",
+        "33 patients",
+        "e5",
+    ]
+    assert TextColumn(Table(pa.table({"a": texts})).column("a")).facts().n_like == 0
+
+
+def test_a_large_column_is_judged_by_all_its_values() -> None:
+    """The first value that is not a number is found even if a sample misses it."""
+    texts = [str(number) for number in range(30_000)]
+    texts[20_001] = "none"
+    report = naysay.check(pa.table({"a": texts}), "not(t.a < s.a and t.a > 'x')")
+    assert [(each.value, each.row) for each in report.warnings if each.code == "text-order"] == [
+        ("none", {"row": 20_001})
+    ]
+    rng = np.random.default_rng(1)
+    names = pa.table({"a": rng.choice(["Ulm", "Bonn", "7"], 30_000)})
+    assert not naysay.check(names, "not(t.a < s.a)").warnings
+
+
+@pytest.mark.parametrize(
+    ("data", "rules"),
+    [
+        ("golden/tax.csv", "golden/tax.rules"),
+        ("golden/hospital.csv", "golden/hospital.rules"),
+        ("hospital/hospital.csv", "hospital/hospital_constraints.txt"),
+        ("airport/airport_original.csv", "airport/rules_on_original.txt"),
+    ],
+)
+def test_real_rules_on_real_tables_give_no_warning(shared: Path, data: str, rules: str) -> None:
+    folder = shared / "data"
+    table = naysay.read(folder / data, encoding="latin-1")
+    assert naysay.check(table, naysay.load_rules(folder / rules)).warnings == ()
+
+
+def test_times_of_flights_are_a_trap(shared: Path) -> None:
+    table = naysay.read(shared / "data/flights/flights_clean.csv")
+    report = naysay.check(table, ["not(t.sched_dep_time > t.sched_arr_time)", "flight -> sched_dep_time"])
+    assert [(each.column, each.value, each.row) for each in report.warnings] == [
+        ("sched_dep_time", "7:10 a.m.", {"row": 0}),
+        ("sched_arr_time", "9:40 a.m.", {"row": 0}),
+    ]
+    assert report[1].warnings == ()
