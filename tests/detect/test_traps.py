@@ -42,7 +42,7 @@ def test_the_same_without_a_check(name: str) -> None:
     report = naysay.check(trap.table, trap.rule, key="id", nulls=trap.nulls)
     options = CheckOptions(report.nulls, ("id",))
     found = LocalEngine(trap.table).cautions([parse(trap.rule)], options)
-    assert (*found.table, *found.rules[0]) == report.warnings
+    assert (*found.table, *found.of_rule(0)) == report.warnings
 
 
 @pytest.mark.parametrize("name", TRAPS)
@@ -83,10 +83,6 @@ def test_min_rows(n_rows: int, passes: bool) -> None:
     report = naysay.check(pa.table({"a": pa.array(range(n_rows), pa.int64())}), rule)
     assert report.passes == report[0].passes == passes
     assert report[0].holds
-    codes = [warning.code for warning in report[0].warnings]
-    assert codes == ([] if passes else ["few-rows"])
-    if n_rows == 2:
-        assert report[0].warnings[0].message == "the table has 2 rows, and the rule needs at least 3 (min_rows)"
 
 
 def test_a_number_beside_text_names_the_first_value_that_is_not_a_number() -> None:

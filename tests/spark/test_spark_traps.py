@@ -47,7 +47,8 @@ def test_rows_without_a_key_have_their_hash(spark: Any) -> None:
     found = naysay.check(frame(spark, "numbers beside N/A"), "ordered(abv, ibu)")
     (warning,) = found.warnings
     assert warning.value == "N/A"
-    assert warning.row is not None and len(warning.row["row"]) == 32
+    assert warning.row is not None
+    assert len(warning.row["row"]) == 32
 
 
 def test_a_number_beside_text_names_the_first_value_that_is_not_a_number(spark: Any) -> None:

@@ -178,6 +178,8 @@ def discover(
         say("no rule matches --about and --like; leave them out to see all rules")
     if shown.out is not None and not quiet and format == "text":
         say(f"{len(written):,} rules written to {shown.out}")
+    if shown.report is not None and not quiet:
+        say(f"report written to {shown.report}")
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
 
 

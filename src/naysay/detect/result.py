@@ -56,7 +56,7 @@ class Caution:
     """A warning: the answer is right and may still mislead, because of what is in the data.
 
     Attributes:
-        code: The kind of trap: `"empty-table"`, `"few-rows"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
+        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
         message: What is wrong and what to do.
         column: The column that it is about, if there is one.
         value: The value that gives it away: the first that is not a number, the one nearest to a constant.
@@ -147,8 +147,8 @@ class Report(Document):
         table_warnings: The warnings about the table itself, such as that it is empty.
         strict: Whether warnings fail the check.
         rules_source: The names of the rules files, if they are known.
-        run_id: A random ID of this check.
-        time: When the check ended, in UTC.
+        run_id: A random ID of this check; empty in a report of an earlier version.
+        time: When the check ended, in UTC; None in a report of an earlier version.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -170,8 +170,8 @@ class Report(Document):
     table_warnings: tuple[Caution, ...] = ()
     strict: bool = False
     rules_source: str = ""
-    run_id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
-    time: datetime = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+    time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)

@@ -80,17 +80,15 @@ def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = 
     answers = source.measure(questions, {name for about in asked for name in about.ordered_texts})
     if source.n_rows == 0:
         message = "the table has no rows, so every rule holds and none was tested. Was all of the data read?"
-        of_rules = (tuple(_few_rows(rule, 0)) for rule in rules)
-        return Cautions((Caution("empty-table", message),), tuple(of_rules))
+        return Cautions((Caution("empty-table", message),))
     odd = source.first_unlike({name: facts.look for name, facts in answers.texts.items() if facts.is_misordered})
     unknown = [about.unknown_constants(answers) for about in asked]
     near = source.nearest({constant for constants in unknown for constant in constants})
     found = []
-    for rule, about, constants in zip(rules, asked, unknown, strict=True):
-        of_rule = [*_few_rows(rule, source.n_rows), *_orders(about, answers, odd)]
+    for about, constants in zip(asked, unknown, strict=True):
         of_constants = [caution for constant in constants for caution in _constants(about, constant, near)]
         untested = [] if of_constants or not about.is_untested(answers) else [_untested(about, answers, source)]
-        found.append((*of_rule, *of_constants, *untested))
+        found.append((*_orders(about, answers, odd), *of_constants, *untested))
     return Cautions((), tuple(found))
 
 
@@ -198,12 +196,6 @@ def _near(predicates: Sequence[Predicate], nulls: Nulls) -> tuple[RowQuestion, .
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
-
-
-def _few_rows(rule: Rule, n_rows: int) -> Iterator[Caution]:
-    if rule.min_rows is not None and n_rows < rule.min_rows:
-        message = f"the table has {n_rows:,} rows, and the rule needs at least {rule.min_rows:,} (min_rows)"
-        yield Caution("few-rows", message, value=n_rows)
 
 
 def _orders(about: _AboutRule, answers: Answers, odd: Mapping[str, Seen]) -> Iterator[Caution]:
