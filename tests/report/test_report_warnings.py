@@ -40,8 +40,9 @@ def test_terminal(warned: Report, empty: Report) -> None:
     text = " ".join(str(warned).split())
     assert headline(warned) == "1 of 3 rules is broken; 2 warnings."
     assert "warning: no row has the value 'n/a' in column 'ibu'" in text
-    assert f"{MESSAGE} alcohol" in text
+    assert f"{MESSAGE} rule: alcohol" in text
     assert str(empty).splitlines()[0].endswith("All 2 rules hold; 1 warning.")
+    assert headline(replace(empty, strict=True)) == "All 2 rules hold; 1 warning, so the strict check fails."
     assert "  warning: the table has no rows, so every rule holds and none was tested." in str(empty)
 
 
@@ -93,7 +94,7 @@ def test_page_and_notebook(warned: Report) -> None:
 def test_markdown(warned: Report) -> None:
     text = to_markdown(warned)
     assert "> **Warning** column 'ibu' is text" in text
-    assert "or correct it. (alcohol)" in text
+    assert "or correct it. (rule: alcohol)" in text
     assert f"run {warned.run_id}" in text
 
 

@@ -48,31 +48,38 @@ def outcomes(report: Report) -> Counter[Outcome]:
 
 def headline(report: Report) -> str:
     """The answer in one sentence."""
-    n_rules, found = len(report), outcomes(report)
-    if not n_rules:
+    if not len(report):
         return "There are no rules to check."
-    if found[Outcome.HOLDS] == n_rules:
-        answer = "The rule holds" if n_rules == 1 else f"All {n_rules:,} rules hold"
-    elif n_rules == 1:
-        answer = _ONE_RULE[next(iter(found))]
-        found = Counter()
-    elif found[Outcome.BROKEN]:
-        n_broken = found[Outcome.BROKEN]
-        answer = f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
-    elif found[Outcome.INCOMPLETE]:
-        n_incomplete = found.pop(Outcome.INCOMPLETE)
-        needs = "needs" if n_incomplete == 1 else "need"
-        answer = f"{n_incomplete:,} of {n_rules:,} rules {needs} more rows than the table has"
-    else:
-        answer = f"All {n_rules:,} rules pass"
-    n_warnings = found[Outcome.WARNED] + len(report.warnings)
-    details = [
-        f"{found[Outcome.INCOMPLETE]:,} on too few rows" if found[Outcome.INCOMPLETE] else "",
-        counted(n_warnings, "warning") if n_warnings else "",
-        f"{found[Outcome.TOLERATED]:,} within tolerance" if found[Outcome.TOLERATED] else "",
-    ]
-    said = ", ".join(detail for detail in details if detail)
+    answer = _answer(outcomes(report), len(report))
+    said = ", ".join(_details(report))
     return f"{answer}; {said}." if said else f"{answer}."
+
+
+def _answer(found: Counter[Outcome], n_rules: int) -> str:
+    if n_rules == 1:
+        return _ONE_RULE[next(iter(found))]
+    n_broken, n_incomplete = found[Outcome.BROKEN], found[Outcome.INCOMPLETE]
+    if n_broken:
+        return f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
+    if n_incomplete:
+        needs = "needs" if n_incomplete == 1 else "need"
+        return f"{n_incomplete:,} of {n_rules:,} rules {needs} more rows than the table has"
+    return f"All {n_rules:,} rules {'hold' if found[Outcome.HOLDS] == n_rules else 'pass'}"
+
+
+def _details(report: Report) -> Iterator[str]:
+    """What the answer does not say yet; about rules only if there are several."""
+    found = outcomes(report)
+    others = found if len(report) > 1 else Counter[Outcome]()
+    if others[Outcome.BROKEN] and others[Outcome.INCOMPLETE]:
+        yield f"{others[Outcome.INCOMPLETE]:,} on too few rows"
+    n_warnings = others[Outcome.WARNED] + len(report.warnings)
+    if n_warnings:
+        yield counted(n_warnings, "warning")
+    if others[Outcome.TOLERATED]:
+        yield f"{others[Outcome.TOLERATED]:,} within tolerance"
+    if not (report.passes or found[Outcome.BROKEN] or found[Outcome.INCOMPLETE]):
+        yield "so the strict check fails"
 
 
 def warned_rules(report: Report, caution: Caution) -> str:
@@ -81,7 +88,11 @@ def warned_rules(report: Report, caution: Caution) -> str:
     if not names or len(report) == 1:
         return ""
     more = f" and {counted(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
-    return ", ".join(shortened(name, 60) for name in names[:_MOST_NAMES]) + more
+    return (
+        ("rule: " if len(names) == 1 else "rules: ")
+        + ", ".join(shortened(name, 60) for name in names[:_MOST_NAMES])
+        + more
+    )
 
 
 def run_facts(report: Report) -> list[str]:
@@ -93,6 +104,7 @@ def run_facts(report: Report) -> list[str]:
 
 
 _ONE_RULE = {
+    Outcome.HOLDS: "The rule holds",
     Outcome.BROKEN: "The rule is broken",
     Outcome.INCOMPLETE: "The table has too few rows",
     Outcome.WARNED: "The rule fails, but only as a warning",

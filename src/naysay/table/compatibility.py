@@ -215,8 +215,12 @@ def compare_codes(left: Codes, op: Op, right: Codes, nulls: Nulls) -> BoolArray:
 
 def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> BoolArray:
     """`column op value` row by row, exactly; the kinds must compare (see `check_constant`)."""
-    truth = _compare_plain(column.plain, op, value)
     valid = column.plain.valid
+    if valid is not None and not valid.any():
+        # Nulls of no type compare with constants of any.
+        truth = np.zeros(len(valid), dtype=np.bool_)
+    else:
+        truth = _compare_plain(column.plain, op, value)
     if column.index is not None:
         truth = truth[column.index]
         valid = None if valid is None else valid[column.index]
