@@ -167,3 +167,26 @@ def test_times_of_flights_are_a_trap(shared: Path) -> None:
         ("sched_arr_time", "9:40 a.m.", {"row": 0}),
     ]
     assert report[1].warnings == ()
+
+
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 1000])
+def test_one_layout_speaks_for_all(n_rows: int) -> None:
+    """The quick way and the patterns agree, also where one value of many differs."""
+    rng = np.random.default_rng(n_rows)
+    for values in (
+        ["2024-01-31", "1999-12-01"],
+        ["10:30", "09:15"],
+        ["12.5", "99.0"],
+        ["a1", "a2"],
+        ["7:45 p", "8:00 p"],
+    ):
+        texts = rng.choice(np.array(values), n_rows).astype(object)
+        for odd in (None, "x", "2024-01-3x", "123456789", "1:23", "9999999999"):
+            if odd is not None:
+                texts[rng.integers(n_rows)] = odd
+            plain, coded = pa.array(texts, pa.string()), pa.array(texts, pa.string()).dictionary_encode()
+            sliced = pa.concat_arrays([pa.array(["7", "x"]), plain]).slice(2)
+            facts = [TextColumn(Table(pa.table({"a": array})).column("a")).facts() for array in (plain, coded, sliced)]
+            assert {(each.look, each.n_like, each.is_misordered) for each in facts if each.is_mostly} == {
+                (each.look, each.n_like, each.is_misordered) for each in facts[1:2] if each.is_mostly
+            }

@@ -23,6 +23,8 @@ from naysay.table.column import Kind
 from naysay.table.looks import Look, Seen, TextColumn, TextFacts, order_message, quoted, valid_rows
 
 Item = TypeVar("Item")
+# Questions about rows are answered by so many first rows, if these have an answer.
+_PREFIX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,10 @@ class RowQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How many rows there are for each question, and the facts of text columns."""
+    """How many rows there are for each question, and the facts of text columns.
+
+    A number of 2 or more may be that of a part of the table: more is as good as 2.
+    """
 
     rows: Mapping[RowQuestion, int]
     texts: Mapping[str, TextFacts]
@@ -157,7 +162,7 @@ class _AboutRule:
         if not self.sides:
             return False
         left, right, both = (answers.rows[question] for question in self.sides)
-        return left * right == both
+        return not left or not right or left == right == both == 1
 
 
 def _of_left(predicate: Predicate) -> Predicate:
@@ -268,6 +273,7 @@ class TableSource:
     key: tuple[str, ...] = ()
     _masks: dict[Predicate | str, BoolArray | None] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)
+    _first: TableSource | None = None
 
     @property
     def n_rows(self) -> int:
@@ -277,8 +283,18 @@ class TableSource:
         return self.table.kind(name)
 
     def measure(self, questions: Collection[RowQuestion], texts: Collection[str]) -> Answers:
-        rows = {question: self._count(question) for question in questions}
+        rows = {question: self._count_some(question) for question in questions}
         return Answers(rows, {name: self._text(name).facts() for name in texts})
+
+    def _count_some(self, question: RowQuestion) -> int:
+        """Count among the first rows, which is mostly enough, and else among all."""
+        if self.n_rows > _PREFIX:
+            if self._first is None:
+                self._first = TableSource(self.table.prefix(_PREFIX), self.nulls)
+            n_rows = self._first._count(question)
+            if n_rows > 1:
+                return n_rows
+        return self._count(question)
 
     def first_unlike(self, looks: Mapping[str, Look]) -> Mapping[str, Seen]:
         return {name: self._seen(name, self._text(name).first_unlike(look)) for name, look in looks.items()}

@@ -233,7 +233,9 @@ def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> Boo
 
 def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
     if isinstance(plain, Text):
-        less, equal = _compare_text(plain.array, value)
+        if op in (Op.EQ, Op.NE):
+            return _compare_text(plain.array, value, pc.equal if op is Op.EQ else pc.not_equal)
+        less, equal = (_compare_text(plain.array, value, compare) for compare in (pc.less, pc.equal))
     else:
         number = exact_number(value, plain.bits if isinstance(plain, Floats) else None)
         if isinstance(plain, Floats):
@@ -281,20 +283,17 @@ def _scaled(number: Fraction | float, scale: int) -> Fraction | float:
     return number * Fraction(10) ** scale if isinstance(number, Fraction) else number
 
 
-def _compare_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
-    """Which values are less than the constant, and which are equal; likewise below."""
+def _compare_text(array: pa.Array, value: Value, compare: Callable[[pa.Array, pa.Scalar], pa.Array]) -> BoolArray:
+    """Which values have that relation to the constant."""
     assert isinstance(value, str)
     # As bytes: a constant may hold half a surrogate pair, which no text in a column can.
     scalar = pa.scalar(value.encode("utf-8", "surrogatepass"), pa.large_binary())
-    stored = array.cast(pa.large_binary())
-    less, equal = (
-        np.array(pc.fill_null(compare(stored, scalar), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-        for compare in (pc.less, pc.equal)
-    )
-    return less, equal
+    truth = pc.fill_null(compare(array.cast(pa.large_binary()), scalar), False)
+    return np.array(truth.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _compare_floats(values: Float64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
+    """Which values are less than the constant, and which are equal; likewise below."""
     if isinstance(number, float):
         if math.isnan(number):
             return ~np.isnan(values), np.isnan(values)

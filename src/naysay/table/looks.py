@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from naysay.arrays import BoolArray
 from naysay.rule.scan import nearest_name, shortened
 from naysay.table.column import Indexed, Text
+from naysay.table.text import offsets_of
 
 # A text column is taken for numbers, dates or times if more than this share of its values look like them.
 MOST = 0.5
@@ -132,7 +133,8 @@ def number_hint(name: str, facts: TextFacts, seen: Seen) -> str:
 
 
 def _odd_advice(value: str) -> str:
-    if any(character.isdigit() for character in value):
+    # A value with digits is rather a slip than a word for null; the option takes a list with commas.
+    if "," in value or any(character.isdigit() for character in value):
         return "correct it."
     return f"read it as null with --null-values {_shell(value)}, or correct it."
 
@@ -142,7 +144,8 @@ def _advice(name: str, look: Look, value: str) -> str:
         return "Write them as plain numbers, such as 1234.5."
     if look in _FORMS and not _match(pa.array([value]), look.sorted_pattern)[0]:
         return f"Convert them to {_FORMS[look]}."
-    return f"Read them as {look.value}s with --types {_shell(f'{name}={_TYPES[look]}')}."
+    type_ = "timestamp" if look is Look.DATE and ":" in value else _TYPES[look]
+    return f"Read them as {look.value}s with --types {_shell(f'{name}={type_}')}."
 
 
 def _shell(text: str) -> str:
@@ -159,6 +162,9 @@ _SAMPLE = 2_000
 _SUSPICIOUS = 0.3
 # The nearest of more distinct values than this is looked for only among the first of them.
 _MAX_DISTINCT = 10_000
+# Numbers, dates and times are no longer than this.
+_WIDEST = 40
+_AT_ONCE = 64
 
 
 class TextColumn:
@@ -168,22 +174,43 @@ class TextColumn:
         assert isinstance(column.plain, Text)
         self._array, self._index = column.plain.array, column.index
         self._valid = valid_rows(column)
+        self._found: dict[Look, BoolArray] = {}
         self.n_rows = len(self._array) if self._index is None else self._index.size
         self.n_values = self.n_rows if self._valid is None else int(np.count_nonzero(self._valid))
 
     def facts(self) -> TextFacts:
         """What most values look like, and how many of them do."""
-        look, share = self._guess()
-        if share < _SUSPICIOUS:
+        some = self._sample()
+        shares = {look: float(_match(some, look.pattern).mean()) if len(some) else 0.0 for look in Look}
+        look = max(shares, key=lambda each: shares[each])
+        if shares[look] < _SUSPICIOUS:
             return TextFacts(self.n_values, look, 0, 0)
-        like = self.matches(look.pattern)
-        n_like = int(np.count_nonzero(like))
-        if n_like <= MOST * self.n_values:
-            return TextFacts(self.n_values, look, n_like, 0)
+        if self._index is None and _has_one_layout(self._array):
+            # Patterns tell digits from other characters and nothing more, so that one value speaks for all.
+            is_sorted = bool(_match(self._array.slice(0, 1), look.sorted_pattern)[0])
+            n_like = self.n_values if _match(self._array.slice(0, 1), look.pattern)[0] else 0
+            return TextFacts(self.n_values, look, n_like, n_like if is_sorted else 0)
+        if self._index is None and 2 * len(pc.unique(some)) < len(some):
+            self._encode()
+        if look is Look.NUMBER:
+            return self._number_facts()
         n_sorted = int(np.count_nonzero(self.matches(look.sorted_pattern)))
-        widths = self._bounds(pc.utf8_length(self._array))
+        n_like = n_sorted if n_sorted == self.n_values else int(np.count_nonzero(self._likes(look)))
+        return TextFacts(self.n_values, look, n_like, n_sorted)
+
+    def _number_facts(self) -> TextFacts:
+        n_like = int(np.count_nonzero(self._likes(Look.NUMBER)))
+        widths = self._bounds(pc.binary_length(self._array))
         points = self._bounds(pc.find_substring(self._array, "."))
-        return TextFacts(self.n_values, look, n_like, n_sorted, widths, points)
+        n_sorted = 0
+        if n_like == self.n_values and widths[0] == widths[1] and points[0] == points[1]:
+            n_sorted = int(np.count_nonzero(self.matches(Look.NUMBER.sorted_pattern)))
+        return TextFacts(self.n_values, Look.NUMBER, n_like, n_sorted, widths, points)
+
+    def _likes(self, look: Look) -> BoolArray:
+        if look not in self._found:
+            self._found[look] = self.matches(look.pattern)
+        return self._found[look]
 
     def matches(self, pattern: str) -> BoolArray:
         """Which rows have a value that matches."""
@@ -196,7 +223,7 @@ class TextColumn:
 
     def first_unlike(self, look: Look) -> int:
         """The first row whose value does not look so; the first row with a value if all do."""
-        odd = self.present & ~self.matches(look.pattern)
+        odd = self.present & ~self._likes(look)
         return int(np.argmax(odd if odd.any() else self.present))
 
     def nearest(self, text: str) -> int:
@@ -214,17 +241,17 @@ class TextColumn:
         equal = pc.fill_null(pc.equal(self._array, pa.scalar(near, self._array.type)), False)
         return int(np.argmax(self._spread(np.asarray(equal.to_numpy(zero_copy_only=False))) & self.present))
 
-    def _guess(self) -> tuple[Look, float]:
+    def _sample(self) -> pa.Array:
         rows = np.flatnonzero(self.present)
-        if not rows.size:
-            return Look.NUMBER, 0.0
         if rows.size > _SAMPLE:
-            rows = np.sort(np.random.default_rng(0).choice(rows, _SAMPLE, replace=False))
-        places = rows if self._index is None else self._index[rows]
-        some = self._array.take(pa.array(places))
-        shares = {look: float(_match(some, look.pattern).mean()) for look in Look}
-        look = max(shares, key=lambda each: shares[each])
-        return look, shares[look]
+            rows = rows[np.random.default_rng(0).integers(0, rows.size, _SAMPLE)]
+        return self._array.take(pa.array(rows if self._index is None else self._index[rows]))
+
+    def _encode(self) -> None:
+        """From here on match each distinct value once."""
+        encoded = self._array.dictionary_encode()
+        self._array = encoded.dictionary
+        self._index = np.asarray(pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False), np.int64)
 
     def _bounds(self, numbers: pa.Array) -> tuple[int, int]:
         values = self._spread(np.asarray(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), np.int64))
@@ -233,6 +260,23 @@ class TextColumn:
 
     def _spread(self, of_array: Any) -> Any:
         return of_array if self._index is None else of_array[self._index]
+
+
+def _has_one_layout(array: pa.Array) -> bool:
+    """Whether all values have digits in the same places, and the same characters in all others."""
+    offsets = offsets_of(array)
+    width = int(offsets[1] - offsets[0]) if len(array) else 0
+    if not width or width > _WIDEST or not (np.diff(offsets) == width).all():
+        return False
+    data = np.frombuffer(array.buffers()[2], np.uint8, len(array) * width, int(offsets[0]))
+    first = data[:width]
+    is_digit = (first >= ord("0")) & (first <= ord("9"))
+    # A byte less the least allowed, unsigned, is at most the room above it; many values at once are faster.
+    least = np.tile(np.where(is_digit, ord("0"), first).astype(np.uint8), _AT_ONCE)
+    room = np.tile(np.where(is_digit, 9, 0).astype(np.uint8), _AT_ONCE)
+    n_whole = len(array) // _AT_ONCE * _AT_ONCE
+    whole, rest = data[: n_whole * width].reshape(-1, _AT_ONCE * width), data[n_whole * width :]
+    return bool(((whole - least) <= room).all() and ((rest - least[: rest.size]) <= room[: rest.size]).all())
 
 
 def _match(array: pa.Array, pattern: str) -> BoolArray:
