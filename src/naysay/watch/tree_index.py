@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, as_rows
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zone_tree import (
@@ -184,8 +184,12 @@ class SharedTree:
         if batch.n_rows == 0:
             return np.empty((0, self.tree.width), np.int64)
         rows = groups.rows(batch, self.side.key, self.features, self.side.partners(batch, nulls))
+        if self.features:
+            return rows
         # A tree has at least one feature.
-        return rows if self.features else np.insert(rows, 1, 0, axis=1)
+        padded = np.zeros((len(rows), 3), np.int64)
+        padded[:, ::2] = rows
+        return padded
 
     def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
         """The places of a rule's features in the tree's rows."""
@@ -219,14 +223,13 @@ class Groups:
     ) -> Int64Array:
         """Some rows of a batch as [key, features ..., slot]."""
         codes = (batch.codes[column][places] for column in features)
-        columns = (self.of(batch, key)[places], *codes, batch.slots[places])
-        return np.ascontiguousarray(np.stack(columns, axis=1))
+        return as_rows([self.of(batch, key)[places], *codes, batch.slots[places]])
 
     def _combine(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         if not key:
             return np.zeros(batch.n_rows, np.int64)
         table = self._tables.setdefault(tuple(column.space for column in key), TupleTable(len(key)))
-        return table.add(np.ascontiguousarray(np.stack([batch.codes[column] for column in key], axis=1)))
+        return table.add(as_rows([batch.codes[column] for column in key]))
 
 
 @dataclass(frozen=True, slots=True)
