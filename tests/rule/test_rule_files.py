@@ -265,3 +265,10 @@ def test_airport(shared: Path) -> None:
     with (shared / "data" / "airport" / "airport_original.csv").open("rb") as file:
         header = file.readline().decode().strip().split(",")
     assert load_rules(path, columns=header) == rules
+
+
+def test_the_state_of_a_watch_keeps_min_rows() -> None:
+    from naysay.live.journal.serial import rules_from_json, rules_to_json
+
+    rules = parse_rules("- {name: a, rule: key(A), min_rows: 5}\n- {name: b, rule: key(B)}\n")
+    assert rules_from_json(rules_to_json({rule.name: rule for rule in rules})) == rules
