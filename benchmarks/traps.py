@@ -2,8 +2,8 @@
 
     python benchmarks/traps.py [--rows 1000000] [--threads 2] [--runs 5]
 
-For each set of rules: the check without warnings, and the search for traps on the table that was just checked; the best of
-several runs.
+For each set of rules: the check without warnings, and the search for traps on the table that was just checked; the best
+of several runs.
 """
 
 from __future__ import annotations

@@ -152,3 +152,13 @@ def test_a_rule_within_its_tolerance_on_too_few_rows_says_so() -> None:
     rule = Rule(parse("key(a)").predicates, max_violations=9, min_rows=3)
     text = " ".join(str(naysay.check(pa.table({"a": [1, 1]}), rule)).split())
     assert "Within its tolerance of 9. It needs a table of at least 3 rows, and this one has 2." in text
+
+
+def test_of_very_many_warnings_the_first_are_shown() -> None:
+    table = pa.table({f"c{number}": ["x"] for number in range(30)})
+    report = naysay.check(table, [f"not(t.c{number} == 'y' and t.c0 == 'x')" for number in range(30)])
+    assert len(report.warnings) == 29 + 1
+    assert str(report).count("warning: ") == 21
+    assert "warning: 10 more warnings; see them in the JSON report" in str(report)
+    assert "10 more warnings" in to_markdown(report)
+    assert "10 more warnings" in to_html(report)

@@ -17,7 +17,7 @@ from naysay.report.view import (
     run_facts,
     sentence,
     source_name,
-    warned_rules,
+    warnings_in_words,
     worst_first,
 )
 from naysay.report.words import counted, duration, printable, rule_text, shortened, title
@@ -102,16 +102,15 @@ def to_markdown(report: Report) -> str:
     parts = [
         f"### {headline(report)}",
         f"{escaped(source_name(report))}: {escaped(', '.join(facts))}",
-        *(f"> **Warning** {escaped(_warning(report, caution))}" for caution in report.warnings),
+        *(f"> **Warning** {escaped(_warning(*said))}" for said in warnings_in_words(report)),
         _table(report),
         *(_pairs(result, report) for _, result in worst_first(report) if result.sample),
     ]
     return "\n\n".join(parts)
 
 
-def _warning(report: Report, caution: Caution) -> str:
-    rules = warned_rules(report, caution)
-    return printable(caution.message) + (f" ({rules})" if rules else "")
+def _warning(message: str, rules: str) -> str:
+    return message + (f" ({rules})" if rules else "")
 
 
 def escaped(text: str) -> str:

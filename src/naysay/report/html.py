@@ -30,7 +30,7 @@ from naysay.report.view import (
     run_facts,
     sentence,
     source_name,
-    warned_rules,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -56,7 +56,6 @@ _LONGEST_VALUE = 90
 _LONG_VALUE = 28
 _LONGEST_TITLE = 200
 _MOST_LINKS = 4
-_MOST_WARNINGS = 50
 _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 
@@ -187,9 +186,7 @@ def page_of(report: Report, room: Room) -> Page:
             for column in report.schema
         ),
         notes=tuple(_notes(report)),
-        warnings=tuple(
-            (printable(caution.message), warned_rules(report, caution)) for caution in report.warnings[:_MOST_WARNINGS]
-        ),
+        warnings=tuple(warnings_in_words(report)),
     )
 
 
@@ -270,7 +267,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         headings=_headings(result, sample[0]) if sample else (),
         pairs=pairs,
         pairs_caption=_pairs_caption(result, len(pairs)),
-        warnings=tuple(printable(caution.message) for caution in result.warnings),
+        warnings=tuple(printable(caution.message) for caution in result.warnings) if room.n_pairs > 1 else (),
     )
 
 

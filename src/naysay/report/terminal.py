@@ -28,7 +28,7 @@ from naysay.report.view import (
     run_facts,
     sentence,
     source_name,
-    warned_rules,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -148,9 +148,8 @@ def _summary(report: Report, console: Console) -> Text:
 
 
 def _print_warnings(report: Report, console: Console) -> None:
-    for caution in report.warnings:
-        text = Text.assemble(("warning: ", STYLES[Outcome.WARNED]), printable(caution.message))
-        rules = warned_rules(report, caution)
+    for message, rules in warnings_in_words(report):
+        text = Text.assemble(("warning: ", STYLES[Outcome.WARNED]), message)
         if rules:
             text.append(f"\n{rules}", "dim")
         console.print()

@@ -27,6 +27,7 @@ class Outcome(Enum):
 
 _ORDER = list(Outcome)
 _MOST_NAMES = 3
+_MOST_WARNINGS = 20
 
 
 def outcome(result: RuleResult) -> Outcome:
@@ -80,6 +81,14 @@ def _details(report: Report) -> Iterator[str]:
         yield f"{others[Outcome.TOLERATED]:,} within tolerance"
     if not (report.passes or found[Outcome.BROKEN] or found[Outcome.INCOMPLETE]):
         yield "so the strict check fails"
+
+
+def warnings_in_words(report: Report) -> list[tuple[str, str]]:
+    """The first warnings, each with the rules that it concerns, and how many more there are."""
+    found = report.warnings
+    said = [(printable(caution.message), warned_rules(report, caution)) for caution in found[:_MOST_WARNINGS]]
+    n_more = len(found) - len(said)
+    return [*said, (f"{counted(n_more, 'more warning')}; see them in the JSON report", "")] if n_more else said
 
 
 def warned_rules(report: Report, caution: Caution) -> str:
