@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import naive
 import naysay
 from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.rule import Rule, parse
+from naysay.rule.model import Nulls, Predicate, Row, Severity
 from naysay.table.looks import Look, TextColumn
 from naysay.table.table import Table
 from traps import TRAPS, Trap
@@ -72,7 +74,7 @@ def test_rows_without_a_key_are_numbered_from_0() -> None:
 
 def test_strict_fails_broken_rules_of_severity_warning() -> None:
     table = pa.table({"a": [1, 1]})
-    rule = Rule(parse("key(a)").predicates, severity=naysay.rule.Severity.WARNING)
+    rule = Rule(parse("key(a)").predicates, severity=Severity.WARNING)
     assert naysay.check(table, rule).passes
     assert not naysay.check(table, rule, strict=True).passes
 
@@ -190,3 +192,67 @@ def test_one_layout_speaks_for_all(n_rows: int) -> None:
             assert {(each.look, each.n_like, each.is_misordered) for each in facts if each.is_mostly} == {
                 (each.look, each.n_like, each.is_misordered) for each in facts[1:2] if each.is_mostly
             }
+
+
+RULES = [
+    "a -> b",
+    "key(a, c)",
+    "not(t.a < s.b and t.c != s.c)",
+    "not(t.a == s.a and t.b > s.b and t.c == 'x')",
+    "not(t.a == s.b and t.c == 'x' and s.c == 'y')",
+    "not(t.a <= s.a and t.a > 1 and s.b < 1)",
+    "not(t.a > t.b)",
+    "not(t.a == 1 and t.b == 2)",
+    "not(t.a == t.b and t.c == 'x' and t.b >= 1)",
+]
+
+
+@pytest.mark.parametrize("prefix", [1, 4096])
+@pytest.mark.parametrize("nulls", ["sql", "equal"])
+@pytest.mark.parametrize("text", RULES)
+def test_untested_as_the_definition_says(text: str, nulls: str, prefix: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("naysay.detect.traps._PREFIX", prefix)
+    rng = np.random.default_rng(len(text))
+    rule = parse(text)
+    found = set()
+    for _ in range(60):
+        n_rows = int(rng.integers(1, 5))
+        rows = [{name: values[rng.integers(len(values))] for name, values in POOLS.items()} for _ in range(n_rows)]
+        table = pa.Table.from_pylist(rows, pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())]))
+        options = CheckOptions(Nulls(nulls))
+        cautions = LocalEngine(table).cautions([rule], options).of_rule(0)
+        codes = {each.code for each in cautions}
+        if "unknown-constant" not in codes:
+            expected = not is_tested(rule, rows, nulls)
+            assert ("untested" in codes) == expected, rows
+            found.add(expected)
+    assert found == {True, False}
+
+
+POOLS: dict[str, list[object]] = {"a": [None, None, 0, 1, 2], "b": [None, 0, 1, 2], "c": [None, "x", "y", "y"]}
+
+
+def is_tested(rule: Rule, rows: list[naive.Record], nulls: str) -> bool:
+    """Whether two rows (or one) meet all conditions on single rows (all but one), and have the values compared."""
+
+    def holds(predicate: Predicate, t: naive.Record, s: naive.Record) -> bool:
+        return naive.holds(predicate, t, s, Nulls(nulls))
+
+    def has_values(predicate: Predicate, t: naive.Record, s: naive.Record) -> bool:
+        needs_values = predicate.op.is_order or nulls == "sql"
+        values = [(t if each.row is Row.LEFT else s)[each.name] for each in predicate.columns]
+        return not needs_values or None not in values
+
+    if rule.is_one_row:
+        return any(
+            has_values(left_out, row, row)
+            and all(holds(other, row, row) for other in rule.predicates if other is not left_out)
+            for row in rows
+            for left_out in rule.predicates
+        )
+    return any(
+        all(holds(each, t, s) if len(each.rows) == 1 else has_values(each, t, s) for each in rule.predicates)
+        for i, t in enumerate(rows)
+        for j, s in enumerate(rows)
+        if i != j
+    )
