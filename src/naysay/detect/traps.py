@@ -89,12 +89,41 @@ def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = 
     odd = source.first_unlike({name: facts.look for name, facts in answers.texts.items() if facts.is_misordered})
     unknown = [about.unknown_constants(answers) for about in asked]
     near = source.nearest({constant for constants in unknown for constant in constants})
+    of_constants = [
+        tuple(caution for constant in constants for caution in _constants(about, constant, near))
+        for about, constants in zip(asked, unknown, strict=True)
+    ]
+    # A constant that never occurs is reason enough for a rule that nothing could test.
+    is_untested = [about.is_untested(answers) and not said for about, said in zip(asked, of_constants, strict=True)]
+    blamed = {number: asked[number].blamed(answers) for number, untested in enumerate(is_untested) if untested}
+    causes = source.measure({question for parts in blamed.values() for question in parts.questions}, ()).rows
     found = []
-    for about, constants in zip(asked, unknown, strict=True):
-        of_constants = [caution for constant in constants for caution in _constants(about, constant, near)]
-        untested = [] if of_constants or not about.is_untested(answers) else [_untested(about, answers, source)]
-        found.append((*_orders(about, answers, odd), *of_constants, *untested))
+    for number, (about, said) in enumerate(zip(asked, of_constants, strict=True)):
+        untested = [_untested(about, blamed[number], causes, source.n_rows)] if number in blamed else []
+        found.append((*_orders(about, answers, odd), *said, *untested))
     return Cautions((), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """The columns and conditions that leave a rule untested; whether no row meets all of them, or only one does."""
+
+    columns: tuple[str, ...]
+    conditions: tuple[Predicate, ...]
+    is_empty: bool
+
+    @property
+    def questions(self) -> Iterator[RowQuestion]:
+        yield from map(_having, self.columns)
+        yield from map(_meeting, self.conditions)
+
+
+def _having(name: str) -> RowQuestion:
+    return RowQuestion((), (name,))
+
+
+def _meeting(predicate: Predicate) -> RowQuestion:
+    return RowQuestion((predicate,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +193,23 @@ class _AboutRule:
         left, right, both = (answers.rows[question] for question in self.sides)
         return not left or not right or left == right == both == 1
 
+    def blamed(self, answers: Answers) -> _Blamed:
+        """What to look at to say why nothing could test the rule."""
+        empty = [question for question in (*self.near, *self.sides[:2]) if not answers.rows[question]]
+        questions = self.near or empty[:1] or self.sides[:1]
+        return _Blamed(
+            _unique(name for question in questions for name in question.present),
+            _unique(predicate for question in questions for predicate in question.predicates),
+            bool(empty),
+        )
+
 
 def _of_left(predicate: Predicate) -> Predicate:
     return predicate if predicate.left.row is Row.LEFT else predicate.swapped()
 
 
 def _occurrence(constant: Predicate) -> RowQuestion:
-    return RowQuestion((Predicate(constant.left, Op.EQ, constant.right),))
+    return _meeting(Predicate(constant.left, Op.EQ, constant.right))
 
 
 def _sides(join: Join, nulls: Nulls) -> tuple[RowQuestion, ...]:
@@ -233,35 +272,30 @@ def constant_text(constant: Predicate) -> str:
     return str(constant.right.value)
 
 
-def _untested(about: _AboutRule, answers: Answers, source: Source) -> Caution:
+def _untested(about: _AboutRule, blamed: _Blamed, rows: Mapping[RowQuestion, int], n_rows: int) -> Caution:
     what = "row" if about.join.one_row else "pair of rows"
-    cause, column, value = _cause(about, answers, source)
+    cause, column, value = _cause(about, blamed, rows, n_rows)
     return Caution("untested", f"no {what} could test this rule, so it holds: {cause}", column, value)
 
 
-def _cause(about: _AboutRule, answers: Answers, source: Source) -> tuple[str, str | None, Any]:
+def _cause(
+    about: _AboutRule, blamed: _Blamed, rows: Mapping[RowQuestion, int], n_rows: int
+) -> tuple[str, str | None, Any]:
     """Why nothing could test a rule, and the column and constant that are to blame."""
-    if source.n_rows == 1 and not about.join.one_row:
+    if n_rows == 1 and not about.join.one_row:
         return "the table has only one row", None, None
-    empty = [question for question in (*about.near, *about.sides[:2]) if not answers.rows[question]]
-    blamed = about.near or empty[:1] or about.sides[:1]
-    columns = _unique(name for question in blamed for name in question.present)
-    filters = _unique(predicate for question in blamed for predicate in question.predicates)
-    having = {name: RowQuestion((), (name,)) for name in columns}
-    meeting = {predicate: RowQuestion((predicate,)) for predicate in filters}
-    rows = source.measure({*having.values(), *meeting.values()}, ()).rows
-    for name in columns:
-        if not rows[having[name]]:
+    for name in blamed.columns:
+        if not rows[_having(name)]:
             return f"column {name!r} has no values", name, None
-    for predicate in filters:
-        if not rows[meeting[predicate]]:
+    for predicate in blamed.conditions:
+        if not rows[_meeting(predicate)]:
             value = predicate.right.value if isinstance(predicate.right, Constant) else None
             return f"no row satisfies {render_predicate(predicate)}", predicate.left.name, value
     if about.join.one_row:
         return "every row fails at least two of its conditions", None, None
-    passes = [f"satisfies {' and '.join(map(render_predicate, filters))}"] if filters else []
-    values = [f"has a value in {' and '.join(map(repr, columns))}"] if columns else []
-    return f"{'no row' if empty else 'only one row'} {' and '.join(passes + values)}", None, None
+    passes = [f"satisfies {' and '.join(map(render_predicate, blamed.conditions))}"] if blamed.conditions else []
+    values = [f"has a value in {' and '.join(map(repr, blamed.columns))}"] if blamed.columns else []
+    return f"{'no row' if blamed.is_empty else 'only one row'} {' and '.join(passes + values)}", None, None
 
 
 @dataclass(slots=True)
