@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from naysay.budget import Progress
-    from naysay.detect.request import CheckOptions
+    from naysay.detect.traps import Cautions
     from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
@@ -41,6 +41,7 @@ class Engine(Protocol):
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
     def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
+    def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions: ...
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
 
 
@@ -80,6 +81,7 @@ def check(
     strategy: str = "auto",
     quick: bool = False,
     sample: int = 5,
+    strict: bool = False,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -97,6 +99,7 @@ def check(
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
+        strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -124,7 +127,8 @@ def check(
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    report = engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    return replace(report, strict=strict)
 
 
 def verify(
@@ -423,7 +427,7 @@ def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
     engine = engine_for(table)
 
     def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0)
+        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
         try:
             (result,) = engine.check([rule], options)
         except ResourceError:

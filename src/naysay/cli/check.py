@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class CheckRequest:
     out_format: str
     raw_csv: bool
     report: Path | None
+    strict: bool
 
     @property
     def n_sample(self) -> int:
@@ -84,6 +85,11 @@ class CheckRequest:
     options.choice("--out-format", ("parquet", "csv", "json"), "Format of the tables in --out."),
     click.option("--raw-csv", is_flag=True, help="Do not escape cells that a spreadsheet would read as formulas."),
     options.page,
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
+    ),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -129,6 +135,8 @@ def check(
         if request.report is not None:
             waiting.stage(f"writing {request.report}")
             report.to_html(request.report)
+    if not quiet:
+        _say_what_was_written(request)
     print_report_as(format, report, color, request.sample, quiet=quiet)
     return report.exit_code
 
@@ -158,10 +166,11 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         strategy=request.strategy,
         quick=request.quick,
         sample=request.n_sample,
+        strict=request.strict,
         max_seconds=request.max_seconds,
         **limits,
     )
-    report = replace(report, source=source_shown(source))
+    report = replace(report, source=source_shown(source), rules_source=rules.name)
     if request.out is not None:
         waiting.stage(f"writing {request.out}")
         _write(frame, report, place, request, request.out)
@@ -186,6 +195,24 @@ def _write(frame: Any, report: Report, place: Place, request: CheckRequest, out:
         if len(cut) > _RULES_IN_A_MESSAGE:
             names.append(f"{len(cut) - _RULES_IN_A_MESSAGE:,} more rules")
         say(f"{out} has only {request.limit:,} violations of: {', '.join(names)}; use --limit N to write more")
+
+
+def _say_what_was_written(request: CheckRequest) -> None:
+    if request.out is not None:
+        folder = Path(request.out)
+        found = f": {', '.join(sorted(_file_names(folder)))}" if folder.is_dir() else ""
+        say(f"results written to {request.out}{found}")
+    if request.report is not None:
+        say(f"report written to {request.report}")
+
+
+def _file_names(folder: Path) -> Iterator[str]:
+    """What a results folder holds; of the violations only how many rules have some."""
+    for path in folder.iterdir():
+        if path.name == "violations":
+            yield f"violations of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
+        elif not path.name.startswith("."):
+            yield path.name
 
 
 def print_report_as(

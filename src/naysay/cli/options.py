@@ -43,6 +43,11 @@ class RuleSource:
     def __bool__(self) -> bool:
         return bool(self.rules_files or self.rule_texts)
 
+    @property
+    def name(self) -> str:
+        """Where the rules come from, for a report."""
+        return ", ".join([*map(str, self.rules_files), *(["--rule"] if self.rule_texts else [])])
+
     def load(self, columns: Sequence[str] | None = None) -> list[Rule]:
         """Read all rules, those of files first. With `columns`, rules may mention no other columns.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
 
@@ -50,13 +52,32 @@ class SamplePair:
 
 
 @dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning: the answer is right and may still mislead, because of what is in the data.
+
+    Attributes:
+        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
+        message: What is wrong and what to do.
+        column: The column that it is about, if there is one.
+        value: The value that gives it away: the first that is not a number, the one nearest to a constant.
+        row: The first row that has the value, identified as in the sample of a rule.
+    """
+
+    code: str
+    message: str
+    column: str | None = None
+    value: Any = None
+    row: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """What a check found out about one rule.
 
     Attributes:
         rule: The rule.
         holds: Whether no pair of rows breaks it.
-        passes: Whether it holds or is broken within its tolerance.
+        passes: Whether it holds or is broken within its tolerance, on a table with the rows that it needs.
         violations: The number of ordered pairs that break it (of rows, for a rule about single rows). This and the next
             two are None if a quick check stopped at the first violation.
         rows_in_conflict: The number of rows that take part in a violation.
@@ -65,6 +86,7 @@ class RuleResult:
         strategy: How it was checked.
         seconds: How long that took.
         where: The number of rows in conflict in each of up to 60 equal slices of the table, first rows first.
+        warnings: The traps in the data that concern it, each a `Caution`.
     """
 
     rule: Rule
@@ -77,6 +99,7 @@ class RuleResult:
     strategy: str
     seconds: float
     where: tuple[int, ...] = ()
+    warnings: tuple[Caution, ...] = ()
 
     def __repr__(self) -> str:
         found = "holds" if self.holds else "is broken"
@@ -121,6 +144,11 @@ class Report(Document):
         rows_in_conflict: The number of rows that break any rule; None if the engine does not determine it.
         busiest: The rows most often in conflict; empty if the engine does not determine them.
         schema: Name, type and number of nulls of each column.
+        table_warnings: The warnings about the table itself, such as that it is empty.
+        strict: Whether warnings fail the check.
+        rules_source: The names of the rules files, if they are known.
+        run_id: A random ID of this check; empty in a report of an earlier version.
+        time: When the check ended, in UTC; None in a report of an earlier version.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -139,6 +167,11 @@ class Report(Document):
     rows_in_conflict: int | None = None
     busiest: tuple[RowConflicts, ...] = ()
     schema: tuple[ColumnFacts, ...] = ()
+    table_warnings: tuple[Caution, ...] = ()
+    strict: bool = False
+    rules_source: str = ""
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+    time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)
@@ -146,9 +179,20 @@ class Report(Document):
         return f"<Report{of}: {n_broken} of {len(self)} rules broken, {self.n_rows:,} rows, {self.engine} engine>"
 
     @property
+    def warnings(self) -> tuple[Caution, ...]:
+        """All warnings, each once: first those about the table, then those about rules, in their order."""
+        found = list(self.table_warnings)
+        for result in self.results:
+            found += [caution for caution in result.warnings if caution not in found]
+        return tuple(found)
+
+    @property
     def passes(self) -> bool:
-        """Whether no rule of severity `error` is broken beyond its tolerance."""
-        return not any(not result.passes and result.rule.severity is Severity.ERROR for result in self.results)
+        """Whether all rules of severity `error` pass; if strict, also those of severity `warning`, without warnings."""
+        failing = (Severity.ERROR, Severity.WARNING) if self.strict else (Severity.ERROR,)
+        if self.strict and self.warnings:
+            return False
+        return not any(not result.passes and result.rule.severity in failing for result in self.results)
 
     @property
     def exit_code(self) -> int:

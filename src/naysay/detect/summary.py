@@ -87,7 +87,8 @@ def rule_result(
     holds = summary.violations == 0
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
-    passes = within_tolerance(rule, summary.violations, n_rows)
+    has_enough_rows = rule.min_rows is None or n_rows >= rule.min_rows
+    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows)
     numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
     return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
@@ -197,7 +198,7 @@ def busiest_rows(
     order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
     busiest = in_conflict[order]
     found = []
-    for identity, row in zip(_identities_of(table, key, busiest), busiest.tolist(), strict=True):
+    for identity, row in zip(row_identities(table, key, busiest), busiest.tolist(), strict=True):
         broken = tuple(place for place, rule in enumerate(rules) if tally.breaks(row, rule))
         found.append(RowConflicts(identity, int(tally.totals[row]), broken))
     return int(in_conflict.size), tuple(found)
@@ -258,8 +259,9 @@ def _records(
     table: Table, rule: Rule, key: Sequence[str], rows: Int64Array, row: Row
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     values = plain_records(table.select(compared_columns(rule, row)).take(rows))
-    return list(zip(_identities_of(table, key, rows), values, strict=True))
+    return list(zip(row_identities(table, key, rows), values, strict=True))
 
 
-def _identities_of(table: Table, key: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+def row_identities(table: Table, key: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+    """Each row by its key, as in a `SamplePair`; without a key by its number."""
     return plain_records(table.select(key).take(rows)) if key else [{"row": int(row)} for row in rows]

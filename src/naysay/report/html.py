@@ -27,8 +27,10 @@ from naysay.report.view import (
     outcome,
     outcomes,
     pair_named,
+    run_facts,
     sentence,
     source_name,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -120,6 +122,7 @@ class Card:
     headings: tuple[Heading, ...]
     pairs: tuple[tuple[Cell, ...], ...]
     pairs_caption: str
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ class Page:
     columns: tuple[tuple[str, int, str, float], ...]
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
+    warnings: tuple[tuple[str, str], ...]
 
 
 def page_of(report: Report, room: Room) -> Page:
@@ -162,6 +166,7 @@ def page_of(report: Report, room: Room) -> Page:
             counted(len(report.columns), "column"),
             f"{report.engine} engine",
             duration(report.seconds),
+            *run_facts(report),
         ),
         tiles=tuple(_tiles(report)),
         cards=tuple(_card(place, result, report, room) for place, result in worst_first(report)),
@@ -181,6 +186,7 @@ def page_of(report: Report, room: Room) -> Page:
             for column in report.schema
         ),
         notes=tuple(_notes(report)),
+        warnings=tuple(warnings_in_words(report)),
     )
 
 
@@ -192,9 +198,13 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     found = outcomes(report)
     yield f"{len(report):,}", "rules checked", ""
     yield f"{found[Outcome.BROKEN]:,}", "broken", "broken" if found[Outcome.BROKEN] else ""
-    for which, words in ((Outcome.WARNED, "warnings"), (Outcome.TOLERATED, "within tolerance")):
-        if found[which]:
-            yield f"{found[which]:,}", words, which.value
+    if found[Outcome.INCOMPLETE]:
+        yield f"{found[Outcome.INCOMPLETE]:,}", "on too few rows", "broken"
+    n_warnings = found[Outcome.WARNED] + len(report.warnings)
+    if n_warnings:
+        yield f"{n_warnings:,}", "warning" if n_warnings == 1 else "warnings", Outcome.WARNED.value
+    if found[Outcome.TOLERATED]:
+        yield f"{found[Outcome.TOLERATED]:,}", "within tolerance", Outcome.TOLERATED.value
     if report.rows_in_conflict is not None:
         yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
 
@@ -257,6 +267,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         headings=_headings(result, sample[0]) if sample else (),
         pairs=pairs,
         pairs_caption=_pairs_caption(result, len(pairs)),
+        warnings=tuple(printable(caution.message) for caution in result.warnings) if room.n_pairs > 1 else (),
     )
 
 
@@ -266,6 +277,8 @@ def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
         yield "tolerated violations", f"{result.rule.max_violations:,}"
     if result.rule.max_fraction is not None:
         yield "tolerated share", f"{100 * result.rule.max_fraction:.12g}%"
+    if result.rule.min_rows is not None:
+        yield "rows needed", f"{result.rule.min_rows:,}"
     yield "time", duration(result.seconds)
 
 
@@ -398,7 +411,7 @@ _ROWS_IN_A_CELL = 20
 def report_cell(report: Report) -> str:
     """The results as a table, with the pairs of broken rules collapsed below it."""
     page = page_of(report, Room(_PAIRS_IN_A_CELL, labels=False))
-    return render_template("report_cell.html.jinja", headline=page.headline, facts=page.facts, cards=page.cards)
+    return render_template("report_cell.html.jinja", page=page)
 
 
 def table_cell(text: str, code: str = "", names: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> str:

@@ -25,8 +25,10 @@ from naysay.report.view import (
     numbers,
     outcome,
     pair_named,
+    run_facts,
     sentence,
     source_name,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -37,14 +39,15 @@ if TYPE_CHECKING:
 
 STYLES = {
     Outcome.BROKEN: "bold red",
+    Outcome.INCOMPLETE: "bold red",
     Outcome.WARNED: "bold yellow",
     Outcome.TOLERATED: "yellow",
     Outcome.HOLDS: "green",
 }
-_MARKS = {Outcome.BROKEN: "✗", Outcome.WARNED: "!", Outcome.TOLERATED: "~", Outcome.HOLDS: "✓"}
+_MARKS = {Outcome.BROKEN: "✗", Outcome.INCOMPLETE: "✗", Outcome.WARNED: "!", Outcome.TOLERATED: "~", Outcome.HOLDS: "✓"}
 _NUMBERS = ("violations", "rows", "to remove")
 WIDTH_IN_A_PIPE = 100
-_PLAIN_MARKS = {**_MARKS, Outcome.BROKEN: "x", Outcome.HOLDS: "+"}
+_PLAIN_MARKS = {**_MARKS, Outcome.BROKEN: "x", Outcome.INCOMPLETE: "x", Outcome.HOLDS: "+"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,12 @@ def print_trimmed(console: Console, work: Callable[[], None]) -> None:
 
 def _print(report: Report, console: Console, detail: Detail) -> None:
     console.print(_summary(report, console))
+    _print_warnings(report, console)
     _print_rules(report, console, detail)
     if detail.quiet:
         return
     for _, result in worst_first(report):
-        if not result.holds:
+        if not (result.holds and result.passes):
             console.print()
             _print_broken(result, report, console, detail.pairs_for(report))
     if any(result.sample for result in report.results) and not has_key(report):
@@ -138,11 +142,22 @@ def _summary(report: Report, console: Console) -> Text:
         duration(report.seconds),
     ]
     text.append("\n  " + " · ".join(facts), "dim")
+    if report.source or report.rules_source:
+        text.append("\n  " + " · ".join(run_facts(report)), "dim")
     return text
 
 
+def _print_warnings(report: Report, console: Console) -> None:
+    for message, rules in warnings_in_words(report):
+        text = Text.assemble(("warning: ", STYLES[Outcome.WARNED]), message)
+        if rules:
+            text.append(f"\n{rules}", "dim")
+        console.print()
+        console.print(indented(text))
+
+
 def _print_rules(report: Report, console: Console, detail: Detail) -> None:
-    entries = [result for _, result in worst_first(report) if not (detail.quiet and result.holds)]
+    entries = [result for _, result in worst_first(report) if not (detail.quiet and result.holds and result.passes)]
     if not entries:
         return
     has_names = any(result.rule.name for result in entries)

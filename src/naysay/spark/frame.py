@@ -53,8 +53,8 @@ class Frame:
         columns = zip(self.names, self.types, strict=True)
         return pa.schema([(name, arrow_type(type_) or _UNSUPPORTED) for name, type_ in columns])
 
-    def require(self, rule: Rule) -> None:
-        """Raise RuleError or TableError if the rule does not fit the table."""
+    def require(self, rule: Rule, why_text: Callable[[str], str] = lambda name: "") -> None:
+        """Raise RuleError or TableError if the rule does not fit the table; see `compatibility.check_rule`."""
         for name in rule.column_names:
             type_ = self.types[compatibility.place(self.arrow_schema, name)]
             if isinstance(type_, T.StringType) and not type_.isUTF8BinaryCollation():
@@ -67,7 +67,7 @@ class Frame:
                     f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
                     "cast it to text or a number, or extract the part that you mean"
                 )
-        compatibility.check_rule(self.arrow_schema, rule)
+        compatibility.check_rule(self.arrow_schema, rule, why_text)
 
     def by_position(self, rule: Rule) -> Rule:
         """The same rule about c0, c1, ..."""

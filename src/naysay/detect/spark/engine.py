@@ -25,7 +25,9 @@ from naysay.detect.spark.grid import grid_of, has_strips
 from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
+from naysay.detect.spark.traps import SparkSource
 from naysay.detect.summary import compared_columns, rule_result
+from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Row, Rule
@@ -58,7 +60,9 @@ class SparkEngine:
         plans = self._plans(rules, options)
         identity = identity_of(frame, options.key)
         n_sample = 1 if quick else options.sample
-        n_rows = int(frame.data.count())
+        source = SparkSource(frame, options.nulls, identity)
+        cautions = find_traps(rules, source) if options.warn else NO_CAUTIONS
+        n_rows = source.n_rows
         if plans and n_rows <= self.sizes.rows_a_task:
             whole = check_whole(plans, identity, n_sample)
         else:
@@ -69,19 +73,20 @@ class SparkEngine:
         for plan, rule in zip(plans, rules, strict=True):
             summary, strategy = whole.rules[plan.number], f"{plan_of(plan.join).name}, by {plan.route.value}"
             require_64_bits(summary.violations, rule)
-            results.append(rule_result(rule, summary, n_rows, strategy, seconds / len(rules), quick=quick))
+            result = rule_result(rule, summary, n_rows, strategy, seconds / len(rules), quick=quick)
+            results.append(replace(result, warnings=cautions.of_rule(plan.number)))
             if progress is not None:
                 progress(rule)
         schema = tuple(map(ColumnFacts, frame.names, (type_.simpleString() for type_ in frame.types)))
         report = Report("spark", "", n_rows, frame.names, tuple(results), seconds, identity.description, options.nulls)
-        report = replace(report, schema=schema)
+        report = replace(report, schema=schema, table_warnings=cautions.table)
         if quick and not all(result.holds for result in results):
             return report
         return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
 
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation."""
-        (result,) = self.check([rule], replace(options, quick=True))
+        (result,) = self.check([rule], replace(options, quick=True, warn=False))
         return Verdict(rule, result.holds, next(iter(result.sample), None))
 
     @errors_of_tasks()
@@ -127,6 +132,12 @@ class SparkEngine:
         rows = rows.select(*columns, reduce(or_, marks, F.lit(False)).alias("in_conflict"))
         good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
         return good.select(*columns).toDF(*names), bad.select(*columns).toDF(*names)
+
+    @errors_of_tasks()
+    def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
+        """The traps of rules."""
+        self._plans(rules, options)
+        return find_traps(rules, SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key)))
 
     def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
         _refuse_options(options)

@@ -18,7 +18,9 @@ from naysay.rule.render import render
 from naysay.rule.scan import Scanner
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-_YAML_BEGINS = re.compile(r"-(?:\s|$)|---|%YAML|\{|\[(?!\s*DC\s*:)|(?:\w[\w ./+-]*|'[^']*'|\"[^\"]*\")\s*:\s*(?:#.*)?$")
+_YAML_BEGINS = re.compile(
+    r"-(?:\s|$)|---|%YAML|\{|\[(?!\s*DC\s*:)|min_rows\s*:\s*\d|(?:\w[\w ./+-]*|'[^']*'|\"[^\"]*\")\s*:\s*(?:#.*)?$"
+)
 _BARE_NAME = re.compile(BARE_NAME)
 
 

@@ -8,7 +8,10 @@ A rule is its text, or a mapping of the text and what else there is to say about
       rule: ZipCode -> City
       severity: warning
       max_fraction: 0.001
+      min_rows: 1000
       description: A zip code belongs to one city.
+
+Next to `rules:` there may be a `min_rows` for all rules that have none.
 
 The file is read as a stream of events and only texts are taken from it, so that no tag, anchor or alias has any effect
 and each error has its line.
@@ -32,7 +35,7 @@ from naysay.rule.scan import HALF_CHARACTER, VALID_UTF_8, Scanner, nearest_name,
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
-_FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "description")
+_FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "min_rows", "description")
 _WHOLE = re.compile(r"\+?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -74,6 +77,7 @@ class _Reader:
         self.at: list[int] = []
         self.errors: list[RuleError] = []
         self.types: dict[str, str] = {}
+        self.min_rows: int | None = None
 
     def fail(self, node: _YamlNode, message: str, hint: str = "") -> NoReturn:
         raise self.error(node.line, node.column, message, hint)
@@ -87,14 +91,7 @@ class _Reader:
             return
         inner = root.value("rules")
         if inner is not None and inner.kind != "text":
-            for name, value in root.pairs:
-                if name.text == "types":
-                    self._read_types(value)
-                elif name.text != "rules":
-                    message = f"unexpected {shortened(name.text)!r} next to 'rules'"
-                    self.errors.append(
-                        self.error(name.line, name.column, message, "Only 'rules' and 'types' are read.")
-                    )
+            self._read_settings(root)
             root = inner
         if root.kind == "list":
             for item in root.items:
@@ -112,6 +109,21 @@ class _Reader:
                     self._try(value, name)
         else:
             self._try(root)
+
+    def _read_settings(self, root: _YamlNode) -> None:
+        """What a file says about all its rules, next to `rules`."""
+        for name, value in root.pairs:
+            if name.text == "min_rows" and value.kind == "text":
+                try:
+                    self.min_rows = None if value.is_missing else self._field("min_rows", value)
+                except RuleError as error:
+                    self.errors.append(error)
+            elif name.text == "types":
+                self._read_types(value)
+            elif name.text != "rules":
+                message = f"unexpected {shortened(name.text)!r} next to 'rules'"
+                hint = "Only 'rules', 'types' and 'min_rows' are read."
+                self.errors.append(self.error(name.line, name.column, message, hint))
 
     def _read_types(self, node: _YamlNode) -> None:
         if node.kind != "mapping":
@@ -135,7 +147,7 @@ class _Reader:
         except RuleError as error:
             self.errors.append(error)
         else:
-            self.rules.append(rule)
+            self.rules.append(replace(rule, min_rows=self.min_rows) if rule.min_rows is None else rule)
             self.at.append((name or node).line + 1)
 
     def _rule(self, node: _YamlNode, name: _YamlNode | None) -> Rule:
@@ -188,9 +200,10 @@ class _Reader:
             if text.lower() not in names:
                 self.fail(node, f"{shown} is not a severity", f"Use one of {', '.join(names)}.")
             return Severity(text.lower())
-        if name == "max_violations":
+        if name in ("max_violations", "min_rows"):
             if not _WHOLE.fullmatch(text):
-                self.fail(node, f"{shown} is not a number of violations", "Use 0, 1, 2, ...")
+                what = "violations" if name == "max_violations" else "rows"
+                self.fail(node, f"{shown} is not a number of {what}", "Use 0, 1, 2, ...")
             return int(text)
         if name == "max_fraction":
             fraction = float(text) if len(text) < 400 and _FRACTION.fullmatch(text) else -1.0
@@ -261,6 +274,8 @@ def write_yaml(rules: Sequence[Rule], *, short: bool, types: Mapping[str, str] |
             entry["max_violations"] = int(rule.max_violations)
         if rule.max_fraction is not None:
             entry["max_fraction"] = float(rule.max_fraction)
+        if rule.min_rows is not None:
+            entry["min_rows"] = int(rule.min_rows)
         if rule.description:
             entry["description"] = rule.description
         entries.append(entry)
