@@ -194,7 +194,8 @@ class Stream:
         number = id(self)
         _running[number] = self
         writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _take(number, batch, batch_id))
-        writer = writer.option("checkpointLocation", self._record.checkpoint.as_uri())
+        # Not as_uri(): Spark takes the path as it is, and an escaped blank would be part of another name.
+        writer = writer.option("checkpointLocation", f"file://{self._record.checkpoint}")
         trigger: dict[str, Any] = (
             {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
         )
