@@ -35,6 +35,8 @@ from spark_differential import (
 )
 from tables import to_spark
 
+from conftest import SETTINGS
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
 
 from feeder import RULES, SCHEMA, batches, rows
@@ -43,6 +45,8 @@ from outputs import brute_force, rows_after, standing, write_changes
 import naive
 import naysay
 from cases import rows_of
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.spark.engine import Blocks, discover
 from naysay.errors import UsageError
 from naysay.live.layout import named
 from naysay.rule import canonical, parse
@@ -51,20 +55,12 @@ from naysay.spark import read as spark_read
 
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at LONG"
-_SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
-}
 
 
 def open_session(place: str) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    for name, value in {} if place.startswith("sc://") else _SETTINGS.items():
+    for name, value in {} if place.startswith("sc://") else SETTINGS.items():
         builder = builder.config(name, value)
     if place == "classic":
         return builder.master("local[2]").getOrCreate()
@@ -116,7 +112,7 @@ def _forbid_property(owner: Any, name: str) -> None:
 
 def judge_seed(session: Any, seed: int, folder: Path) -> None:
     session.conf.set(_BATCH, "3" if seed % 2 else "10000")
-    table, rules, nulls = draw(seed, 40, 20)
+    table, rules, nulls = draw(seed, 16, 20)
     sizes = (IN_TASKS, IN_PARTS, IN_ONE_TASK)[seed % 3]
     some = rules[:4] + with_strips(rules)[:1]
     judge_check(session, table, rules, nulls, IN_ONE_TASK)
@@ -157,9 +153,10 @@ def judge_rules(table: pa.Table, rules: list[Rule]) -> None:
 
 
 def judge_discover(session: Any, seed: int, folder: Path) -> None:
-    table = rows(random.Random(seed), list(range(30))).drop_columns(["id"])
+    table = rows(random.Random(seed), list(range(30))).select(["a", "b", "c", "x"])
     for method in ("all-pairs", "selective"):
-        judge_rules(table, list(naysay.discover(to_spark(session, table), method=method, max_seconds=300).rules))
+        found = discover(to_spark(session, table), DiscoverRequest(method=method, max_seconds=300), Blocks(provers=2))
+        judge_rules(table, list(found.rules))
 
 
 def judge_evolve(session: Any, seed: int, folder: Path) -> None:
