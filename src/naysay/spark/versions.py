@@ -113,10 +113,13 @@ def deal_out(data: DataFrame, n_parts: int, place: Column) -> DataFrame:
     """The rows in `n_parts` partitions, each in the one whose number, from 0, is its `place`.
 
     Spark 4.1 has `repartitionById` for that. In every version, a partition by a column is its hash modulo their
-    number, and for each partition there is an integer whose hash is its number.
+    number, and for each partition there is an integer whose hash is its number. A Spark that hashed in another way
+    would raise an error: tasks rely on having the rows of one place.
     """
     keys = F.split(F.lit(",".join(str(_hashed_to(number)) for number in range(n_parts))), ",")
-    return data.repartition(n_parts, F.element_at(keys.cast("array<int>"), place.cast("int") + F.lit(1)))
+    dealt = data.repartition(n_parts, F.element_at(keys.cast("array<int>"), place.cast("int") + F.lit(1)))
+    misplaced = F.raise_error(F.lit("this Spark does not partition rows by their hash")).cast("boolean")
+    return dealt.filter(F.when(F.spark_partition_id() == place, F.lit(True)).otherwise(misplaced))
 
 
 _BITS = 0xFFFFFFFF
