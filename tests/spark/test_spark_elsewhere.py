@@ -32,8 +32,9 @@ def test_every_verb_without_what_serverless_spark_refuses(place: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.5", "4.0"])
 def test_every_verb_on_an_older_spark(version: str) -> None:
-    python = ROOT / ".cache" / f"spark-{version}" / "bin" / "python"
-    if not python.exists():
+    place = ROOT / ".cache" / f"spark-{version}"
+    python = place / "bin" / "python"
+    if not (place / "naysay-installed").exists():
         pytest.skip(
             f"there is no environment with Spark {version}; bash scripts/test-spark --prepare {version} makes it"
         )
