@@ -61,16 +61,18 @@ def to_arrow(data: DataFrame) -> pa.Table:
     """All rows of a DataFrame."""
     if VERSION > OLDEST:
         return data.toArrow()
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     fields = data.schema.fields
     names = [f"c{place}" for place in range(len(fields))]
-    sent = data.toDF(*names).mapInArrow(_to_messages, _CONTENT).collect()
-    tables = [pa.ipc.open_stream(bytes(row[0])).read_all() for row in sent]
+    tables = _collect(data.toDF(*names))
     if not tables:
-        plain = T.StructType([T.StructField(name, field.dataType) for name, field in zip(names, fields, strict=True)])
-        tables = [to_arrow_schema(plain).empty_table()]
+        # Only a row shows in which Arrow types Spark sends the columns.
+        nulls = [F.lit(None).cast(field.dataType).alias(name) for name, field in zip(names, fields, strict=True)]
+        tables = [table.slice(0, 0) for table in _collect(data.sparkSession.range(1).select(*nulls))]
     return pa.concat_tables(tables).rename_columns([field.name for field in fields])
+
+
+def _collect(data: DataFrame) -> list[pa.Table]:
+    return [pa.ipc.open_stream(bytes(row[0])).read_all() for row in data.mapInArrow(_to_messages, _CONTENT).collect()]
 
 
 def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
