@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,15 @@ from pyspark.sql import SparkSession
 
 from naysay import errors
 from naysay.errors import NaysayError, TableError, UsageError
+from naysay.spark import require_supported
+from naysay.spark.versions import is_connect
+
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+# A client of Spark Connect may come without py4j.
+with suppress(ImportError):
+    from py4j.protocol import Py4JError
+
+    SPARK_ERRORS += (Py4JError,)
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -31,6 +40,8 @@ _OWN_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # We partition large tables ourselves; more small shuffles would only cost time.
     "spark.sql.shuffle.partitions": "16",
+    # To note the line of Python that each column came from, PySpark would call Java several times per column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # How long a master or a server may take to respond.
 _ANSWER_SECONDS = 10.0
@@ -90,6 +101,8 @@ def session_for(
                 os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
         if memory is not None:
             wanted["spark.driver.memory"] = memory
+        if not debug:
+            wanted["spark.log.level"] = "OFF"
         builder = builder.config(map=wanted)
     if not debug:
         # If Ctrl-C arrives while py4j waits for Spark, it would log tracebacks to the terminal without a handler.
@@ -99,8 +112,7 @@ def session_for(
     with _quiet_start(debug):
         session = builder.getOrCreate()
     try:
-        if not debug and not is_remote:
-            session.sparkContext.setLogLevel("OFF")
+        require_supported(session.version, "Spark")
         if is_remote:
             for name, value in settings.items():
                 _set(session, name, value)
@@ -201,12 +213,10 @@ def _quiet_start(debug: bool) -> Iterator[None]:
 @contextmanager
 def plain_errors(source: str = "the table") -> Iterator[None]:
     """Turn what Spark raises about the data or its location into a TableError of one line."""
-    from py4j.protocol import Py4JError
-
     try:
         with errors_of_tasks():
             yield
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise translate_error(error, source) from error
 
 
@@ -220,8 +230,9 @@ def translate_error(error: Exception, source: str) -> NaysayError:
     return TableError(f"{source}: Spark failed: {first_line(error)}; run again with --debug for details")
 
 
+NOT_FOUND = r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException"
 _MEANINGS = (
-    (r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException", "there is no file or folder {source!r}"),
+    (NOT_FOUND, "there is no file or folder {source!r}"),
     (r"TABLE_OR_VIEW_NOT_FOUND|PARSE_SYNTAX_ERROR", "there is no file, folder or table {source!r}"),
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
     (
@@ -335,12 +346,18 @@ def place_of(session: Any, master: str) -> str:
 @contextmanager
 def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
     """Report repeatedly how many tasks of the running jobs are done, and how many there are."""
-    if ".connect." in type(session).__module__:
+    if is_connect(session):
         with _follow_over_connect(session, show):
             yield
         return
+    try:
+        tracker = session.sparkContext.statusTracker()
+    except Exception:
+        # Nothing else knows the tasks of such a session. Some platforms hide it: the work goes on without progress.
+        yield
+        return
     over = threading.Event()
-    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), show, over), daemon=True)
+    watcher = threading.Thread(target=_follow, args=(tracker, show, over), daemon=True)
     watcher.start()
     try:
         yield
@@ -369,6 +386,11 @@ def _stages(tracker: Any, job: int) -> list[int]:
 
 @contextmanager
 def _follow_over_connect(session: Any, show: ShowProgress) -> Iterator[None]:
+    if not hasattr(session, "registerProgressHandler"):
+        # Spark 3.5 does not report over Connect.
+        yield
+        return
+
     def handle(stages: Any, **_: Any) -> None:
         known = list(stages or ())
         if known:

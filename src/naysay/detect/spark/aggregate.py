@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -26,6 +25,7 @@ from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of
+from naysay.spark.versions import to_arrow, union
 
 N_LIMBS = 3
 _BITS = 16
@@ -88,7 +88,7 @@ def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:
     """Run all branches as one job; the sums of each by its number."""
     if not branches:
         return {}
-    return {row["rule"]: _read_sums(row) for row in reduce(DataFrame.union, branches).toArrow().to_pylist()}
+    return {row["rule"]: _read_sums(row) for row in to_arrow(union(branches)).to_pylist()}
 
 
 def count_branch(plan: RulePlan) -> DataFrame:

@@ -40,6 +40,7 @@ from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, hash_of
 from naysay.spark.frame import Frame, map_in_arrow
 from naysay.spark.identity import Identity, Naming
+from naysay.spark.versions import to_arrow
 from naysay.table.frame import plain_records
 
 _SIZES = Sizes()
@@ -67,7 +68,7 @@ def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) ->
         number_copies=identity.naming is Naming.CONTENT,
     )
     found = {
-        row["rule"]: worker.read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()
+        row["rule"]: worker.read_summary(row) for row in to_arrow(map_in_arrow(records, work, SUMMARY)).to_pylist()
     }
     if not found:
         return TableSummary({plan.number: RuleSummary() for plan in plans}, rows_in_conflict=0)

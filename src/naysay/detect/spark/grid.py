@@ -31,6 +31,7 @@ from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Row
 from naysay.spark.frame import map_in_arrow
+from naysay.spark.versions import deal_out, to_arrow
 
 _SAMPLE = 20_000
 # Cells are numbers on the driver, and some of them literals in a plan: at most this many.
@@ -157,7 +158,7 @@ class Grid:
             F.col("copy.strip").alias(TASK),
             placement.alias("placement"),
         )
-        return map_in_arrow(parts.repartitionById(n_tasks, F.col("placement")).drop("placement"), work, schema)
+        return map_in_arrow(deal_out(parts, n_tasks, F.col("placement")).drop("placement"), work, schema)
 
     def _right_code(self, order: int) -> Expression:
         right = F.col(f"r{order}")
@@ -196,7 +197,7 @@ class Grid:
             for order, strip in enumerate(cell):
                 inside = inside & (F.col(f"{side}{order}") == strip)
             parts.append(rows.filter(inside).select(*self.plan.columns).limit(n_sample))
-        return parts[0].union(parts[1]).toArrow()
+        return to_arrow(parts[0].union(parts[1]))
 
     def _dims(self) -> tuple[TaskRule, ...]:
         """For each order the rule as it reads inside a strip of that order."""

@@ -25,6 +25,7 @@ from naysay.plan.join import Join
 from naysay.rule.model import Row
 from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
 from naysay.spark.frame import map_in_arrow
+from naysay.spark.versions import deal_out, to_arrow, union
 
 Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
 
@@ -130,7 +131,7 @@ class KeySet:
             return {HASH_OF_NOTHING: n_records}
         groups = self._groups().filter(F.col("n") > n_giant).select(self.key_hash().alias("hash"), "n")
         found: dict[int, int] = {}
-        for row in groups.toArrow().to_pylist():
+        for row in to_arrow(groups).to_pylist():
             found[row["hash"]] = found.get(row["hash"], 0) + row["n"]
         return dict(sorted(found.items()))
 
@@ -251,7 +252,7 @@ class Measured:
             if name not in (*keys.key_names, "copy")
         ]
         parts = records.select(*kept, F.col("copy.side").alias(SIDE), F.col("copy.task").alias(TASK))
-        return parts.repartitionById(n_tasks, F.col(TASK))
+        return deal_out(parts, n_tasks, F.col(TASK))
 
 
 def _look_up(key: Expression, values: Mapping[int, int]) -> Expression:
@@ -306,6 +307,6 @@ def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[p
     """Run the tasks of all summaries as one job and merge what they found. A rule without violations may be absent."""
     found: dict[int, RuleSummary[pa.Table]] = {}
     if summaries:
-        for row in reduce(DataFrame.union, summaries).toArrow().to_pylist():
+        for row in to_arrow(union(summaries)).to_pylist():
             found[row["rule"]] = found.get(row["rule"], RuleSummary()).merge(worker.read_summary(row))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -27,6 +27,7 @@ from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, every
 from naysay.spark.frame import Frame, map_in_arrow
 from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
+from naysay.spark.versions import union
 from naysay.table.compatibility import free_name
 
 
@@ -91,7 +92,7 @@ def _conflict_values(found: Measured) -> DataFrame:
 
     grid = conflict_grid(found)
     parts = found.over_groups(work) if grid is None else [*found.over_small_groups(work), grid.conflicts()]
-    return _count_rows(found.plan, reduce(DataFrame.union, parts))
+    return _count_rows(found.plan, union(parts))
 
 
 def conflict_grid(found: Measured) -> Grid | None:
@@ -165,7 +166,7 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
         return map_in_arrow(records, list_pairs, T.StructType(fields))
 
     extra = identity.attached(sided=found.is_spread)
-    return reduce(DataFrame.union, found.over_groups(work, extra))
+    return union(found.over_groups(work, extra))
 
 
 def _naming(identity: Identity, *, sided: bool) -> RowNames:

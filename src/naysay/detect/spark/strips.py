@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.spark.versions import TimeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def literal(value: Any, type_: T.DataType) -> Expression:
         return F.struct(*(literal(value[field.name], field.dataType).alias(field.name) for field in type_.fields))
     if isinstance(type_, T.DecimalType):
         return F.lit(f"{value:f}" if isinstance(value, Decimal) else str(value)).cast(type_)
-    if isinstance(type_, T.TimeType):
+    if isinstance(type_, TimeType):
         # Spark makes no literal of a time of day but from text.
         return F.lit(str(value)).cast(type_)
     if isinstance(type_, T.DayTimeIntervalType):

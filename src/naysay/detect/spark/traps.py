@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.traps import Answers, RowQuestion, constant_text
@@ -16,6 +14,7 @@ from naysay.rule.scan import nearest_name
 from naysay.spark.expressions import Comparisons, every
 from naysay.spark.frame import Frame, position
 from naysay.spark.identity import Identity, identity_of
+from naysay.spark.versions import to_arrow, union
 from naysay.table.column import Kind
 from naysay.table.frame import plain_records
 from naysay.table.looks import Look, Seen, TextFacts, number_hint
@@ -52,7 +51,7 @@ class SparkSource:
         if not counts and not of_texts:
             return Answers({}, {})
         sums = [F.count(F.lit(1)), *counts, *of_texts]
-        (row,) = plain_records(self._frame.data.agg(*_numbered(sums)).toArrow())
+        (row,) = plain_records(to_arrow(self._frame.data.agg(*_numbered(sums))))
         self._n_rows, *found = (number or 0 for number in row.values())
         rows = dict(zip(asked, found, strict=False))
         rest = iter(found[len(asked) :])
@@ -68,7 +67,7 @@ class SparkSource:
             # Values that look different come first, then the others; nulls not at all.
             record = F.struct(value.rlike(look.pattern).alias("like"), *self._identity.attached(), value.alias("value"))
             least.append(F.min(F.when(value.isNotNull(), record)))
-        (row,) = plain_records(self._frame.data.agg(*_numbered(least)).toArrow())
+        (row,) = plain_records(to_arrow(self._frame.data.agg(*_numbered(least))))
         return {name: self._named(record) for name, record in zip(looks, row.values(), strict=True)}
 
     def nearest(self, constants: Collection[Predicate]) -> Mapping[Predicate, Seen]:
@@ -78,7 +77,7 @@ class SparkSource:
         wanted = list(constants)
         rows: dict[int, list[Seen]] = {}
         branches = [branch for number, constant in enumerate(wanted) for branch in self._nearest(number, constant)]
-        for record in plain_records(reduce(DataFrame.union, branches).orderBy("constant", "distance").toArrow()):
+        for record in plain_records(to_arrow(union(branches).orderBy("constant", "distance"))):
             if record["row"] is not None:
                 rows.setdefault(record["constant"], []).append(self._named(record["row"]))
         found = {}
