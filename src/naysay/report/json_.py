@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair, Verdict
+from naysay.detect.result import (
+    ColumnFacts,
+    Removal,
+    Report,
+    RowConflicts,
+    RuleResult,
+    SamplePair,
+    Suspect,
+    ValueGroup,
+    Verdict,
+)
 from naysay.errors import RuleError, UsageError
 from naysay.report.words import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
@@ -70,7 +80,14 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 6),
         "where": list(result.where),
         "sample": [_pair(pair) for pair in result.sample],
+        "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
+        "groups": [_group(group) for group in result.first_groups],
     }
+
+
+def _group(group: ValueGroup) -> dict[str, Any]:
+    values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
+    return {"key": plain(group.key), "values": values}
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -164,6 +181,14 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         strategy=str(entry["strategy"]),
         seconds=float(entry["seconds"]),
         where=tuple(int(count) for count in entry["where"]),
+        # Earlier versions did not write these.
+        first_suspects=tuple(
+            Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ())
+        ),
+        first_groups=tuple(
+            ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
+            for each in entry.get("groups", ())
+        ),
     )
 
 

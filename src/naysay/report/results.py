@@ -1,4 +1,4 @@
-"""The folder that `check --out` writes: violations, rows and cells in conflict, the report."""
+"""The folder that `check --out` writes: violations, suspects, rows and cells in conflict, the report."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         _write(iter([found.table]), path / "violations" / file_name(place, result.rule), folder)
         if not found.complete:
             cut.append(result)
+        if result.suspects is not None:
+            _write(iter([result.suspects.table]), path / "suspects" / file_name(place, result.rule), folder)
     rules = [result.rule for result in report.results]
     conflicts = engine.conflict_rows(rules, options)
     _write(conflict_tables(frame, rules, conflicts), path / "conflict_rows", folder)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Report, RuleResult, SamplePair
-from naysay.report.words import counted, printable, share, shown
+from naysay.detect.result import Report, RuleResult, SamplePair, ValueGroup
+from naysay.report.words import counted, printable, share, shortened, shown
 from naysay.rule.model import Column, Op, Row, Rule, Severity
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
@@ -65,6 +65,8 @@ def headline(report: Report) -> str:
     said = ", ".join(detail for detail in details if detail)
     return f"{answer}; {said}." if said else f"{answer}."
 
+
+_VALUES_OF_A_GROUP = 6
 
 _ONE_RULE = {
     Outcome.BROKEN: "The rule is broken.",
@@ -163,6 +165,26 @@ def named(identity: Mapping[str, Any]) -> str:
 def pair_named(pair: SamplePair) -> str:
     """Name the row or the two rows of a violation."""
     return named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
+
+
+def group_line(group: ValueGroup, width: int = 200) -> str:
+    """A key of a dependency with its values and their rows: `35957: boaz 22, boxz 1`."""
+    key = ", ".join(shown(value) for value in group.key.values())
+    values = ", ".join(f"{shown(value)} {n_rows:,}" for value, n_rows in group.values[:_VALUES_OF_A_GROUP])
+    n_more = len(group.values) - _VALUES_OF_A_GROUP
+    return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
+
+
+def suspects_line(result: RuleResult, n_shown: int) -> str:
+    """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
+
+    Those of a one-row rule are its violations, which are shown anyway.
+    """
+    removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
+    if removal is None or not first or result.rule.is_one_row:
+        return ""
+    n_more = removal.most - len(first)
+    return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")
 
 
 def numbers(result: RuleResult) -> tuple[str, str, str]:
