@@ -70,6 +70,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
     from naysay.detect.spark.listing import conflict_table, write, write_text
+    from naysay.detect.spark.table import SparkListing
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
@@ -79,7 +80,10 @@ def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: Re
         if not result.holds:
             found = engine.violations(result.rule, options, limit=folder.limit)
             target = f"{path}/violations/{file_name(place, result.rule)}.{folder.format}"
-            write(found, target, folder.format, neutral=folder.neutral)
+            write(found.data, target, folder.format, neutral=folder.neutral)
+            if isinstance(result.suspects, SparkListing):
+                target = f"{path}/suspects/{file_name(place, result.rule)}.{folder.format}"
+                write(result.suspects.data, target, folder.format, neutral=folder.neutral)
     if broken:
         rows = conflict_table(data, broken, [title(rule) for rule in broken], options.nulls)
         write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)
