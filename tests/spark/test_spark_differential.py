@@ -74,9 +74,11 @@ def test_lists(spark: Any, seed: int, sizes: Any) -> None:
     judge_lists(spark, table, rules[:2] + with_strips(rules)[:1], nulls, sizes)
 
 
-@pytest.mark.parametrize(("seed", "sizes"), [(310, IN_ONE_TASK), (311, IN_TASKS), (312, IN_TASKS), (313, IN_PARTS)])
-def test_without_its_suspects_a_rule_holds(spark: Any, seed: int, sizes: Any) -> None:
-    judge_suspects(spark, *draw(seed, 12), sizes)
+@pytest.mark.parametrize(
+    ("seed", "n_rules", "sizes"), [(310, 30, IN_ONE_TASK), (311, 6, IN_TASKS), (312, 6, IN_TASKS), (313, 3, IN_PARTS)]
+)
+def test_without_its_suspects_a_rule_holds(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
+    judge_suspects(spark, *draw(seed, n_rules), sizes)
 
 
 @pytest.fixture
