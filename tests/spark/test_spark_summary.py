@@ -18,6 +18,7 @@ from naysay.detect.spark.worker import (
     PLACE,
     RIGHT,
     SIDE,
+    WEIGHT,
     TaskRule,
     answer_partition,
     check_partition,
@@ -180,3 +181,17 @@ def test_suspects_of_groups_are_those_of_the_whole(table: pa.Table) -> None:
         ordered = table.append_column(PLACE, pa.array(np.arange(120)))
         (batch,) = suspects_of_table(ordered.to_batches(), rule=task, names=("i0",), number_copies=False)
         assert batch.column("i0").to_pylist() == result.suspects.table.column("row").to_pylist()
+
+
+def test_records_that_travel_as_one_say_once_what_is_in_conflict(table: pa.Table) -> None:
+    counted = table.drop_columns(["i0"]).group_by(["a", "b", "c"]).aggregate([([], "count_all")])
+    points = counted.rename_columns(["a", "b", "c", WEIGHT])
+    rules = tuple(task for task in task_rules() if not task.join.one_row)
+    found, wanted = (
+        conflicts_found(list(conflicts_of_partition(records.to_batches(), rules, ("a", "b", "c"))), ["a", "b", "c"])
+        for records in (points, table)
+    )
+    assert found == wanted
+    assert points.num_rows < table.num_rows
+    (batch,) = conflicts_of_partition(points.to_batches(), rules, ("a", "b", "c"))
+    assert batch.num_rows == len(found)

@@ -40,8 +40,9 @@ LEFT, RIGHT = 0, 1
 # The part of the work to which a record belongs, if a group is cut into parts; the order along which it was cut.
 TASK = "task"
 DIM = "dim"
-# How many equal records one represents.
+# How many equal records one represents; made many again, the number of the one that they were.
 WEIGHT = "weight"
+POINT = "point"
 # The order in which Spark read the rows.
 PLACE = "place"
 # Spark numbers rows by their partition, above these bits, and their place in it.
@@ -202,6 +203,9 @@ def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Arrow:
 def _conflicts(table: Table, rules: tuple[TaskRule, ...], columns: tuple[str, ...], part: int) -> Arrow:
     counts = [_conflicts_with(table, rule) for rule in rules]
     rows = np.flatnonzero(np.logical_or.reduce(counts))
+    if POINT in table.names:
+        # Records that are all alike have the same conflicts: one of them says it for all.
+        rows = rows[np.diff(integers(table, POINT)[rows], prepend=-1) != 0]
     task = integers(table, TASK)[rows] if TASK in table.names else 0
     side = integers(table, SIDE)[rows] if rules[0].sided else 0
     found = table.select(columns).take(rows)
@@ -451,7 +455,7 @@ def _expand(table: pa.Table) -> pa.Table:
         else:
             coded = column.dictionary_encode()
             columns[name] = pa.DictionaryArray.from_arrays(coded.indices.take(places), coded.dictionary)
-    return pa.table(columns)
+    return pa.table({**columns, POINT: places})
 
 
 def integers(table: Table, name: str) -> Int64Array:
