@@ -16,6 +16,9 @@ _FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND"),
 )
 
+# A busy machine takes its time; Playwright would give up after 30 seconds.
+_START_MILLISECONDS = 600_000
+
 
 class NoBrowser(Exception):
     """No browser can be started; the message says why and what to install."""
@@ -30,7 +33,7 @@ def chromium() -> Iterator[Any]:
 
     with sync_playwright() as running:
         try:
-            started = running.chromium.launch(executable_path=path, args=list(_FLAGS))
+            started = running.chromium.launch(executable_path=path, args=list(_FLAGS), timeout=_START_MILLISECONDS)
         except Error as error:
             raise NoBrowser(f"{path} does not start: {error}") from error
         with started:
@@ -49,7 +52,7 @@ def _check_driver(command: list[str]) -> None:
     """Playwright's driver is a separate program; if it cannot start, Playwright only reports a closed pipe."""
     if find_spec("playwright") is None:
         raise NoBrowser("playwright is not installed")
-    tried = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    tried = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=600, check=False)
     if tried.returncode:
         said = tried.stderr.strip() or f"exit code {tried.returncode}"
         raise NoBrowser(f"Playwright's driver does not start (Debian: install libatomic1): {said}")

@@ -37,7 +37,7 @@ class Nursery:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=600)
 
 
 def serve(feed: Callable[[Job], None]) -> None:

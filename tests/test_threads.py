@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import time
 import pytest
 
 from naysay.budget import Stopped, check_stop, interruptibly, on_threads
+
+# Only what never ends takes this long, however busy the machine is.
+HANGS = 600
 
 
 def test_answers_come_in_the_order_of_the_items() -> None:
@@ -44,6 +48,7 @@ def test_an_interrupt_is_raised_at_once_and_the_work_is_told() -> None:
     told = threading.Event()
 
     def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
         try:
             while True:
                 check_stop()
@@ -52,19 +57,17 @@ def test_an_interrupt_is_raised_at_once_and_the_work_is_told() -> None:
             told.set()
             raise
 
-    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         interruptibly(work)
-    assert told.wait(5)
+    assert told.wait(HANGS)
 
 
-# A rule with 32 predicates over one group, which takes minutes.
+# A rule with 32 predicates over one group, which takes four minutes of CPU time.
 _PROGRAM = """
 import numpy as np, pyarrow as pa, sys
 import naysay
 rng = np.random.default_rng(1)
-table = pa.table({f"c{i}": rng.integers(0, 4, 600_000) for i in range(32)})
+table = pa.table({f"c{i}": rng.integers(0, 4, 1_000_000).astype("int8") for i in range(32)})
 rule = "not(" + " and ".join(f"t.c{i} != s.c{i}" for i in range(32)) + ")"
 print("begin", flush=True)
 naysay.count(table, rule, max_seconds=float('inf'))
@@ -72,14 +75,15 @@ naysay.count(table, rule, max_seconds=float('inf'))
 
 
 def test_an_interrupt_ends_a_program_in_the_middle_of_a_kernel() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     running = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert running.stdout is not None
     assert running.stdout.readline() == b"begin\n"
     time.sleep(3)
     assert running.poll() is None
-    start = time.monotonic()
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=20)
+    _, said = running.communicate(timeout=HANGS)
     assert b"KeyboardInterrupt" in said
-    # One second, plus some slack for a busy machine.
-    assert time.monotonic() - start < 5
+    # It did not finish its work first. CPU time, because a busy machine makes everything else take longer.
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 60

@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from naysay.version import __version__
+
 if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
     from naysay.detect.result import Report, RuleResult, Verdict, Violations
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from naysay.rule import Rule, load_rules, parse, parse_rules, render
     from naysay.watch import Watch
     from naysay.watch.change import Change
-
-__version__ = "0.1.0"
 
 # The public names by module. They are loaded when first used, so that importing naysay is fast.
 _NAMES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,3 +23,11 @@ MAX_CODES = 1 << 61
 FLOAT_EXACT = 1 << 53
 # A limit that is never reached.
 UNLIMITED = 1 << 62
+
+
+def as_rows(columns: Sequence[Int64Array]) -> Int64Array:
+    """The columns side by side, one row after another. Quicker than np.stack on a few rows."""
+    rows = np.empty((len(columns[0]), len(columns)), np.int64)
+    for number, column in enumerate(columns):
+        rows[:, number] = column
+    return rows

@@ -32,7 +32,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with only people.csv and people.rules."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "NAYSAY_ENGINE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "people.csv").write_text(PEOPLE, encoding="utf-8")
     (tmp_path / "people.rules").write_text(RULES, encoding="utf-8")

@@ -522,7 +522,7 @@ with pytest.MonkeyPatch.context() as patch:
 """
     folders = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": folders}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, env=environment, timeout=600)
 
 
 @pytest.mark.skipif(without_compiler, reason="nothing is compiled")

@@ -230,7 +230,7 @@ def run_apart(call: str, settings: dict[str, str]) -> None:
     """Run a function of this file in another process with other settings."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])} | settings
     script = f"import test_rapidash; test_rapidash.{call}"
-    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=170)
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=600)
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="already without the compiler")

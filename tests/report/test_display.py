@@ -39,7 +39,7 @@ def test_a_loaded_report_shows_itself_in_a_fresh_process(report: Report, tmp_pat
         "report = from_json(json.load(open(sys.argv[1])))\nprint(report)\nprint(report._repr_html_())\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "report.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert "2 of 5 rules are broken" in done.stdout
     assert "<table>" in done.stdout
     assert str(from_json(json.loads(report.to_json()))) == str(report)
@@ -106,5 +106,5 @@ def test_a_frame_needs_pandas() -> None:
         "sys.meta_path.insert(0, NoPandas())\nimport naysay, pyarrow as pa\n"
         "naysay.check(pa.table({'a': [1, 1]}), 'key(a)').to_pandas()"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert "UsageError: to_pandas needs the package pandas: pip install pandas" in done.stderr

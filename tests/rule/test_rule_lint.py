@@ -121,7 +121,24 @@ def test_command_writes_a_file(rules_file: Path, tmp_path: Path) -> None:
     assert out.read_text(encoding="utf-8") == "zip: ZipCode -> City\nZipCode -> City\n"
     assert run(out, "--fix", "--short", "--out", str(out)).exit_code == 0
     assert out.read_text(encoding="utf-8") == "zip: ZipCode -> City\n"
+    assert run(rules_file, "--quiet", "--out", str(out)).exit_code == 0
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 2
     assert run(rules_file, "--out", str(tmp_path / "no" / "such")).exit_code != 0
+
+
+def test_command_reads_several_files(rules_file: Path, tmp_path: Path) -> None:
+    other, bad = tmp_path / "other.rules", tmp_path / "bad.rules"
+    other.write_text("ZipCode -> City\n", encoding="utf-8")
+    bad.write_text("A ->\nA -> B\n", encoding="utf-8")
+    result = run(rules_file, str(other), "--short")
+    assert result.stdout == "zip: ZipCode -> City\nZipCode -> City\nZipCode -> City\n"
+    # A problem belongs to one file: the same rule in another file is no duplicate.
+    assert result.stderr == f"{rules_file}:2: duplicate: rule 2 says the same as 'zip'\n"
+    assert (run(rules_file, str(other), "--strict").exit_code, run(other, str(other), "--strict").exit_code) == (1, 0)
+    result = run(rules_file, str(bad), "--quiet")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{bad}:1:5: expected a column name")
+    assert result.stderr.endswith("1 rule cannot be read, 3 can.\n")
 
 
 def test_command_refuses_with_every_bad_line(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
-from naysay.detect import differing
+from naysay.detect import differing, partners
 from naysay.detect import engine as local
 from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
@@ -56,20 +56,33 @@ def answers(case: Case, options: CheckOptions, table: Table | None = None) -> An
 
 @contextmanager
 def settings(
-    *, prefixes: tuple[int, ...] = (), memo: type[Memo] = NoMemo, limit: float | None = None, collapse: float = 0.7
+    *,
+    growing: bool = False,
+    memo: type[Memo] = NoMemo,
+    limit: float | None = None,
+    collapse: float = 0.7,
+    blocks: bool = False,
 ) -> Iterator[None]:
-    """Use other prefixes in verify; share the work of several rules or not; divide groups above a limit; merge
-    rows that look the same if they are at most a fraction of all."""
-    kept = local._PREFIXES, local.Memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS
-    local._PREFIXES, local.Memo = prefixes, memo
+    """Let verify begin with one row; share the work of several rules or not; divide groups above a limit; merge rows
+    that look the same if they are at most a fraction of all; search rules by blocks whatever that costs."""
+    chosen: list[tuple[Any, str, Any]] = [(local, "Memo", memo), (differing, "_WORTH_COLLAPSING", collapse)]
+    if growing:
+        chosen += [(local, "_FIRST_ROWS", 1), (local, "_GROWTH", 2)]
     if limit is not None:
-        differing.compare_limit = lambda *_: limit
-        differing._FEW_PAIRS = 0
-    differing._WORTH_COLLAPSING = collapse
+        chosen += [(differing, "compare_limit", lambda *_: limit)]
+    if limit is not None or blocks:
+        chosen += [(differing, "_FEW_PAIRS", -1)]
+    if blocks:
+        chosen += [(differing, "_SURELY_LESS", 1e-9), (differing, "build_seconds", lambda bound: 0.0)]
+        chosen += [(partners, "_MANY", 1)]
+    kept = [(module, name, getattr(module, name)) for module, name, _ in chosen]
     try:
+        for module, name, value in chosen:
+            setattr(module, name, value)
         yield
     finally:
-        local._PREFIXES, local.Memo, differing.compare_limit, differing._WORTH_COLLAPSING, differing._FEW_PAIRS = kept
+        for module, name, value in kept:
+            setattr(module, name, value)
 
 
 def disagreement(case: Case) -> str | None:
@@ -81,10 +94,14 @@ def disagreement(case: Case) -> str | None:
             found = answers(case, CheckOptions(strategy=strategy, threads=1), table)
             if found != plainest:
                 return f"{strategy} says {found}, auto {plainest}"
-    with settings(prefixes=(1, 3, 7), memo=Memo):
+    with settings(growing=True, memo=Memo):
         found = answers(case, CheckOptions(threads=2), table)
     if found != plainest:
         return f"with prefixes, memo and two threads {found}, else {plainest}"
+    with settings(blocks=True):
+        found = answers(case, CheckOptions(threads=1), table)
+    if found != plainest:
+        return f"by blocks {found}, else {plainest}"
     for limit, collapse in ((0.0, 0.0), (1.0, 1.0)):
         with settings(limit=limit, collapse=collapse):
             found = answers(case, CheckOptions(threads=1), table)
@@ -119,7 +136,7 @@ def _many_rules(case: Case, rules: list[Rule]) -> str:
     with settings():
         alone = [answers(replace(case, rule=rule), CheckOptions(threads=1))["count"] for rule in rules]
     for n_threads, memo in ((1, Memo), (2, Memo), (2, NoMemo)):
-        with settings(prefixes=(1, 3, 7), memo=memo):
+        with settings(growing=True, memo=memo):
             options = CheckOptions(nulls=case.nulls, threads=n_threads)
             report = LocalEngine(from_frame(case.table)).check(rules, options)
             together = [result.violations for result in report]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import naysay
+from soak.hostile import slowness
 from soak.row import Outcome
 
 _N_ROWS = 1_000_000
@@ -31,7 +32,7 @@ def trial(seed: int) -> Outcome:
     total = naysay.count(table, text)
     found = naysay.violations(table, text, limit=1000)
     (result,) = naysay.check(table, text)
-    seconds = time.process_time() - start
+    seconds = (time.process_time() - start) / slowness()
     answers = total, len(found), found.complete, found.total, result.violations, result.rows_in_conflict
     expected = wanted, 1000, False, wanted, wanted, _N_ROWS
     if answers != expected:

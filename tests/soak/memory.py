@@ -20,6 +20,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
+from soak.hostile import slowness
 from soak.row import Outcome
 
 CAP = 512 << 20
@@ -95,7 +96,7 @@ def judged(path: Path, size: int, options: list[str], cap: int = CAP) -> Outcome
         return Outcome(notes=(within,), most=(("times the memory allowed, finished", peak),))
     if "this needs about" not in message and "listing" not in message:
         return Outcome(failure=f"refused without an estimate: {what}")
-    if seconds > _REFUSAL_SECONDS and "already" not in message:
+    if seconds > _REFUSAL_SECONDS * slowness() and "already" not in message:
         return Outcome(failure=f"refused after {seconds:.0f} s of processor time: {what}")
     when = "refused before the work" if "already" in message else "refused before reading"
     return Outcome(notes=(when,), most=(("times the memory allowed, refused", peak),))

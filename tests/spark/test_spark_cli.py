@@ -34,9 +34,10 @@ PEOPLE = """id,name,zip,city,salary,rate
 
 
 def run(*arguments: str) -> Result:
+    """Run the command line with Spark as the default."""
     from naysay.cli.group import naysay
 
-    return CliRunner().invoke(naysay, list(arguments))
+    return CliRunner().invoke(naysay, list(arguments), env={"NAYSAY_ENGINE": "spark"})
 
 
 @pytest.fixture
@@ -114,8 +115,8 @@ def write_bad_files(folder: Path) -> None:
         (("empty.csv", "--rule", "key(a)"), "the file is empty"),
         (("words.csv", "--rule", "not(t.a > 3)"), "column 'a'"),
         (("people.csv", "--rule", "zip -> City"), "Did you mean 'city'?"),
-        (("people.csv", "--rule", "zip -> city", "--strategy", "facet"), "--strategy applies to --engine local"),
-        (("people.csv", "--rule", "zip -> city", "--max-seconds", "9"), "--max-seconds applies to --engine local"),
+        (("people.csv", "--rule", "key(id)", "--engine", "spark", "--strategy", "facet"), "--strategy applies to"),
+        (("people.csv", "--rule", "key(id)", "--master", "local[2]", "--max-seconds", "9"), "--max-seconds applies to"),
         (("people.csv", "--rule", "zip -> city", "--key", "nr"), "the key column 'nr'"),
         (("people.csv", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table"),
         (("-", "--rule", "zip -> city", "--input-format", "table"), "there is no file, folder or table '-'"),

@@ -234,8 +234,9 @@ def test_command_on_spark(spark: Any, tmp_path: Path) -> None:
     table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
     path, rules = tmp_path / "people.csv", tmp_path / "people.rules"
     pyarrow.csv.write_csv(table, path)
-    done = CliRunner().invoke(command, ["discover", str(path), "--out", str(rules)])
+    done = CliRunner().invoke(command, ["discover", str(path), "--engine", "spark", "--out", str(rules)])
     assert done.exit_code == 0, done.output
     assert "spark engine" in done.output
     assert "zip -> city" in rules.read_text(encoding="utf-8")
-    assert CliRunner().invoke(command, ["check", str(path), "--rules", str(rules), "-q"]).exit_code == 0
+    checked = CliRunner().invoke(command, ["check", str(path), "--engine", "spark", "--rules", str(rules), "-q"])
+    assert checked.exit_code == 0

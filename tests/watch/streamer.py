@@ -96,7 +96,7 @@ class Streamer:
 
     def finish(self) -> None:
         """Wait until it ends, which must be without an error."""
-        said, wrong = self.process.communicate(timeout=300)
+        said, wrong = self.process.communicate(timeout=600)
         self._end_rest()
         assert self.process.returncode == 0, said + wrong
 
@@ -109,7 +109,7 @@ class Streamer:
         for victim in victims:
             kill(victim)
         # The other processes, if any, end on their own. Their output stays open until then, so it is not read.
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=600)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()

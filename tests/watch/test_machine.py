@@ -28,6 +28,8 @@ def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 1300):
         # Small tables would always be rebuilt; every other sequence inserts row by row.
         monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
+        # Small batches would never be searched as in bulk.
+        monkeypatch.setattr(tree, "_BULK_ROWS", 0 if seed % 4 < 2 else 4096)
         run_program(seed)
 
 

@@ -11,7 +11,7 @@ from naysay.arrays import NULL
 from naysay.kernels.trees.zone_tree import FAN_OUT, FREE_LEAF, FREE_NODE, HEIGHT, LEAF_ROWS, N_LEAVES, N_NODES, ROOT
 from naysay.watch import tree_index as tree_module
 from naysay.watch.batch import GREATEST
-from naysay.watch.tree_index import ZoneTree
+from naysay.watch.tree_index import CurveTree, ZoneTree, tree_for
 
 # How many rows are inserted at once, and how often; fewer if kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
@@ -86,14 +86,18 @@ def check_zones(tree: ZoneTree, node: int, level: int) -> np.ndarray:
     return np.concatenate(spans)
 
 
-def check(tree: ZoneTree, rows: np.ndarray, rng: np.random.Generator, n_orders: int, nulls_differ: bool) -> None:
+def check(
+    tree: ZoneTree | CurveTree, rows: np.ndarray, rng: np.random.Generator, n_orders: int, nulls_differ: bool
+) -> None:
     assert tree.n_rows == len(rows)
-    check_nodes(tree)
+    check_nodes(tree._tree if isinstance(tree, CurveTree) else tree)
     if len(rows) == 0:
         assert len(tree.rows()) == 0
         return
-    by_key = np.lexsort((rows[:, -1], rows[:, 1], rows[:, 0]))
-    assert np.array_equal(tree.rows(), rows[by_key])
+    found = tree.rows()
+    if isinstance(tree, CurveTree):
+        found = found[np.lexsort((found[:, -1], found[:, 1], found[:, 0]))]
+    assert np.array_equal(found, rows[np.lexsort((rows[:, -1], rows[:, 1], rows[:, 0]))])
     boxes = np.ascontiguousarray(random_boxes(rng, rows, n_orders, 20))
     owners = rows[rng.integers(0, len(rows), 20), -1].copy()
     stamps = np.zeros(int(rows[:, -1].max()) + 1, np.int64)
@@ -112,12 +116,13 @@ def check(tree: ZoneTree, rows: np.ndarray, rng: np.random.Generator, n_orders: 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_rows_come_and_go(seed: int, one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("on_curve", [False, True])
+def test_rows_come_and_go(seed: int, one_by_one: bool, on_curve: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_module, "_REBUILD_SHARE", 0 if one_by_one else 8)
     rng = np.random.default_rng(seed)
     n_features = int(rng.integers(1, 5))
     n_orders = int(rng.integers(0, n_features + 1))
-    tree = ZoneTree(n_features)
+    tree = CurveTree(n_features, max(n_orders, 1)) if on_curve else ZoneTree(n_features)
     rows = np.empty((0, n_features + 2), np.int64)
     n_made = 0
     for _ in range(N_STEPS):
@@ -196,3 +201,32 @@ def test_a_tree_built_of_any_number_of_rows() -> None:
         boxes = np.array([[0, low, GREATEST] for low in range(0, n_rows, 20)]).reshape(-1, 3)
         expected = [int((rows[:, 1] >= low).sum()) for low in boxes[:, 1]]
         assert tree.count(boxes, np.array([1]), 1, False).tolist() == expected
+
+
+def test_a_search_by_three_orders_visits_few_rows() -> None:
+    """Three features whose sum is constant: no two of the comparisons are empty, all three together are."""
+    rng = np.random.default_rng(5)
+    n_rows = 20_000
+    first, second = rng.integers(0, n_rows, (2, n_rows))
+    columns = (np.zeros(n_rows, np.int64), first, second, -first - second, np.arange(n_rows))
+    rows = np.stack(columns, axis=1)
+    boxes = np.ascontiguousarray(
+        np.concatenate((rows[:50, :1], rows[:50, 1:4] + 1, np.full((50, 3), GREATEST)), axis=1)
+    )
+    looked_at = []
+    for tree in (ZoneTree(3), tree_for(3, 3)):
+        tree.insert(rows)
+        assert tree.count(boxes, np.arange(1, 4), 3, False).sum() == 0
+        looked_at.append(_leaves_near(tree._tree._tree if isinstance(tree, CurveTree) else tree._tree, boxes))
+    slabs, curve = looked_at
+    assert 3 * curve < slabs
+
+
+def _leaves_near(tree: tuple[np.ndarray, ...], boxes: np.ndarray) -> int:
+    """How many leaves a search has to look into: those whose own zone meets a box."""
+    rows, sizes, *_ = tree
+    n_near = 0
+    for leaf in range(int(tree[-1][N_LEAVES])):
+        greatest = rows[leaf, : sizes[leaf], -4:-1].max(axis=0)
+        n_near += int((greatest >= boxes[:, 1:4]).all(axis=1).sum())
+    return n_near

@@ -11,11 +11,14 @@ import click
 
 from naysay import api
 from naysay.cli import options
+from naysay.cli.engine import Choice
 from naysay.cli.failure import say
-from naysay.cli.options import FileFormat, Place, RuleSource, open_table
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.detect.result import Report
 from naysay.errors import UsageError
+from naysay.io.size import require_room
+from naysay.plan.join import join_of
 from naysay.report.words import counted, title
 
 _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
@@ -46,6 +49,15 @@ class CheckRequest:
         n_shown = _PAIRS_IN_A_TEXT if self.sample is None else self.sample
         return n_shown if self.report is None and self.out is None else max(n_shown, _PAIRS_IN_A_PAGE)
 
+    @property
+    def forced(self) -> Choice | None:
+        """The engine that options ask for which only one engine has."""
+        if self.out is not None and "://" in self.out:
+            return Choice("spark", f"only Spark writes to {self.out}")
+        if self.strategy != "auto":
+            return Choice("local", f"--strategy is {self.strategy}")
+        return None if self.max_seconds is None else Choice("local", "--max-seconds is given")
+
 
 @click.command()
 @click.argument("input", metavar="INPUT")
@@ -72,10 +84,8 @@ class CheckRequest:
     options.choice("--out-format", ("parquet", "csv", "json"), "Format of the tables in --out."),
     click.option("--raw-csv", is_flag=True, help="Do not escape cells that a spreadsheet would read as formulas."),
     options.page,
-    options.choice(
-        "--strategy", _STRATEGIES, "How to find violations with --engine local: auto, or the method of a paper."
-    ),
-    options.max_seconds("With --engine local, refuse a rule whose estimated time is longer.  [default: 600]"),
+    options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
+    options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
 @options.files
 @options.output_format("text", "json", "junit", "md")
@@ -102,15 +112,16 @@ def check(
     """
     if request.quick and request.out is not None:
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
-    if request.strategy != "auto" and place.engine == "spark":
-        raise UsageError("--strategy applies to --engine local; on Spark each shape of rule has one method")
-    if request.max_seconds is not None and place.engine == "spark":
-        raise UsageError("--max-seconds applies to --engine local; on Spark cancel the jobs in Spark's own interface")
     # Bad rules are reported before Spark starts or a large file is read.
-    rules.load()
+    joins = [join_of(rule) for rule in rules.load()]
     with Waiting(watched=not quiet) as waiting, library_warnings():
+        waiting.stage(f"reading {input}")
+        writes = request.out is not None
+        place = decide_for_table(input, files, place, joins=joins, writes=writes, forced=request.forced, quiet=quiet)
         if place.engine == "local":
-            _require_memory(input, rules, place, files, writes=request.out is not None)
+            require_room(input, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
+        else:
+            _refuse_on_spark(request)
         with open_table(input, files, place, waiting, numbered=True) as frame:
             report = _check(input, frame, rules, place, request, waiting)
         if request.report is not None:
@@ -120,12 +131,11 @@ def check(
     return report.exit_code
 
 
-def _require_memory(source: str, rules: RuleSource, place: Place, files: FileFormat, *, writes: bool) -> None:
-    from naysay.io.size import require_room
-    from naysay.plan.join import join_of
-
-    joins = [join_of(rule) for rule in rules.load()]
-    require_room(source, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
+def _refuse_on_spark(request: CheckRequest) -> None:
+    if request.strategy != "auto":
+        raise UsageError("--strategy applies to --engine local; on Spark each shape of rule has one method")
+    if request.max_seconds is not None:
+        raise UsageError("--max-seconds applies to --engine local; on Spark cancel the jobs in Spark's own interface")
 
 
 def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: CheckRequest, waiting: Waiting) -> Report:

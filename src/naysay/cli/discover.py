@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import click
 
 from naysay import api
 from naysay.cli import options
+from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
-from naysay.cli.options import FileFormat, Place, open_table
+from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.result import Discovery
 from naysay.errors import UsageError
@@ -106,18 +107,7 @@ class ShownRules:
     help="Save the state so that `naysay evolve` can update it.",
 )
 @options.key("Needs --state.  [default: row number]")
-@options.packed(
-    "place",
-    Place,
-    click.option(
-        "--engine",
-        type=click.Choice(["spark", "local"]),
-        help="Where to run: on Spark, or in this process.  [default: spark; local with --state]",
-    ),
-    options.master,
-    options.memory,
-    options.threads,
-)
+@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -145,9 +135,11 @@ def discover(
     naysay check people.csv --rules people.rules
     naysay discover people.csv --error 0.01 --about ZipCode
     """
-    place = replace(place, engine=place.engine or ("spark" if state is None else "local"))
     _refuse_contradictions(search, state, key, place)
+    forced = None if state is None else Choice("local", "--state keeps the table in this process")
     with Waiting(watched=not quiet) as waiting, library_warnings():
+        waiting.stage(f"reading {input}")
+        place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
         with open_table(input, files, place, waiting) as frame:
             waiting.stage("discovering")
             if state is None:
@@ -188,8 +180,8 @@ def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple
         if key:
             raise UsageError("--key identifies rows for naysay evolve, so it needs --state DIR")
         return
-    if place.engine == "spark":
-        raise UsageError("--state keeps the table in this process; leave out --engine spark")
+    if place.engine == "spark" or place.master is not None:
+        raise UsageError("--state keeps the table in this process; leave out --engine spark and --master")
     if search.max_rules is not None or search.max_seconds is not None:
         raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
     if place.memory is not None:

@@ -68,9 +68,8 @@ def evolve(
                     frames[what] = read_like(path, evolver.schema, files)
             waiting.stage("comparing")
             change = evolver.apply(**frames, batch_id=batch_id) if frames else None
-            click.echo(
-                _json(evolver, change, limit or None) if format == "json" else _text(evolver, change, limit, quiet)
-            )
+            text = _json(evolver, change, limit or None) if format == "json" else _text(evolver, change, limit, quiet)
+    click.echo(text)
     return 0
 
 

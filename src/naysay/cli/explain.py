@@ -10,9 +10,10 @@ import click
 
 from naysay import api
 from naysay.cli import options
-from naysay.cli.options import FileFormat, Place, RuleSource, open_table
+from naysay.cli.engine import require_pyspark
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console
-from naysay.errors import INSTALL_SPARK, UsageError
+from naysay.plan.join import join_of
 
 if TYPE_CHECKING:
     from naysay.report.plans import Explained
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 def explain(input: str | None, rules: RuleSource, place: Place, files: FileFormat, format: str, color: str) -> None:
     """Show what each rule means, its normal form, and how `naysay check` would check it.
 
-    With INPUT, also the estimated cost: on Spark, how many rows would be shuffled and to how many tasks; with --engine
-    local, time and memory.
+    With INPUT, also the estimated cost: in-process, time and memory; on Spark, how many rows would be shuffled and to
+    how many tasks.
     """
     from naysay.report.plans import print_plans, to_json
 
-    rules.load()
+    joins = [join_of(rule) for rule in rules.load()]
     with Waiting() as waiting:
+        waiting.stage(f"reading {input or 'rules'}")
+        place = decide_for_table(input, files, place, joins=joins)
         entries, n_rows = (_on_spark if place.engine == "spark" else _in_process)(input, rules, place, files, waiting)
     if format == "json":
         click.echo(json.dumps(to_json(entries, n_rows), indent=2))
@@ -60,13 +63,11 @@ def _in_process(
 def _on_spark(
     source: str | None, rules: RuleSource, place: Place, files: FileFormat, waiting: Waiting
 ) -> tuple[list[Explained], int | None]:
+    require_pyspark()
+    from naysay.detect.spark.check import costs
+    from naysay.detect.spark.plan import route_of
     from naysay.report.plans import explained
 
-    try:
-        from naysay.detect.spark.check import costs
-        from naysay.detect.spark.plan import route_of
-    except ImportError:
-        raise UsageError(f"the Spark engine needs the package pyspark: {INSTALL_SPARK}") from None
     loaded, n_rows = rules.load(), None
     traffic = [""] * len(loaded)
     if source is not None:

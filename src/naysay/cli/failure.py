@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from naysay.errors import NaysayError
-from naysay.report.words import installed_version
+from naysay.version import __version__
 
 
 class Exit(IntEnum):
@@ -93,5 +93,5 @@ def _report(error: Exception) -> str:
         f"internal error: {type(error).__name__}: {what[:200]}{place}\n"
         "This is a bug in naysay, not in your data. Run the same command with --debug, and report its output\n"
         "on the project's issue tracker, with the rules and these versions: "
-        f"naysay {installed_version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+        f"naysay {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     )

@@ -11,6 +11,7 @@ import click
 from naysay.cli import options
 from naysay.cli.failure import ClosedPipe, Session, guarded
 from naysay.rule.scan import nearest_name
+from naysay.version import __version__
 
 # The module of a command has its name, and contains a click command of that name: the list needs none to be loaded.
 COMMANDS = {
@@ -72,6 +73,6 @@ class Commands(click.Group):
     epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 resources, 5 internal error.",
 )
 @options.debug
-@click.version_option(package_name="naysay", message="naysay %(version)s")
+@click.version_option(__version__, message="naysay %(version)s")
 def naysay() -> None:
     """Say what must never be true of a table, and find the rows that break it."""

@@ -15,7 +15,7 @@ from naysay.rule.model import Nulls
 
 
 @click.command()
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("files", type=click.Path(allow_dash=True), metavar="FILE...", nargs=-1, required=True)
 @click.option("--columns", metavar="A,B,...", help="Columns of the table; rules may mention no others.")
 @click.option(
     "--format",
@@ -38,7 +38,7 @@ from naysay.rule.model import Nulls
 @options.quiet("the rules, and show only problems")
 @options.debug
 def lint(
-    file: str,
+    files: tuple[str, ...],
     columns: str | None,
     format_name: str | None,
     nulls: str,
@@ -48,21 +48,24 @@ def lint(
     out: str | None,
     quiet: bool,
 ) -> None:
-    """Check the rules in FILE (- for the standard input), and write them in naysay's own format.
+    """Check the rules in each FILE (- for the standard input), and write them all in naysay's own format.
 
     Problems are printed to the error output: rules that cannot be broken, duplicates, twins, rules that follow
     from others, superfluous predicates. Exit code 0: all rules were read. 1: some rule can never be broken (with
     --strict: there are problems). 2: some rule cannot be read; the messages say which.
     """
     context = click.get_current_context()
-    found = _read(file, columns, format_name)
-    if found.errors:
-        _print_errors(found)
+    read = [_read(file, columns, format_name) for file in files]
+    if any(found.errors for found in read):
+        _print_errors(read)
         context.exit(2)
-    rules = list(found.rules)
-    problems = find(rules, Nulls(nulls))
-    _print_problems(problems, found, file)
-    if not quiet:
+    problems = []
+    for file, found in zip(files, read, strict=True):
+        in_file = find(list(found.rules), Nulls(nulls))
+        _print_problems(in_file, found, file)
+        problems += in_file
+    rules = [rule for found in read for rule in found.rules]
+    if out is not None or not quiet:
         _write(render_file(fix_rules(rules, Nulls(nulls)) if fix else rules, short=short), out)
     context.exit(int(any(strict or problem.kind is ProblemKind.NEVER for problem in problems)))
 
@@ -75,11 +78,12 @@ def _read(file: str, columns: str | None, format_name: str | None) -> RulesFile:
     return read_rules_file(file, columns=names, format=format)
 
 
-def _print_errors(found: RulesFile) -> None:
-    for error in found.errors:
+def _print_errors(read: list[RulesFile]) -> None:
+    errors = [error for found in read for error in found.errors]
+    for error in errors:
         click.echo(f"{error}\n", err=True)
-    n_errors = len(found.errors)
-    click.echo(f"{n_errors} rule{'s' if n_errors > 1 else ''} cannot be read, {len(found.rules)} can.", err=True)
+    n_read = sum(len(found.rules) for found in read)
+    click.echo(f"{len(errors)} rule{'s' if len(errors) > 1 else ''} cannot be read, {n_read} can.", err=True)
 
 
 def _print_problems(problems: list[LintProblem], found: RulesFile, file: str) -> None:

@@ -7,23 +7,28 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from naysay.cli.failure import Session
+from naysay.cli.engine import Choice, choose_for_table, require_pyspark
+from naysay.cli.failure import Session, say
+from naysay.cli.settings import ENGINES, load_settings
 from naysay.errors import NaysayError, RuleError, UsageError
 from naysay.rule import Rule, parse, read_rules_file
 
 if TYPE_CHECKING:
     from naysay.cli.screen import Waiting
+    from naysay.plan.join import Join
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 
 _MOST_ERRORS = 10
+# A local file up to this size is a matter of seconds on Spark.
+_SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class FileFormat:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a command runs: in this process, or on a Spark cluster."""
+    """Where a command runs: in this process, or on a Spark cluster. As given, the engine may be None or auto."""
 
     engine: str | None
     master: str | None
@@ -95,32 +100,81 @@ class Place:
     def __post_init__(self) -> None:
         if self.engine == "local" and self.master is not None:
             raise UsageError("--master names a Spark cluster; use it with --engine spark")
-        if self.engine == "spark" and self.master is not None and self.threads:
+        if self.master is not None and self.threads:
             raise UsageError("--threads applies to this machine; with --master, set the executors' cores")
-        if self.engine == "spark" and self.memory is not None:
+        if self.memory is not None:
             if (self.master or "local").startswith("sc://"):
                 raise UsageError("--memory applies to this machine; a Spark Connect server has its own settings")
             from naysay.api import memory_bytes
 
             memory_bytes(self.memory)
 
+    def decided(
+        self, choose: Callable[[int | None], Choice], *, forced: Choice | None = None, quiet: bool = False
+    ) -> Place:
+        """This place with its engine, and with the default for the memory.
+
+        An option decides, then the environment, then a settings file. `forced` is what another option of the command
+        asks for, as --master does. Otherwise `choose` does, given the bytes allowed, and a message says so.
+        """
+        settings = load_settings()
+        if self.master is not None:
+            forced = Choice("spark", f"--master is {self.master}")
+            memory = self.memory
+        else:
+            memory = self.memory or settings.memory
+        engine = self.engine or ("auto" if forced else settings.engine)
+        if engine == "auto":
+            from naysay.api import memory_bytes
+
+            choice = forced or choose(memory_bytes(memory))
+            engine = choice.engine
+            if not quiet:
+                say(str(choice))
+        return replace(self, engine=engine, memory=memory)
+
     @property
     def address(self) -> str:
         return self.master or (f"local[{self.threads}]" if self.threads else "local[*]")
 
     @contextmanager
-    def session(self, waiting: Waiting, **settings: Any) -> Iterator[Any]:
-        """Open a Spark session, and show the progress of its tasks."""
+    def session(self, waiting: Waiting, *, follow: bool = True, **settings: Any) -> Iterator[Any]:
+        """Open a Spark session, and show the progress of its tasks if asked to `follow` them."""
+        require_pyspark()
+        from naysay.api import memory_bytes
         from naysay.spark.session import follow_progress, session_for
 
         waiting.stage(f"starting Spark at {self.address}")
         debug = click.get_current_context().ensure_object(Session).debug
-        with session_for(self.address, memory=self.memory, debug=debug, **settings) as session:
-            if not waiting.is_watched:
+        n_bytes = memory_bytes(self.memory)
+        # In MiB: Spark would not take a plain number for bytes.
+        memory = None if n_bytes is None else f"{n_bytes >> 20}m"
+        with session_for(self.address, memory=memory, debug=debug, **settings) as session:
+            if not (follow and waiting.is_watched):
                 yield session
                 return
             with follow_progress(session, waiting.reach):
                 yield session
+
+
+def decide_for_table(
+    source: str | None,
+    files: FileFormat,
+    place: Place,
+    *,
+    joins: Sequence[Join] | None = None,
+    writes: bool = False,
+    forced: Choice | None = None,
+    quiet: bool = False,
+) -> Place:
+    """Decide where a command on a table runs, as `Place.decided` says; `choose_for_table` explains the rest."""
+
+    def choose(memory: int | None) -> Choice:
+        if source is None:
+            return Choice("local", "no INPUT was given")
+        return choose_for_table(source, joins=joins, writes=writes, memory=memory, **files.arguments)
+
+    return place.decided(choose, forced=forced, quiet=quiet)
 
 
 @contextmanager
@@ -140,7 +194,8 @@ def open_table(
         waiting.stage(f"reading {source}")
         yield interruptibly(lambda: from_frame(read(source, **files.arguments)))
         return
-    with place.session(waiting) as session:
+    small = os.path.isfile(source) and os.path.getsize(source) <= _SMALL_BYTES
+    with place.session(waiting, small=small) as session:
         from naysay.spark.read import read as read_on_spark
         from naysay.spark.session import place_of, plain_errors
 
@@ -237,13 +292,19 @@ files = packed(
 memory = click.option(
     "--memory",
     metavar="SIZE",
-    help="Memory limit, such as 512M or 4G: refuse work that needs more. On Spark, the memory of the driver.",
+    help="Memory limit, such as 512M or 4G: in this process, refuse work that needs more. On Spark, the memory of the "
+    "driver.",
 )
 threads = click.option(
     "--threads", type=click.IntRange(0), default=0, metavar="N", help="Number of threads.  [default: all cores]"
 )
 master = click.option("--master", metavar="URL", help="Spark cluster to use.  [default: local[*]]")
-engine = choice("--engine", ("spark", "local"), "Where to run: on Spark, or in this process.")
+engine = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="Where to run: on Spark, or in this process (local). auto: in this process, unless the input is remote, a "
+    "table, a folder of data or too large for the memory.  [default: NAYSAY_ENGINE, or a settings file, or auto]",
+)
 NULLS = "sql: a comparison with null is false. equal: null equals null, differs from every value, and has no order."
 nulls = choice("--nulls", ("sql", "equal"), NULLS)
 color = choice("--color", ("auto", "always", "never"), "auto: in a terminal, unless NO_COLOR is set.")

@@ -37,10 +37,16 @@ def report(results: Path, output: Path | None, format: str, color: str) -> None:
     RESULTS is the folder that `naysay check --out` wrote, or the output of `naysay check --format json`. Formats other
     than html are printed.
     """
-    found = _read(results / "report.json" if results.is_dir() else results)
-    if format == "html":
+    from naysay.cli.screen import Waiting
+
+    with Waiting() as waiting:
+        waiting.stage(f"reading {results}")
+        found = _read(results / "report.json" if results.is_dir() else results)
         target = output or (results if results.is_dir() else results.parent) / "report.html"
-        found.to_html(target)
+        if format == "html":
+            waiting.stage(f"writing {target}")
+            found.to_html(target)
+    if format == "html":
         click.echo(target)
     elif output is not None:
         raise UsageError("--output is for the HTML page; redirect the other formats with >")

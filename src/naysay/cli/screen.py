@@ -8,10 +8,10 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.console import Console, Group
@@ -30,12 +30,16 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay.cli.failure import Session, say
-from naysay.live.feed.changes import AppliedBatch, ChangeSink
 from naysay.report.terminal import WIDTH_IN_A_PIPE
 from naysay.report.words import duration
 
+if TYPE_CHECKING:
+    from naysay.live.feed.changes import AppliedBatch, ChangeSink
+
 # Work that takes less time than this shows no progress.
 _PATIENCE_SECONDS = 1.0
+# If the error output is not a terminal, the time between two lines of progress.
+_LINE_SECONDS = 10.0
 
 
 def console(color: str = "auto") -> Console:
@@ -74,17 +78,30 @@ class _Pace(ProgressColumn):
 
 
 class Waiting:
-    """Progress on the error output, after the first second of work; none if it is not a terminal.
+    """Says on the error output what work of more than a second is doing: live on a terminal, else a line now and then.
+
+    `pause` waits for so many seconds, and tells whether the work is over; it and `clock` are replaced in tests.
 
     >>> with Waiting(watched=False) as waiting:
     ...     waiting.stage("reading people.csv")
     """
 
-    def __init__(self, *, watched: bool = True) -> None:
-        self._watched = watched and sys.stderr.isatty()
+    def __init__(
+        self,
+        *,
+        watched: bool = True,
+        pause: Callable[[float], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._watched = watched
+        self._clock = clock
+        self._begun = clock()
+        self._over = threading.Event()
+        self._pause = pause or self._over.wait
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
+        self._screen: TextIO | None = None
         self._progress: Progress | None = None
+        self._description, self._n_done, self._steps = "", 0, ""
 
     @property
     def is_watched(self) -> bool:
@@ -93,39 +110,45 @@ class Waiting:
 
     def __enter__(self) -> Waiting:
         if self._watched:
-            self._progress = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=30),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                _Pace(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._timer = threading.Timer(_PATIENCE_SECONDS, self._show)
-            self._timer.daemon = True
-            self._timer.start()
+            self._screen = _own_stderr()
+            if self._screen.isatty():
+                self._progress = _progress_on(self._screen)
+            threading.Thread(target=self._run, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._over.set()
         with self._lock:
             if self._progress is not None:
                 self._progress.stop()
                 self._progress = None
+            if self._screen is not None and self._screen is not sys.stderr:
+                self._screen.close()
+            self._screen = None
 
-    def _show(self) -> None:
-        with self._lock:
-            if self._progress is not None:
-                self._progress.start()
+    def _run(self) -> None:
+        seconds = _PATIENCE_SECONDS
+        while not self._pause(seconds):
+            seconds = _LINE_SECONDS
+            with self._lock:
+                if self._progress is not None:
+                    self._progress.start()
+                    return
+                if self._screen is None:
+                    return
+                # Somebody else may have closed it.
+                with suppress(OSError, ValueError):
+                    self._screen.write(f"naysay: {self._line()}\n")
+                    self._screen.flush()
+
+    def _line(self) -> str:
+        return f"{self._description or 'working'}{self._steps}, {self._clock() - self._begun:,.0f} s"
 
     def will_compile(self) -> None:
-        """Say that kernels have to be compiled first, if they do."""
-        if self._watched:
+        """Say on a terminal that kernels have to be compiled first, if they do."""
+        if self._progress is not None:
             from naysay.kernels.compile import is_cache_empty
 
             if is_cache_empty():
@@ -134,6 +157,7 @@ class Waiting:
     def stage(self, description: str, total: int | None = None) -> None:
         """Begin another stage, with its number of steps if that is known."""
         with self._lock:
+            self._description, self._n_done, self._steps = description, 0, ""
             if self._progress is not None:
                 for task in self._progress.task_ids:
                     self._progress.remove_task(task)
@@ -142,21 +166,48 @@ class Waiting:
     def update(self, description: str, done: float | None = None) -> None:
         """Describe what the stage does now, and the fraction of it that is done, if that is known."""
         completed, total = (0, None) if done is None else (round(100 * done), 100)
-        self._change(description=description, completed=completed, total=total)
+        self._description = description
+        self._change("" if done is None else f", {done:.0%} done", completed=completed, total=total)
 
     def reach(self, n_done: int, n_all: int) -> None:
-        """Show the number of steps that are done, and of all steps."""
-        self._change(completed=n_done, total=n_all)
+        """Show how many tasks of Spark are done, and how many there are."""
+        self._change(f", {n_done:,} of {n_all:,} tasks done", completed=n_done, total=n_all)
 
     def advance(self) -> None:
         """Show that one more step is done."""
-        self._change(advance=1)
+        self._n_done += 1
+        self._change(f", {self._n_done:,} done", advance=1)
 
-    def _change(self, **values: Any) -> None:
+    def _change(self, steps: str, **values: Any) -> None:
         with self._lock:
+            self._steps = steps
             if self._progress is not None:
                 for task in self._progress.task_ids:
                     self._progress.update(task, **values)
+
+
+def _own_stderr() -> TextIO:
+    """A copy of the error output, which still leads there while Spark starts and Java's messages are hidden."""
+    try:
+        return open(os.dup(sys.stderr.fileno()), "w", encoding="utf-8", errors="backslashreplace")
+    except (OSError, ValueError, AttributeError):
+        # It was replaced by something that is not a file.
+        return sys.stderr
+
+
+def _progress_on(screen: TextIO) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        _Pace(),
+        console=Console(file=screen),
+        transient=True,
+        # The standard output may be a file, and must not end up on the terminal.
+        redirect_stdout=False,
+    )
 
 
 _N_NEWEST = 6
@@ -213,6 +264,13 @@ class View:
         )
         if self._live is None:
             self._print(batch)
+
+    @contextmanager
+    def applying(self) -> Iterator[None]:
+        """Say that changes are being applied, if that takes long and no live display shows it."""
+        with Waiting(watched=not self._quiet and self._live is None) as waiting:
+            waiting.stage("applying changes")
+            yield
 
     def idle(self) -> None:
         """Refresh the display while no file is waiting."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from naysay.cli import options
+from naysay.cli.engine import Choice, choose_for_changes, require_pyspark
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import Place, RuleSource
-from naysay.cli.screen import View
+from naysay.cli.screen import View, Waiting
 from naysay.errors import NaysayError, UsageError
+from naysay.live.feed.follow import folder_at
 from naysay.live.layout import named
 from naysay.rule.model import Rule
 
@@ -113,35 +115,50 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, c
 
     \b
     naysay watch changes/ --rules people.rules --key id --state people.watch
-    naysay watch changes/ --rules people.rules --key id --state people.watch --engine local --once
+    naysay watch changes/ --rules people.rules --key id --state people.watch --once
     naysay watch changes/ --evolve --key id --state people.evolve
     """
     if request.evolve:
-        return _watch_rules(source, rules, place, request, color)
-    if request.error:
-        raise UsageError("--error needs --evolve; given rules have max_violations and max_fraction")
-    if request.partitions and place.engine == "local":
-        raise UsageError("--partitions needs --engine spark; --engine local keeps the state in this process")
-    from naysay.live.feed.follow import folder_at
-
+        _refuse_with_evolve(rules, request)
+        loaded = None
+    else:
+        if request.error:
+            raise UsageError("--error needs --evolve; given rules have max_violations and max_fraction")
+        if request.partitions and place.engine == "local":
+            raise UsageError("--partitions needs --engine spark; --engine local keeps the state in this process")
+        loaded = _load(rules, request)
     # Before Spark is started and a folder is made.
-    loaded = _load(rules, request)
-    folder_at(source)
-    if place.engine == "spark":
+    folder = folder_at(source)
+    forced = Choice("spark", f"--partitions is {request.partitions}") if request.partitions else None
+    place = place.decided(lambda _: choose_for_changes(source, request.state), forced=forced, quiet=request.quiet)
+    if folder is None and place.engine == "local":
+        raise UsageError(f"{source} is not a local folder; use --engine spark for remote URLs")
+    if request.evolve:
+        return _watch_rules(source, folder, place, request, color)
+    if folder is None or place.engine == "spark":
         return _watch_on_spark(source, loaded, place, request, color)
-    return _watch_in_process(source, loaded, request, color)
+    return _watch_in_process(folder, loaded, request, color)
 
 
-def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: WatchRequest, color: str) -> int:
+def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
+    if rules:
+        raise UsageError("--evolve discovers the rules itself; leave out --rules and --rule")
+    if request.partitions or request.counting:
+        raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
+
+
+def _watch_in_process(source: Path, rules: dict[str, Rule] | None, request: WatchRequest, color: str) -> int:
     from naysay.live.feed.follow import Follower
     from naysay.watch.feed import open_feed
 
-    feed, notes = open_feed(request.state, rules, request.key, request.feed_options)
+    with Waiting(watched=not request.quiet) as waiting:
+        waiting.stage(f"opening {request.state}")
+        feed, notes = open_feed(request.state, rules, request.key, request.feed_options)
     with feed, View(feed, color=color, quiet=request.quiet) as view:
         for note in notes:
             say(note)
         try:
-            _follow(Follower(Path(source), feed, request.state), view, request)
+            _follow(Follower(source, feed, request.state), view, request)
         except KeyboardInterrupt:
             # If it was closed in the middle of a change, the files stay as they are.
             with suppress(NaysayError):
@@ -150,15 +167,28 @@ def _watch_in_process(source: str, rules: dict[str, Rule] | None, request: Watch
         return _verdict(feed.rules, feed)
 
 
-def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, color: str) -> int:
-    from naysay.spark.session import STREAM_SETTINGS, session_for
+@contextmanager
+def _stream_session(place: Place, request: WatchRequest) -> Iterator[Any]:
+    """Open a Spark session for a stream, and say so while it starts: afterwards the view of the watch is shown."""
+    require_pyspark()
+    from naysay.spark.session import STREAM_SETTINGS
 
-    with session_for(place.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
+    with ExitStack() as stack:
+        with Waiting(watched=not request.quiet) as waiting:
+            session = place.session(waiting, follow=False, settings=STREAM_SETTINGS, app="naysay watch")
+            opened = stack.enter_context(session)
+        yield opened
+
+
+def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, color: str) -> int:
+    with _stream_session(place, request) as session:
         from naysay.live.spark.stream import StreamOptions
         from naysay.watch.spark.engine import follow_folder, open_sink
 
         stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
-        sink, notes = open_sink(session, rules, request.key, stream_options, request.feed_options)
+        with Waiting(watched=not request.quiet) as waiting:
+            waiting.stage(f"opening {request.state}")
+            sink, notes = open_sink(session, rules, request.key, stream_options, request.feed_options)
         for note in notes:
             say(note)
         with closing(sink), View(sink, color=color, quiet=request.quiet) as view:
@@ -167,33 +197,31 @@ def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, re
             return _verdict(sink.rules, sink)
 
 
-def _watch_rules(source: str, rules: RuleSource, place: Place, request: WatchRequest, color: str) -> int:
+def _watch_rules(source: str, folder: Path | None, place: Place, request: WatchRequest, color: str) -> int:
     """Follow changes, and show which discovered rules stop and start to hold."""
     from naysay.evolve.feed import EvolveFeed
 
-    if rules:
-        raise UsageError("--evolve discovers the rules itself; leave out --rules and --rule")
-    if request.partitions or request.counting:
-        raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
-    feed = EvolveFeed(
-        request.state, request.key, nulls=request.nulls, error=request.error, n_sentences=request.n_sentences
-    )
-    with feed, View(feed, color=color, quiet=request.quiet, noun="rules") as view:
-        if place.engine == "local":
-            from naysay.live.feed.follow import Follower
+    with Waiting(watched=not request.quiet) as waiting:
+        waiting.stage(f"opening {request.state}")
+        feed = EvolveFeed(
+            request.state, request.key, nulls=request.nulls, error=request.error, n_sentences=request.n_sentences
+        )
+    if place.engine == "local":
+        from naysay.live.feed.follow import Follower
 
-            _follow(Follower(Path(source), feed, request.state), view, request)
-            return Exit.HOLDS
-        from naysay.spark.session import STREAM_SETTINGS, session_for
+        assert folder is not None
+        with feed, View(feed, color=color, quiet=request.quiet, noun="rules") as view:
+            _follow(Follower(folder, feed, request.state), view, request)
+        return Exit.HOLDS
+    with feed, _stream_session(place, request) as session:
+        from naysay.live.spark.folder import FolderSource
+        from naysay.live.spark.stream import Stream, StreamOptions
 
-        with session_for(place.master, settings=STREAM_SETTINGS, app="naysay watch") as session:
-            from naysay.live.spark.folder import FolderSource
-            from naysay.live.spark.stream import Stream, StreamOptions
-
-            folder = FolderSource(session, source, request.state)
-            stream_options = StreamOptions(request.state, request.once, request.interval)
-            with closing(Stream(folder, feed, stream_options, view.show)) as stream:
-                stream.wait()
+        files = FolderSource(session, source, request.state)
+        stream_options = StreamOptions(request.state, request.once, request.interval)
+        view = View(feed, color=color, quiet=request.quiet, noun="rules")
+        with view, closing(Stream(files, feed, stream_options, view.show)) as stream:
+            stream.wait()
     return Exit.HOLDS
 
 
@@ -211,9 +239,10 @@ def _follow(follower: Any, view: View, request: WatchRequest) -> None:
     stale = True
     reported: set[str] = set()
     while True:
-        for step in follower.drain():
-            view.show(step)
-            stale = True
+        with view.applying():
+            for step in follower.drain():
+                view.show(step)
+                stale = True
         done = request.once and not follower.taker.changing
         if stale and (done or time.monotonic() - written > _WRITE_SECONDS):
             follower.sink.write_current()

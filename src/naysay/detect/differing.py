@@ -16,7 +16,8 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.budget import check_stop, require_seconds, stop_flag
-from naysay.detect.partners import add_partners, agreement, small_keys
+from naysay.detect.blocks import BlockSearch, build_seconds
+from naysay.detect.partners import add_partners, agreement, self_partners, small_keys
 from naysay.kernels.joins.compare import compare_groups, list_groups
 from naysay.kernels.sort import dense_groups, sorted_places
 from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
@@ -26,6 +27,8 @@ from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 _WORTH_COLLAPSING = 0.7
 # Nanoseconds to find the classes and selectivities, for each row and column.
 _PREPARE = 30.0
+# Estimates are rough: the search by blocks must be this many times cheaper.
+_SURELY_LESS = 1.5
 # This few pairs cost less than finding out how to divide them.
 _FEW_PAIRS = 1 << 20
 
@@ -38,8 +41,44 @@ def partners_differing(bound: BoundJoin) -> Int64Array:
     A row that meets itself is counted. Refuses work that would take longer than allowed.
     """
     comparison = prepare(bound)
+    search = search_blocks(comparison)
+    if search is not None:
+        return comparison.spread(search.partners())
     require_seconds(comparison.seconds)
     return comparison.partners()
+
+
+def find_differing_left(bound: BoundJoin) -> int | None:
+    """The place of some left row with a partner other than itself."""
+    comparison = prepare(bound)
+    own = np.zeros(comparison.bound.left.n_rows, np.int64)
+    if bound.reflexive:
+        own[self_partners(comparison.bound)] = 1
+    most = comparison.seconds
+    if most > build_seconds(comparison.bound):
+        found, complete = BlockSearch(comparison.bound, comparison.weights).find(own, most)
+        if found is not None or complete:
+            return comparison.member(found)
+    require_seconds(most)
+    places = np.flatnonzero(comparison.compare() > own)
+    return comparison.member(int(places[0])) if places.size else None
+
+
+def count_seconds(bound: BoundJoin) -> float:
+    """About the time for the partners of all rows."""
+    comparison = prepare(bound)
+    search = search_blocks(comparison)
+    return comparison.seconds if search is None else build_seconds(comparison.bound) + search.seconds()
+
+
+def search_blocks(comparison: GroupComparison) -> BlockSearch | None:
+    """The search by blocks of rows, if a sample says that it is cheaper than to compare groups."""
+    building = build_seconds(comparison.bound)
+    most = comparison.seconds / _SURELY_LESS - building
+    if most <= building:
+        return None
+    search = BlockSearch(comparison.bound, comparison.weights)
+    return search if search.seconds(most) <= most else None
 
 
 def prepare(bound: BoundJoin) -> GroupComparison:
@@ -151,15 +190,13 @@ class GroupComparison:
     def __init__(
         self, bound: BoundJoin, shape: Agreement, weights: Int64Array | None = None, members: Int64Array | None = None
     ) -> None:
-        left, right = bound.left, bound.right
         self.bound = bound
         self.shape = shape
         self.members = members
-        self.n_orders = len(left.order)
+        self.n_orders = len(bound.left.order)
         self.ranges = np.array(bound.n_differs, np.int64)
-        self.weighs = weights is not None
-        self.weights = np.ones(right.n_rows, np.int64) if weights is None else weights
-        self.out = np.zeros(left.n_rows, np.int64)
+        self.weights = weights
+        self.out = np.zeros(bound.left.n_rows, np.int64)
 
     @property
     def seconds(self) -> float:
@@ -169,9 +206,24 @@ class GroupComparison:
         return partners_seconds(self.shape, self.n_orders) + 1e-9 * prepared
 
     def partners(self) -> Int64Array:
+        """The partners of each left row that was asked about."""
+        return self.spread(self.compare())
+
+    def compare(self) -> Int64Array:
+        """The partners of each left row of the join."""
         if self.shape.n_pairs:
             self._begin()
-        return self.out if self.members is None else self.out[self.members]
+        return self.out
+
+    def spread(self, counts: Int64Array) -> Int64Array:
+        """Counts by row of the join as counts by row that was asked about."""
+        return counts if self.members is None else counts[self.members]
+
+    def member(self, place: int | None) -> int | None:
+        """The place of some row that was asked about and that the row at a place of the join represents."""
+        if place is None or self.members is None:
+            return place
+        return int(np.argmax(self.members == place))
 
     def _begin(self) -> None:
         left_side, right_side = self.bound.left, self.bound.right
@@ -179,6 +231,7 @@ class GroupComparison:
         same = self.bound.mirror and all(one is other for one, other in orders)
         self.left_features = _features(left_side)
         self.right_features = self.left_features if same else _features(right_side)
+        self.each = np.ones(right_side.n_rows, np.int64) if self.weights is None else self.weights
         left = _Part(np.arange(self.bound.left.n_rows), self.bound.left.key)
         right = left if self.bound.mirror else _Part(np.arange(self.bound.right.n_rows), self.bound.right.key)
         self._visit(left, right, self.bound.n_keys, len(self.bound.n_differs), 1)
@@ -191,7 +244,7 @@ class GroupComparison:
         left_rest, right_rest = compare_groups(
             (left.key, left.places, self.left_features),
             (right.key, right.places, self.right_features),
-            self.weights,
+            self.each,
             (self.n_orders, self.ranges[:n_differs].copy()),
             compare_limit(self.shape, n_differs, self.n_orders),
             sign,
@@ -210,7 +263,7 @@ class GroupComparison:
     def _add_all(self, left: _Part, right: _Part, n_keys: int, sign: int) -> None:
         """Add the partners under a key, regardless of what differs."""
         left_order = tuple(codes[left.places] for codes in self.bound.left.order)
-        if self.weighs:
+        if self.weights is not None:
             each = self.weights[right.places]
             right = _Part(np.repeat(right.places, each), np.repeat(right.key, each))
         right_order = tuple(

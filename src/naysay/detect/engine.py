@@ -42,8 +42,9 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 Given = ParamSpec("Given")
 
-# verify looks at this many rows first: a broken rule mostly breaks early.
-_PREFIXES = (1_000, 16_000, 256_000)
+# verify looks at the first rows first, as a broken rule mostly breaks early: at least at this many, then at this many
+# times more, up to the whole table. That adds a fifteenth to the work on a rule that holds.
+_FIRST_ROWS, _GROWTH = 1_000, 16
 # A listed pair takes two row numbers while it is found, sorted and returned.
 _BYTES_PER_PAIR = 64
 # Work on fewer rows is done before anybody could interrupt it.
@@ -66,6 +67,14 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
             return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))
 
     return run
+
+
+def _prefixes(n_rows: int) -> list[int]:
+    """How many of the first rows verify looks at, step by step."""
+    sizes = [n_rows]
+    while sizes[0] >= _GROWTH * _FIRST_ROWS:
+        sizes.insert(0, sizes[0] // _GROWTH)
+    return sizes
 
 
 class LocalEngine:
@@ -137,7 +146,7 @@ class LocalEngine:
         """Look for one violation, in growing prefixes of the table and then in all of it."""
         table, join = self.table, self._join(rule, options)
         strategy = strategy_named(options.strategy)
-        for n_rows in (*(n for n in _PREFIXES if 2 * n <= table.n_rows), table.n_rows):
+        for n_rows in _prefixes(table.n_rows):
             part = table if n_rows == table.n_rows else table.prefix(n_rows)
             right = None
             if join.one_row:

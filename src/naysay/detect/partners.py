@@ -109,11 +109,10 @@ def agreeing_keys(bound: BoundJoin) -> Iterator[tuple[int, Int64Array, Int64Arra
 def self_partners(bound: BoundJoin) -> BoolArray:
     """Which left rows satisfy the whole rule with themselves, in a join that lets a row meet itself."""
     left, right = bound.left, bound.right
-    met = np.zeros(left.n_rows, np.bool_)
     if bound.mirror:
-        at_left = at_right = np.arange(left.n_rows)
-    else:
-        _, at_left, at_right = np.intersect1d(left.rows, right.rows, assume_unique=True, return_indices=True)
+        return breaks(left, right)
+    met = np.zeros(left.n_rows, np.bool_)
+    _, at_left, at_right = np.intersect1d(left.rows, right.rows, assume_unique=True, return_indices=True)
     met[at_left] = breaks(left.take(at_left), right.take(at_right))
     return met
 

@@ -13,7 +13,7 @@ from naysay.io.csv import CsvFile, exact_type, holds_long_numbers, open_csv, rea
 from naysay.rule.scan import nearest_name
 
 _SUFFIXES = {
-    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
@@ -84,7 +84,7 @@ def read_table(
     if os.path.isdir(path):
         files = files_in(path)
     else:
-        _require_file(path)
+        require_file(path)
         files = [path]
     formats = {format or format_of(file) for file in files}
     if len(formats) > 1:
@@ -100,7 +100,8 @@ def read_table(
     return table
 
 
-def _require_file(path: str) -> None:
+def require_file(path: str) -> None:
+    """Refuse a path at which there is nothing, with the one that may be meant."""
     if os.path.exists(path):
         return
     if "://" in path:
@@ -132,17 +133,22 @@ def refuse_address(source: str) -> None:
 
 def format_of(path: str) -> str:
     """The format that the file name says, or else the first bytes of the file."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    if suffixes and suffixes[-1] in _SUFFIXES:
-        return _SUFFIXES[suffixes[-1]]
+    if known := format_by_name(path):
+        return known
     with _opened(path) as file:
         start = file.read(8)
     for magic, name in _MAGIC.items():
         if start.startswith(magic):
             return name
     raise unknown_format(path)
+
+
+def format_by_name(path: str) -> str | None:
+    """The format that the file name says, if it says one."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
 def unknown_format(path: str) -> TableError:

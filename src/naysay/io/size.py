@@ -45,43 +45,47 @@ class ExpectedTable:
 
 
 def require_room(
-    path: str,
-    joins: Sequence[Join],
-    allowed: int | None,
-    *,
-    writes: bool = False,
-    format: str | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
+    path: str, joins: Sequence[Join], allowed: int | None, *, writes: bool = False, **options: Any
 ) -> None:
     """Refuse a file if its table, or the work on it, would not fit into the memory allowed.
 
-    `writes`: the rows in conflict, possibly all rows, are written out afterwards.
+    `writes`: the rows in conflict, possibly all rows, are written out afterwards. `options` are those of `read`.
     """
     if allowed is None:
         return
-    found = expect_table(path, format=format, encoding=encoding, delimiter=delimiter)
-    if found is None:
-        return
-    groups = {encoding for join in joins for encoding in encodings(join)}
-    to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
-    work = found.n_rows * bytes_per_row(joins, to_encode, ExecutionPlan(1, shares=False))
-    if writes:
-        work += _WRITING + _WRITING_ROW * len(joins) * found.n_rows
-    needed = process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)
-    if needed > allowed:
+    found = expect_table(path, **options)
+    needed = 0 if found is None else needed_bytes(found, joins, writes=writes)
+    if found is not None and needed > allowed:
         rows = f"about {found.n_rows:,} rows in {path}"
         raise too_much(needed, allowed, f"{rows}, {found.reading_bytes >> 20:,} MiB to read them")
 
 
-def expect_table(path: str, *, format: str | None, **options: str | None) -> ExpectedTable | None:
-    """Estimate the table of a file or folder; None if its beginning does not show it, and reading will."""
+def needed_bytes(found: ExpectedTable, joins: Sequence[Join] | None, *, writes: bool = False) -> int:
+    """The memory that this process will have used when a table is read and rules are checked: all columns, if None."""
+    if joins is None:
+        joins, to_encode = (), list(found.kinds.values())
+    else:
+        groups = {encoding for join in joins for encoding in encodings(join)}
+        to_encode = [found.kinds.get(name, Kind.OTHER) for names, _ in groups for name in names]
+    work = found.n_rows * bytes_per_row(joins, to_encode, ExecutionPlan(1, shares=False))
+    if writes:
+        work += _WRITING + _WRITING_ROW * len(joins) * found.n_rows
+    return process_bytes() + still_to_load() + max(found.reading_bytes, found.table_bytes + found.left_bytes + work)
+
+
+def expect_table(
+    path: str, *, format: str | None = None, encoding: str | None = None, delimiter: str | None = None, **_: Any
+) -> ExpectedTable | None:
+    """Estimate the table of a file or folder; None if its beginning does not show it, and reading will.
+
+    The other options of `read` hardly change how large a table is.
+    """
     try:
         files = files_in(path) if os.path.isdir(path) else [path]
         found = format or format_of(files[0])
         n_bytes = sum(os.path.getsize(file) for file in files)
         if found in _READING_TEXT:
-            return _expect_of_text(files[0], n_bytes, found, **options)
+            return _expect_of_text(files[0], n_bytes, found, encoding, delimiter)
         return _expect_of_table(files[0], n_bytes, found)
     except (OSError, ValueError, ImportError, TableError, pa.ArrowException):
         return None

@@ -82,6 +82,8 @@ class Layout:
 
     def extend(self, *frames: pa.Table) -> Layout:
         """The same layout, with the types of these frames for columns that had none; itself if nothing changes."""
+        if all(frame.schema.equals(self.schema) for frame in frames):
+            return self
         fields = {field.name: field for field in self.schema}
         for frame in frames:
             for given in frame.schema:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import NULL, Int64Array
+from naysay.arrays import NULL, Int64Array, as_rows
 from naysay.errors import TableError
 from naysay.live.codes import CodeSpace, TupleTable, enlarge
 from naysay.live.layout import Layout
@@ -221,7 +221,7 @@ class Keys:
     def _encode_columns(self, keys: pa.Table) -> Int64Array:
         columns = [keys.column(name) for name in self.layout.key]
         codes = [space.encode(column) for space, column in zip(self._spaces, columns, strict=True)]
-        return np.ascontiguousarray(np.stack(codes, axis=1))
+        return as_rows(codes)
 
     def _renumber(self) -> None:
         """After codes have changed: add all keys again, in their order, so that each keeps its slot."""

@@ -52,6 +52,7 @@ class LiveTable:
         self.stamps = np.zeros(64, np.int64)
         self._keys = Keys(layout)
         self._rows = Rows(layout.schema)
+        self._no_rows = layout.schema.empty_table()
         self._alive = np.zeros(64, np.bool_)
         if rows is not None:
             self.apply(inserts=layout.conform(rows, "the table"))
@@ -92,10 +93,13 @@ class LiveTable:
                 raise UsageError(f"updates: the key {shown} is deleted in the same batch")
         insert_slots = self._new(inserts, delete_slots)
         tables = [table for table in (updates, inserts) if table is not None and table.num_rows]
-        rows = pa.concat_tables(tables) if tables else self.layout.schema.empty_table()
-        if any(column.num_chunks > 1 for column in rows.columns):
-            rows = rows.combine_chunks()
-        return TableChange(delete_slots, update_slots, insert_slots, rows)
+        return TableChange(delete_slots, update_slots, insert_slots, self._joined(tables))
+
+    def _joined(self, tables: list[pa.Table]) -> pa.Table:
+        if not tables:
+            return self._no_rows
+        rows = pa.concat_tables(tables)
+        return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
 
     def commit(self, change: TableChange) -> None:
         """Make a change that `prepare` has just returned."""

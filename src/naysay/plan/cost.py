@@ -6,8 +6,9 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -138,6 +139,53 @@ def process_bytes() -> int:
         # If the system does not say: the most that the process ever used.
         highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return highest if sys.platform == "darwin" else highest * 1024
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """The memory that this process may still take: what the machine has left, or a control group of a container.
+
+    None if the system does not say. `root` is where /proc and /sys are.
+    """
+    machine = _numbers_in(root / "proc" / "meminfo").get("MemAvailable:")
+    left = [*_left_in_groups(root), *([] if machine is None else [machine << 10])]
+    return max(min(left), 0) if left else None
+
+
+# Where each version of control groups says what they may take, what they take, and what of that are files that can be
+# dropped from the cache.
+_GROUPS_V2 = ("", "memory.max", "memory.current", "inactive_file")
+_GROUPS_V1 = ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """What each control group that this process is in has left; the outer ones limit it, too."""
+    for line in _text_of(root / "proc" / "self" / "cgroup").splitlines():
+        _, kinds, path = [*line.split(":", 2), "", ""][:3]
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        folder, limit, usage, cache = _GROUPS_V1 if kinds else _GROUPS_V2
+        top = root / "sys" / "fs" / "cgroup" / folder
+        group = top / path.strip("/")
+        # In a container the path may be that of the host, which is not there; the files are at the top.
+        for place in (group, *group.parents):
+            allowed, used = _text_of(place / limit).strip(), _text_of(place / usage).strip()
+            if allowed.isdigit() and used.isdigit():
+                yield int(allowed) - int(used) + _numbers_in(place / "memory.stat").get(cache, 0)
+            if place == top:
+                break
+
+
+def _numbers_in(path: Path) -> dict[str, int]:
+    """The lines of a file that are a name and a number."""
+    words = (line.split() for line in _text_of(path).splitlines())
+    return {parts[0]: int(parts[1]) for parts in words if len(parts) > 1 and parts[1].isdigit()}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def plan_within(

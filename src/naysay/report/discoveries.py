@@ -13,9 +13,10 @@ from rich.text import Text
 from naysay.discovery.result import Discovery, Finding, by_kind
 from naysay.report.html import standalone, table_cell
 from naysay.report.terminal import indented, print_trimmed, printed_text
-from naysay.report.words import counted, duration, installed_version, meaning, printable, rule_text
+from naysay.report.words import counted, duration, meaning, printable, rule_text
 from naysay.rule import RuleKind, describe, render
 from naysay.rule.model import Rule
+from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.evolve.change import RuleChange
@@ -113,7 +114,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
     """The discovery as plain values, ready for json.dumps."""
     return {
         "schema": SCHEMA_VERSION,
-        "naysay": installed_version(),
+        "naysay": __version__,
         "engine": discovery.engine,
         "source": source,
         "rows": discovery.n_rows,

@@ -37,7 +37,6 @@ from naysay.report.view import (
 from naysay.report.words import (
     counted,
     duration,
-    installed_version,
     meaning,
     printable,
     rule_text,
@@ -48,6 +47,7 @@ from naysay.report.words import (
 )
 from naysay.rule.model import Rule
 from naysay.table.frame import plain_values
+from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.watch.change import Change
@@ -365,7 +365,7 @@ def standalone(template: str, script: str = "", **values: Any) -> str:
     style = _asset("page.css")
     scripts = f"script-src '{_hash(script)}'; " if script else ""
     policy = f"default-src 'none'; {scripts}style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
-    ours = {"style": Markup(style), "script": Markup(script), "version": installed_version()}
+    ours = {"style": Markup(style), "script": Markup(script), "version": __version__}
     return render_template(template, policy=policy, **ours, **values)
 
 

@@ -25,8 +25,8 @@ from naysay.detect.result import (
     Verdict,
 )
 from naysay.errors import RuleError, UsageError
-from naysay.report.words import installed_version
 from naysay.rule import Nulls, Rule, Severity, parse, render
+from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.watch.change import Change
@@ -38,7 +38,7 @@ def to_json(report: Report) -> dict[str, Any]:
     """The report as plain values, ready for json.dumps."""
     return {
         "schema": SCHEMA_VERSION,
-        "naysay": installed_version(),
+        "naysay": __version__,
         "engine": report.engine,
         "source": report.source,
         "rows": report.n_rows,

@@ -6,8 +6,6 @@ import datetime
 import math
 import unicodedata
 from decimal import Decimal
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from naysay.rule.describe import describe
@@ -16,14 +14,6 @@ from naysay.rule.render import render
 
 # Categories of characters that change how the text around them is shown, even if they count as printable.
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-@cache
-def installed_version() -> str:
-    try:
-        return version("naysay")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def title(rule: Rule) -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from naysay import errors
-from naysay.errors import INSTALL_SPARK, NaysayError, TableError, UsageError
+from naysay.errors import NaysayError, TableError, UsageError
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -42,6 +43,8 @@ STREAM_SETTINGS = {
     f"{_STATE_STORE}.checkpointFormatVersion": "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
 }
+# For a Java process that lives for seconds: its optimising compiler would take much of them, and pay nothing back.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 _LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -53,17 +56,20 @@ def session_for(
     debug: bool = False,
     app: str = "naysay",
     settings: Mapping[str, str] | None = None,
+    small: bool = False,
 ) -> Iterator[Any]:
-    """The active session, left as it is; if there is none, our own on `master`, stopped at the end."""
-    sql = _pyspark_sql()
-    active = sql.SparkSession.getActiveSession()
+    """The active session, left as it is; if there is none, our own on `master`, stopped at the end.
+
+    `small`: it is for a table that is checked in seconds, so it should start fast.
+    """
+    active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
     master = master or "local[*]"
     is_remote = master.startswith("sc://")
     _require_answer(master)
-    builder = sql.SparkSession.builder.appName(app)
+    builder = SparkSession.builder.appName(app)
     if is_remote:
         builder = builder.remote(master)
     else:
@@ -72,6 +78,10 @@ def session_for(
         if master.startswith("local"):
             wanted |= _LOOPBACK_SETTINGS
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            # The launcher is a Java process of its own, which ends when it has put the command together.
+            os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+            if small:
+                os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
         if memory is not None:
             wanted["spark.driver.memory"] = memory
         builder = builder.config(map=wanted)
@@ -88,17 +98,6 @@ def session_for(
         yield session
     finally:
         session.stop()
-
-
-def _pyspark_sql() -> Any:
-    try:
-        import pyspark.sql
-    except ImportError:
-        raise UsageError(
-            f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "
-            "into memory"
-        ) from None
-    return pyspark.sql
 
 
 def _require_java() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import weakref
 from typing import Any
@@ -119,9 +120,11 @@ def _read(frame: Any) -> pa.Table:
         _SPENT.add(frame)
         return frame.read_all()
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
+        is_path = isinstance(frame, str | os.PathLike)
+        remedy = "a pandas, Polars, DuckDB or Arrow table (anything with __arrow_c_stream__)"
         raise TableError(
             f"{type(frame).__name__} is not a table that naysay can read; "
-            "give a pandas, Polars, DuckDB or Arrow table (anything with __arrow_c_stream__)"
+            f"give {'what naysay.read(path) returns' if is_path else remedy}"
         )
     try:
         return pa.table(frame)

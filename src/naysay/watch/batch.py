@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import NULL, BoolArray, Int64Array
+from naysay.arrays import NULL, BoolArray, Int64Array, as_rows
 from naysay.live.columns import Coded, Codes, Filter, Source, coded, filter_of
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
@@ -227,7 +227,7 @@ class JoinColumns:
             lows.append(low)
             highs.append(high)
         differs = [rows.codes[column][places] for column in own.differs]
-        return np.ascontiguousarray(np.stack([group, *lows, *highs, *differs], axis=1))
+        return as_rows([group, *lows, *highs, *differs])
 
 
 def columns_of(schema: pa.Schema, join: Join) -> JoinColumns:

@@ -19,7 +19,7 @@ from naysay.live.codes import TupleTable, enlarge
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.watch.batch import CodedRows, JoinColumns, RowChange, SideColumns, columns_of
-from naysay.watch.tree_index import Groups, ZoneTree
+from naysay.watch.tree_index import Groups, tree_for
 
 # Up to this many rows are scanned one by one before they become a run.
 _BUFFER_ROWS = 1024
@@ -53,7 +53,7 @@ class TreeCounter:
     """A tree of zones that counts whole zones at once: O(log n) per box with one order, more with more orders."""
 
     def __init__(self, n_features: int, n_orders: int, nulls_differ: bool) -> None:
-        self._tree = ZoneTree(n_features)
+        self._tree = tree_for(n_features, n_orders)
         self._features = np.arange(1, n_features + 1)
         self._n_orders = n_orders
         self._nulls_differ = nulls_differ

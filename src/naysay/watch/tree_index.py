@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import Int64Array
+from naysay.arrays import NULL, UNLIMITED, Int64Array, as_rows
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
+from naysay.kernels.trees.blocks import build_blocks, count_blocks
+from naysay.kernels.trees.curve import curve_places
 from naysay.kernels.trees.zone_tree import (
     FAN_OUT,
     FREE_LEAF,
@@ -29,11 +31,13 @@ from naysay.kernels.trees.zone_tree import (
     insert_rows,
     list_boxes,
 )
+from naysay.kernels.trees.zones import LEAF_ROWS as BLOCK_ROWS
 from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.watch.batch import (
+    GREATEST,
     NO_PAIRS,
     CodedRows,
     JoinColumns,
@@ -143,6 +147,128 @@ class ZoneTree:
         self._tree = (rows, sizes, children, fan_outs, begins, zones, state)
 
 
+class CurveTree:
+    """Like `ZoneTree`, for rows searched by three and more orders at once.
+
+    Its rows are in the order of a curve through the features of these orders (the first of all features), so that a
+    node of the tree is a small box in each of them; in the order of a single feature it would be a slab, and a search
+    would visit a part of all nodes that grows with the rows.
+    """
+
+    def __init__(self, n_features: int, n_curve: int) -> None:
+        self.width = n_features + 2
+        self._bounds = np.empty((n_curve, 0), np.int64)
+        self._tree = ZoneTree(n_features + 1)
+        self._n_built = 0
+
+    @property
+    def n_rows(self) -> int:
+        return self._tree.n_rows
+
+    @property
+    def n_bytes(self) -> int:
+        return self._tree.n_bytes + self._bounds.nbytes
+
+    def insert(self, rows: Int64Array) -> None:
+        """Insert rows [n, width]."""
+        if self.n_rows + len(rows) <= 2 * self._n_built + 256:
+            self._tree.insert(self._along(rows))
+            return
+        # The curve follows the distribution of the rows: find it anew when there are twice as many.
+        every = np.concatenate((self.rows(), rows))
+        self._bounds = _curve_bounds(every, len(self._bounds))
+        self._tree = ZoneTree(self.width - 1)
+        self._tree.insert(self._along(every))
+        self._n_built = len(every)
+
+    def delete(self, rows: Int64Array) -> None:
+        """Delete rows [n, width], which must all be in the tree."""
+        self._tree.delete(self._along(rows))
+
+    def list(
+        self,
+        boxes: Int64Array,
+        features: Int64Array,
+        n_orders: int,
+        nulls_differ: bool,
+        owners: Int64Array,
+        stamps: Int64Array,
+        skipped: int,
+        limit: int,
+    ) -> tuple[Int64Array, Int64Array, bool]:
+        near = self._near(boxes, features, n_orders)
+        at, found, complete = self._tree.list(
+            boxes[near], features + 1, n_orders, nulls_differ, owners[near], stamps, skipped, limit
+        )
+        return near[at], found, complete
+
+    def count(self, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
+        near = self._near(boxes, features, n_orders)
+        counts = np.zeros(len(boxes), np.int64)
+        counts[near] = self._tree.count(boxes[near], features + 1, n_orders, nulls_differ)
+        return counts
+
+    def _near(self, boxes: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
+        """The boxes that are worth a search: if there are many, those without rows inside are sorted out together."""
+        if len(boxes) < max(_BULK_ROWS, self.n_rows // _BULK_SHARE):
+            return np.arange(len(boxes))
+        return _near_partners(boxes, self.rows(), features, n_orders)
+
+    def rows(self) -> Int64Array:
+        """All rows."""
+        return np.delete(self._tree.rows(), 1, axis=1)
+
+    def _along(self, rows: Int64Array) -> Int64Array:
+        return np.insert(rows, 1, curve_places(rows, self._bounds), axis=1)
+
+
+# From this many rows on, and this part of the tree's rows, those without partners are sorted out together.
+_BULK_ROWS, _BULK_SHARE = 4096, 8
+# With more orders than this, a tree in the order of one of them would visit too much.
+_MAX_SLAB_ORDERS = 2
+# The bits of all cells of a curve together, and of the cells of one feature.
+_CURVE_BITS, _CELL_BITS = 60, 11
+
+
+def tree_for(n_features: int, n_orders: int) -> ZoneTree | CurveTree:
+    """An empty tree for searches by the first n_orders of these features at once."""
+    if n_orders > _MAX_SLAB_ORDERS:
+        return CurveTree(n_features, min(n_orders, _CURVE_BITS))
+    return ZoneTree(max(n_features, 1))
+
+
+def _curve_bounds(rows: Int64Array, n_curve: int) -> Int64Array:
+    """Values that divide the rows into cells of about equally many, by a sample, for each feature of a curve."""
+    n_bounds = (1 << min(_CELL_BITS, _CURVE_BITS // n_curve, max(len(rows).bit_length(), 1))) - 1
+    some = rows[:: max(len(rows) >> _CELL_BITS + 4, 1)]
+    places = np.linspace(0, len(some) - 1, n_bounds + 2)[1:-1].astype(np.int64)
+    return np.stack([np.sort(some[:, 1 + feature])[places] for feature in range(n_curve)])
+
+
+def _near_partners(boxes: Int64Array, rows: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
+    """The boxes that may have a row inside, and all that have one: many boxes searched together, block by block.
+
+    In each order only one bound of the boxes counts, the one that most of them have. Nulls count as values.
+    """
+    left, right = [boxes[:, 0]], [rows[:, 0]]
+    for order in range(n_orders):
+        low, high, values = boxes[:, 1 + order], boxes[:, 1 + n_orders + order], rows[:, features[order]]
+        is_above = 2 * np.count_nonzero(high == GREATEST) > len(boxes)
+        # Read from above, values and bounds are inverted bit by bit, with room for the - 1 below the least.
+        left.append((low if is_above else np.maximum(~high, NULL + 1)) - 1)
+        right.append(values if is_above else np.maximum(~values, NULL + 1))
+    left += [boxes[:, 1 + 2 * n_orders + at] for at in range(len(features) - n_orders)]
+    right += [rows[:, column] for column in features[n_orders:]]
+    blocks, places = build_blocks(np.stack(left))
+    counts = np.zeros(len(boxes), np.int64)
+    work = np.array([0, 0, UNLIMITED])
+    sums = np.arange(len(rows) + 1)
+    chosen = np.arange(-(-len(boxes) // BLOCK_ROWS))
+    nobody, never = np.empty(0, np.int64), np.zeros(1, np.int64)
+    count_blocks(blocks, build_blocks(np.stack(right))[0], sums, n_orders, chosen, work, counts, nobody, never)
+    return np.sort(places[counts > 0])
+
+
 def in_tree_order(rows: Int64Array) -> Int64Array:
     """Rows in ascending order of (key, first feature, owner)."""
     if len(rows) < 2:
@@ -171,8 +297,18 @@ class SharedTree:
 
     side: SideColumns
     features: list[Coded]
-    tree: ZoneTree
+    tree: ZoneTree | CurveTree
     rules: set[str] = field(default_factory=set)
+
+    @property
+    def n_curve(self) -> int:
+        """How many of the features, the first ones, the order of the rows depends on if it is not one alone."""
+        n_orders = len({*self.side.orders})
+        return n_orders if n_orders > _MAX_SLAB_ORDERS else 0
+
+    def empty(self) -> ZoneTree | CurveTree:
+        """A tree for these features."""
+        return tree_for(len(self.features), self.n_curve)
 
     @property
     def sources(self) -> list[Source]:
@@ -184,8 +320,12 @@ class SharedTree:
         if batch.n_rows == 0:
             return np.empty((0, self.tree.width), np.int64)
         rows = groups.rows(batch, self.side.key, self.features, self.side.partners(batch, nulls))
+        if self.features:
+            return rows
         # A tree has at least one feature.
-        return rows if self.features else np.insert(rows, 1, 0, axis=1)
+        padded = np.zeros((len(rows), 3), np.int64)
+        padded[:, ::2] = rows
+        return padded
 
     def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
         """The places of a rule's features in the tree's rows."""
@@ -195,7 +335,10 @@ class SharedTree:
         """Whether the tree suits a rule: for orders, its first feature must be one of them."""
         if self.side.key != side.key or self.side.filter != side.filter:
             return False
-        if side.orders and (not self.features or self.features[0] not in side.orders):
+        if self.n_curve or len({*side.orders}) > _MAX_SLAB_ORDERS:
+            if {*self.features[: self.n_curve]} != {*side.orders}:
+                return False
+        elif side.orders and (not self.features or self.features[0] not in side.orders):
             return False
         return len({*self.features, *side.features}) <= max(_MAX_FEATURES, len(side.features))
 
@@ -219,14 +362,13 @@ class Groups:
     ) -> Int64Array:
         """Some rows of a batch as [key, features ..., slot]."""
         codes = (batch.codes[column][places] for column in features)
-        columns = (self.of(batch, key)[places], *codes, batch.slots[places])
-        return np.ascontiguousarray(np.stack(columns, axis=1))
+        return as_rows([self.of(batch, key)[places], *codes, batch.slots[places]])
 
     def _combine(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         if not key:
             return np.zeros(batch.n_rows, np.int64)
         table = self._tables.setdefault(tuple(column.space for column in key), TupleTable(len(key)))
-        return table.add(np.ascontiguousarray(np.stack([batch.codes[column] for column in key], axis=1)))
+        return table.add(as_rows([batch.codes[column] for column in key]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,9 +500,10 @@ class TreeIndex:
             return
         rows = shared.tree.rows()
         features = [rows[:, [1 + shared.features.index(column)]] for column in kept] or [np.zeros_like(rows[:, :1])]
-        shared.features, shared.tree = kept, ZoneTree(max(len(kept), 1))
+        shared.features = kept
+        shared.tree = shared.empty()
         shared.tree.insert(np.ascontiguousarray(np.concatenate([rows[:, :1], *features, rows[:, -1:]], axis=1)))
 
     def _fill(self, shared: SharedTree, rows: CodedRows) -> None:
-        shared.tree = ZoneTree(max(len(shared.features), 1))
+        shared.tree = shared.empty()
         shared.tree.insert(shared.rows(rows, self._groups, self.nulls))

@@ -1,0 +1,93 @@
+"""Partners by blocks of left rows in a tree over the right rows: cheap wherever few pairs come close to a violation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from naysay.arrays import UNLIMITED, Int64Array
+from naysay.budget import check_stop, stop_flag
+from naysay.kernels.trees.blocks import Blocks, build_blocks, count_blocks
+from naysay.kernels.trees.zones import LEAF_ROWS, build_zones
+from naysay.plan.bind import BoundJoin, Side
+
+# Nanoseconds, measured by benchmarks/cost.py: to build the tree, for each row and feature; to visit a node, for each
+# feature; to compare a pair.
+_BUILD, _VISIT, _PAIR = 60.0, 8.0, 2.3
+# Blocks that are searched to estimate the work of all.
+_SAMPLE = 192
+
+_NOBODY = np.empty(0, np.int64)
+
+
+def build_seconds(bound: BoundJoin) -> float:
+    """The time to build the trees of a join."""
+    n_rows = bound.right.n_rows + (0 if bound.mirror else bound.left.n_rows)
+    return 1e-9 * _BUILD * n_rows * (2 + len(bound.left.order) + len(bound.left.differs))
+
+
+class BlockSearch:
+    """The trees over both sides of a join. `weights`: how many rows each right row represents, one if not given."""
+
+    def __init__(self, bound: BoundJoin, weights: Int64Array | None = None) -> None:
+        self._n_orders = len(bound.left.order)
+        self._right, right_places = build_blocks(_features(bound.right))
+        if bound.mirror:
+            # The same rows: what is close on one side is close on the other.
+            self._places = right_places
+            features = np.ascontiguousarray(_features(bound.left)[:, right_places])
+            self._left: Blocks = features, build_zones(features)
+        else:
+            self._left, self._places = build_blocks(_features(bound.left))
+        self._sums = np.zeros(bound.right.n_rows + 1, np.int64)
+        np.cumsum(np.ones(len(right_places)) if weights is None else weights[right_places], out=self._sums[1:])
+        self.n_visited = self.n_compared = 0
+
+    @property
+    def n_blocks(self) -> int:
+        return -(-len(self._places) // LEAF_ROWS)
+
+    def seconds(self, most: float = float("inf")) -> float:
+        """About the time to find all partners, from a sample of the blocks; infinite if it is more than `most`."""
+        chosen = np.unique(np.linspace(0, self.n_blocks - 1, min(_SAMPLE, self.n_blocks)).astype(np.int64))
+        scale = self.n_blocks / len(chosen)
+        cost_of_visit = _VISIT * len(self._left[0])
+        # The sum of both kinds of work is limited as if all of it were of the cheaper kind.
+        limit = min(most * 1e9 / scale / _PAIR, UNLIMITED)
+        work = np.array([0, 0, int(limit)], np.int64)
+        n_done = self._run(chosen, work, np.zeros(len(self._places), np.int64), _NOBODY)
+        if n_done < len(chosen):
+            return float("inf")
+        return 1e-9 * scale * (float(work[0]) * cost_of_visit + float(work[1]) * _PAIR)
+
+    def partners(self) -> Int64Array:
+        """For each left row, the weight of its partners; a row that meets itself counts."""
+        found = np.zeros(len(self._places), np.int64)
+        self._search(found, _NOBODY)
+        out = np.empty_like(found)
+        out[self._places] = found
+        return out
+
+    def find(self, own: Int64Array, most: float) -> tuple[int | None, bool]:
+        """The place of some left row that has more partners than `own` says that it has in itself, if there is one.
+
+        Gives up after about `most` seconds. The flag is True if the search went through all rows.
+        """
+        found = np.zeros(len(self._places), np.int64)
+        own = own[self._places]
+        n_done = self._search(found, own, most)
+        at = np.flatnonzero(found > own)
+        return (int(self._places[at[0]]) if at.size else None), n_done == self.n_blocks
+
+    def _search(self, found: Int64Array, own: Int64Array, most: float = float("inf")) -> int:
+        work = np.array([0, 0, min(most * 1e9 / _VISIT, UNLIMITED)], np.int64)
+        n_done = self._run(np.arange(self.n_blocks), work, found, own)
+        self.n_visited, self.n_compared = int(work[0]), int(work[1])
+        check_stop()
+        return n_done
+
+    def _run(self, chosen: Int64Array, work: Int64Array, found: Int64Array, own: Int64Array) -> int:
+        return count_blocks(self._left, self._right, self._sums, self._n_orders, chosen, work, found, own, stop_flag())
+
+
+def _features(side: Side) -> Int64Array:
+    return np.stack((side.key, *side.order, *side.differs))
