@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report, Verdict, Violations
+from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, UsageError
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
@@ -39,7 +39,7 @@ class Engine(Protocol):
     ) -> Report: ...
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict: ...
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Listing: ...
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
     def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions: ...
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
@@ -240,7 +240,7 @@ def violations(
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
-) -> Violations | Any:
+) -> Listing:
     """List the pairs of rows that break a rule, with the identity and the compared values of both rows.
 
     Args:
@@ -255,8 +255,8 @@ def violations(
         threads: Number of threads, as in `check`.
 
     Returns:
-        `Violations`, whose `table` has the columns rule, left, right, left_COLUMN... and right_COLUMN...; on Spark, a
-        DataFrame with these columns.
+        `Violations`, whose `table` has the columns rule, left, right, left_COLUMN... and right_COLUMN... On Spark they
+        also have `data`, a DataFrame of these columns, and nothing runs before it is asked for.
 
     Raises:
         NaysayError: As in `check`.

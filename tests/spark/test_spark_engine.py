@@ -240,13 +240,12 @@ def test_cells_against_all_pairs() -> None:
                 and cells.right[right]
             }
             assert cells.count(ties) == sum(int(cells.left[a]) * int(cells.right[b]) for a, b in pairs)
-            left_reach, right_reach = cells.left_reach(ties), cells.right_reach(ties)
+            left, right = cells.left_partners(ties), cells.right_partners(ties)
             for cell in np.ndindex(shape):
                 if cells.left[cell]:
-                    assert (2 * cell[-1] < left_reach[cell[:-1]]) == any(a == cell for a, _ in pairs)
+                    assert left[cell] == sum(int(cells.right[b]) for a, b in pairs if a == cell)
                 if cells.right[cell]:
-                    code = 2 * cell[-1] + ties[-1][cell[-1]]
-                    assert (code > right_reach[cell[:-1]]) == any(b == cell for _, b in pairs)
+                    assert right[cell] == sum(int(cells.left[a]) for a, b in pairs if b == cell)
             some = cells.some_pair(ties)
             assert (some in pairs) if pairs else some is None
 

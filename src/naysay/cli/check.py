@@ -79,7 +79,9 @@ class CheckRequest:
         help="Number of violations to show per rule.  [default: 1 to 3 in text, 5 in other formats]",
     ),
     click.option(
-        "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report to this folder."
+        "--out",
+        metavar="DIR",
+        help="Write violations, suspects, rows and cells in conflict, and the report to this folder.",
     ),
     options.number("--limit", 0, "Maximum number of violations per rule to write to --out.", 10_000),
     options.choice("--out-format", ("parquet", "csv", "json"), "Format of the tables in --out."),
@@ -227,6 +229,6 @@ def print_report_as(
     from naysay.report.ci import to_junit, to_markdown
 
     n_shown = _PAIRS_IN_A_TEXT if n_pairs is None else n_pairs
-    report = replace(report, results=tuple(replace(result, sample=result.sample[:n_shown]) for result in report))
+    report = replace(report, results=tuple(result.shortened(n_shown) for result in report))
     forms: dict[str, Callable[[Report], str]] = {"json": Report.to_json, "junit": to_junit, "md": to_markdown}
     click.echo(forms[format](report))

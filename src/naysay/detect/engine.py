@@ -28,6 +28,7 @@ from naysay.detect.summary import (
     rule_result,
     sample_pairs,
 )
+from naysay.detect.suspects import LocalGroups, LocalSuspects, is_dependency, value_groups, with_suspects
 from naysay.detect.traps import NO_CAUTIONS, Cautions, TableSource, find_traps
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
@@ -114,8 +115,16 @@ class LocalEngine:
             tally.add(rule, found)
             if progress is not None:
                 progress(rule)
+            groups = None
+            if found.violations and is_dependency(join):
+                bound = bind(table, join, options.nulls, memo)
+                groups = LocalGroups(rule, value_groups(table, join, bound, found.rows))
             seconds = time.perf_counter() - started
-            return rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
+            result = rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
+            if not found.violations:
+                return result
+            suspects = LocalSuspects(rule, table, options.key, found.suspects)
+            return with_suspects(result, suspects, groups, options.sample)
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})

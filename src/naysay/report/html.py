@@ -13,12 +13,13 @@ import jinja2
 import pyarrow as pa
 from markupsafe import Markup
 
-from naysay.detect.result import Report, RuleResult, SamplePair, Verdict, Violations
+from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdict
 from naysay.plan.join import join_of
 from naysay.plan.shape import Plan, plan_of
 from naysay.report.view import (
     Line,
     Outcome,
+    group_line,
     headline,
     involved_columns,
     lines,
@@ -30,6 +31,7 @@ from naysay.report.view import (
     run_facts,
     sentence,
     source_name,
+    suspects_line,
     warnings_in_words,
     worst,
     worst_first,
@@ -56,6 +58,7 @@ _LONGEST_VALUE = 90
 _LONG_VALUE = 28
 _LONGEST_TITLE = 200
 _MOST_LINKS = 4
+_MOST_SUSPECTS = 20
 _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 
@@ -112,6 +115,8 @@ class Card:
     meaning: str
     sentence: str
     example: str
+    suspects: str
+    groups: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     violations: str
     rows: str
@@ -257,6 +262,8 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         meaning=shortened(meaning(rule), 2_000),
         sentence=sentence(result, report.n_rows),
         example=f"For example {pair_named(sample[0])}: {printable(sample[0].reason)}." if sample else "",
+        suspects=suspects_line(result, _MOST_SUSPECTS),
+        groups=tuple(group_line(group) for group in result.first_groups[: room.n_pairs]),
         facts=tuple(_facts(result)),
         violations=violations,
         rows=rows,
@@ -429,11 +436,11 @@ def rule_cell(rule: Rule) -> str:
     return table_cell(meaning(rule), rule_text(rule))
 
 
-def violations_cell(violations: Violations) -> str:
-    """The first pairs as a table."""
-    names, rows = _first_rows(violations.table)
-    cut = f", the first {len(rows):,}" if len(rows) < violations.total else ""
-    text = f"{title(violations.rule)}: {counted(violations.total, 'violation')}{cut}"
+def listing_cell(listing: Listing) -> str:
+    """The first rows as a table."""
+    names, rows = _first_rows(listing.head(_ROWS_IN_A_CELL))
+    cut = f", the first {len(rows):,}" if len(rows) < listing.total else ""
+    text = f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
     return table_cell(text, "", names, rows)
 
 

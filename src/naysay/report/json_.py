@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from naysay.detect.result import Caution, ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair, Verdict
+from naysay.detect.result import (
+    Caution,
+    ColumnFacts,
+    Removal,
+    Report,
+    RowConflicts,
+    RuleResult,
+    SamplePair,
+    Suspect,
+    ValueGroup,
+    Verdict,
+)
 from naysay.errors import RuleError, UsageError
 from naysay.rule import Nulls, Rule, Severity, parse, render
 from naysay.version import __version__
@@ -84,6 +95,8 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "where": list(result.where),
         "warnings": [caution_json(caution) for caution in result.warnings],
         "sample": [_pair(pair) for pair in result.sample],
+        "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
+        "groups": [_group(group) for group in result.first_groups],
     }
 
 
@@ -96,6 +109,11 @@ def caution_json(caution: Caution) -> dict[str, Any]:
         "value": plain(caution.value),
         "row": plain(caution.row),
     }
+
+
+def _group(group: ValueGroup) -> dict[str, Any]:
+    values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
+    return {"key": plain(group.key), "values": values}
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -208,6 +226,14 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         seconds=float(entry["seconds"]),
         where=tuple(int(count) for count in entry["where"]),
         warnings=tuple(_warning(caution) for caution in entry.get("warnings", ())),
+        # Earlier versions did not write these.
+        first_suspects=tuple(
+            Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ())
+        ),
+        first_groups=tuple(
+            ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
+            for each in entry.get("groups", ())
+        ),
     )
 
 

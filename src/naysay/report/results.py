@@ -1,4 +1,4 @@
-"""The folder that `check --out` writes: violations, rows and cells in conflict, the report."""
+"""The folder that `check --out` writes: violations, suspects, rows and cells in conflict, the report."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         _write(iter([found.table]), path / "violations" / file_name(place, result.rule), folder)
         if not found.complete:
             cut.append(result)
+        if result.suspects is not None:
+            _write(iter([result.suspects.table]), path / "suspects" / file_name(place, result.rule), folder)
     rules = [result.rule for result in report.results]
     conflicts = engine.conflict_rows(rules, options)
     _write(conflict_tables(frame, rules, conflicts), path / "conflict_rows", folder)
@@ -68,6 +70,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
     from naysay.detect.spark.listing import conflict_table, write, write_text
+    from naysay.detect.spark.table import SparkListing
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
@@ -77,7 +80,10 @@ def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: Re
         if not result.holds:
             found = engine.violations(result.rule, options, limit=folder.limit)
             target = f"{path}/violations/{file_name(place, result.rule)}.{folder.format}"
-            write(found, target, folder.format, neutral=folder.neutral)
+            write(found.data, target, folder.format, neutral=folder.neutral)
+            if isinstance(result.suspects, SparkListing):
+                target = f"{path}/suspects/{file_name(place, result.rule)}.{folder.format}"
+                write(result.suspects.data, target, folder.format, neutral=folder.neutral)
     if broken:
         rows = conflict_table(data, broken, [title(rule) for rule in broken], options.nulls)
         write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)

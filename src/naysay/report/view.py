@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Caution, Report, RuleResult, SamplePair, within_tolerance
+from naysay.detect.result import Caution, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
 from naysay.report.words import counted, printable, share, shortened, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity
 
@@ -111,6 +111,8 @@ def run_facts(report: Report) -> list[str]:
         found.append(f"{report.time:%Y-%m-%d %H:%M:%S} UTC")
     return [*found, f"run {printable(report.run_id)}"] if report.run_id else found
 
+
+_VALUES_OF_A_GROUP = 6
 
 _ONE_RULE = {
     Outcome.HOLDS: "The rule holds",
@@ -219,6 +221,26 @@ def named(identity: Mapping[str, Any]) -> str:
 def pair_named(pair: SamplePair) -> str:
     """Name the row or the two rows of a violation."""
     return named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
+
+
+def group_line(group: ValueGroup, width: int = 200) -> str:
+    """A key of a dependency with its values and their rows: `35957: boaz 22, boxz 1`."""
+    key = ", ".join(shown(value) for value in group.key.values())
+    values = ", ".join(f"{shown(value)} {n_rows:,}" for value, n_rows in group.values[:_VALUES_OF_A_GROUP])
+    n_more = len(group.values) - _VALUES_OF_A_GROUP
+    return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
+
+
+def suspects_line(result: RuleResult, n_shown: int) -> str:
+    """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
+
+    Those of a one-row rule are its violations, which are shown anyway.
+    """
+    removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
+    if removal is None or not first or result.rule.is_one_row:
+        return ""
+    n_more = removal.most - len(first)
+    return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")
 
 
 def numbers(result: RuleResult) -> tuple[str, str, str]:

@@ -150,7 +150,7 @@ def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
 
 def task_rule(plan: RulePlan) -> TaskRule:
     """The rule as a task sees it that has whole rows."""
-    return TaskRule(plan.number, plan.join, plan.comparisons.nulls, plan.columns)
+    return TaskRule(plan.number, plan.join, plan.comparisons.nulls, plan.columns, symmetric=plan.join.symmetric)
 
 
 def itself_of(plan: RulePlan) -> str:
@@ -166,8 +166,8 @@ def side_column(side: int) -> Expression:
 class Measured:
     """A key set whose groups have been measured.
 
-    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have. `repeats`:
-    most records are like many others in all columns of the rules.
+    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have. About
+    `n_points` of the records are distinct; `repeats`: most are like many others in all columns of the rules.
     """
 
     keys: KeySet
@@ -176,6 +176,7 @@ class Measured:
     largest: int
     giants: Mapping[int, int] = field(default_factory=dict)
     repeats: bool = False
+    n_points: int | None = None
 
     @property
     def plan(self) -> RulePlan:
@@ -288,7 +289,7 @@ def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None =
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
     giants = keys.giant_keys(n_giant, sums.rows) if sums.removed > n_giant else {}
-    return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats)
+    return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats, n_points)
 
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
