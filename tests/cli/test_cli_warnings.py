@@ -102,7 +102,8 @@ def test_what_was_written_is_said(work: Path, naysay: Run) -> None:
     check = ("check", "people.csv", "--rules", "people.rules", "--engine", "local")
     done = naysay(*check, "--report", "people.html", "--out", "results")
     assert done.stderr.splitlines() == [
-        "naysay: results written to results: cells.csv, conflict_rows.parquet, report.json, violations of 3 rules",
+        "naysay: results written to results: cells.csv, conflict_rows.parquet, report.json, suspects of 3 rules, "
+        "violations of 3 rules",
         "naysay: report written to people.html",
     ]
     assert naysay(*check, "--report", "people.html", "--out", "results", "--quiet").stderr == ""

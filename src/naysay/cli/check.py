@@ -209,10 +209,10 @@ def _say_what_was_written(request: CheckRequest) -> None:
 
 
 def _file_names(folder: Path) -> Iterator[str]:
-    """What a results folder holds; of the violations only how many rules have some."""
+    """What a results folder holds; of violations and suspects only how many rules have some."""
     for path in folder.iterdir():
-        if path.name == "violations":
-            yield f"violations of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
+        if path.name in ("violations", "suspects"):
+            yield f"{path.name} of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
         elif not path.name.startswith("."):
             yield path.name
 

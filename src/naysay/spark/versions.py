@@ -42,12 +42,23 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.union(other), frames)
 
 
+# Spark 3.5 knows try_cast only as text, which is written here rather than made.
+_TRY_CAST: dict[str, Callable[[], Column]] = {
+    "bigint": lambda: F.expr("value -> try_cast(value as bigint)"),
+    "date": lambda: F.expr("value -> try_cast(value as date)"),
+    "decimal(38,0)": lambda: F.expr("value -> try_cast(value as decimal(38,0))"),
+    "double": lambda: F.expr("value -> try_cast(value as double)"),
+    "int": lambda: F.expr("value -> try_cast(value as int)"),
+    "timestamp": lambda: F.expr("value -> try_cast(value as timestamp)"),
+    "timestamp_ntz": lambda: F.expr("value -> try_cast(value as timestamp_ntz)"),
+}
+
+
 def try_cast(value: Column, type_: str) -> Column:
     """The value in another type; null if it cannot be converted, also if ANSI mode is on."""
     if VERSION > OLDEST:
         return value.try_cast(type_)
-    one = F.call_function("transform", F.array(value), F.expr(f"value -> try_cast(value as {type_})"))
-    return F.get(one, F.lit(0))
+    return F.get(F.call_function("transform", F.array(value), _TRY_CAST[type_]()), F.lit(0))
 
 
 def file_metadata(data: DataFrame) -> Column | None:
