@@ -250,7 +250,7 @@ _MEANINGS = (
     ),
     (r"MALFORMED_CSV_RECORD", "{source}: a row has more or fewer fields than the header{detail}"),
     (
-        r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
+        r"FAILED_READ_FILE|Malformed ORC|orc\.protobuf|readOrcSchemas|CorruptedFile|SchemaColumnConvertNotSupported",
         "{source}: a file is damaged or not what its name says{detail}",
     ),
     (
