@@ -378,12 +378,14 @@ def repair(
     if not 0 <= min_confidence < 1:
         raise UsageError(f"min_confidence must be at least 0 and less than 1, not {min_confidence!r}")
     from naysay.repairs import engine
+    from naysay.table import from_frame
 
     options = _options(key, nulls, "auto", memory, threads, max_seconds)
-    parsed = _rules(rules, engine_for(frame).columns)
+    table = from_frame(frame)
+    parsed = _rules(rules, table.names)
     if not parsed:
         raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
-    return engine.repair(frame, parsed, options, min_confidence)
+    return engine.repair(table, parsed, options, min_confidence, frame)
 
 
 def discover(

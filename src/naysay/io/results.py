@@ -1,4 +1,4 @@
-"""The folder that `check --out` writes: safe names, nothing outside of it, nothing foreign overwritten."""
+"""The folder that `--out` writes: safe names, nothing outside of it, nothing foreign overwritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from naysay.table.frame import plain_values
 
 # The file that marks a folder as ours, so that a later run may replace its contents.
 MARK = ".naysay-results"
-_PARTS = ("violations", "conflict_rows", "report", "cells")
+_PARTS = ("violations", "conflict_rows", "report", "cells", "suggestions", "repair")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _LONGEST_NAME = 60
 
@@ -39,11 +39,11 @@ def prepare(folder: Path) -> Path:
         raise UsageError(f"--out {folder} is not a folder; use a new one")
     if folder.exists():
         _empty(folder)
-    (folder / "violations").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     # A new file: through an existing link the text would go elsewhere.
     (folder / MARK).unlink(missing_ok=True)
     with (folder / MARK).open("x", encoding="utf-8") as mark:
-        mark.write("Results of naysay check; the next run with this --out replaces them.\n")
+        mark.write("Results of naysay; the next run with this --out replaces them.\n")
     return folder
 
 

@@ -36,11 +36,13 @@ _MOST_ROUNDS = 10
 _NO_VOTE = "only dependencies such as zip -> city suggest values"
 
 
-def repair(frame: Any, rules: Sequence[Rule], options: CheckOptions, min_confidence: float) -> Repair:
-    """Suggest values for the cells of a table in memory, and count what remains of the violations."""
+def repair(table: Table, rules: Sequence[Rule], options: CheckOptions, min_confidence: float, frame: Any) -> Repair:
+    """Suggest values for the cells of a table, and count what remains of the violations.
+
+    `frame` is what the table was read from, which decides what a changed copy is.
+    """
     started = time.perf_counter()
-    engine = LocalEngine(frame)
-    table = engine.table
+    engine = LocalEngine(table)
     check_key(table, options.key)
     before = engine.count(rules, options)
     session = _Session(table, rules, options, min_confidence)
@@ -61,10 +63,11 @@ def repair(frame: Any, rules: Sequence[Rule], options: CheckOptions, min_confide
         source="",
         n_rows=table.n_rows,
         min_confidence=min_confidence,
-        identity=", ".join(options.key) if options.key else "row number, from 0",
+        key=options.key,
         nulls=options.nulls,
         seconds=time.perf_counter() - started,
-        frame=frame,
+        data=table,
+        frame=frame if hasattr(frame, "columns") else table,
         origins=origins,
     )
 

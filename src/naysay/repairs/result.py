@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array
+from naysay.detect.result import within_tolerance
 from naysay.errors import UsageError
 from naysay.present import Result, present
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Nulls, Rule, Severity
 from naysay.table import Table
 from naysay.table.compatibility import place
 from naysay.table.frame import to_arrow
@@ -82,7 +83,7 @@ class Repair(Result):
         source: The name of the table, if it is known.
         n_rows: The number of rows.
         min_confidence: Suggestions below this confidence were dropped.
-        identity: How rows are identified: the key columns, or the row number.
+        key: The columns that identify a row; none if the row number does.
         nulls: What a comparison with null meant.
         seconds: How long it took.
     """
@@ -92,9 +93,10 @@ class Repair(Result):
     source: str
     n_rows: int
     min_confidence: float
-    identity: str
+    key: tuple[str, ...]
     nulls: Nulls
     seconds: float
+    data: Table = field(repr=False, compare=False)
     frame: Any = field(repr=False, compare=False)
     origins: Origins = field(repr=False, compare=False)
 
@@ -121,6 +123,14 @@ class Repair(Result):
     def after(self) -> int:
         """The number of violations that remain if all suggestions are applied, over all rules."""
         return sum(rule.after for rule in self.rules)
+
+    @property
+    def passes(self) -> bool:
+        """Whether every rule of severity error holds, or stays within its tolerance, if all suggestions are applied."""
+        return all(
+            rule.rule.severity is not Severity.ERROR or within_tolerance(rule.rule, rule.after, self.n_rows)
+            for rule in self.rules
+        )
 
     @property
     def table(self) -> pa.Table:
@@ -151,9 +161,8 @@ class Repair(Result):
         """
         if frame is None:
             return changed_copy(self.frame, self.origins)
-        ours, theirs = _arrow(self.frame), _arrow(frame)
-        if ours is not theirs:
-            _require_same(ours, theirs, self.origins)
+        if frame is not self.frame:
+            _require_same(self.data.arrow, _arrow(frame), self.origins)
         return changed_copy(frame, self.origins)
 
 

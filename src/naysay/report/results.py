@@ -1,10 +1,12 @@
-"""The folder that `check --out` writes: violations, rows and cells in conflict, the report."""
+"""The tables that `check` and `repair` write: violations, rows and cells in conflict, suggestions, changed copies."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import os
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.errors import UsageError
 from naysay.io.results import file_name, prepare, write_csv_parts
+from naysay.repairs.result import Repair
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
 from naysay.rule.model import Rule
@@ -29,6 +32,7 @@ from naysay.table.frame import plain_records, plain_values
 
 # Rows in conflict, which may be all rows, are copied and written in parts of this size.
 _PART_ROWS = 65_536
+_COPY_FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         return _write_on_spark(frame, report, options, folder)
     if "://" in folder.path:
         raise UsageError(f"--out {folder.path} is not a local folder; use --engine spark to write to remote URLs")
-    path = prepare(Path(folder.path))
+    path = _with_violations(prepare(Path(folder.path)))
     engine = LocalEngine(frame)
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
@@ -65,13 +69,44 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
     return cut
 
 
+def _with_violations(path: Path) -> Path:
+    (path / "violations").mkdir()
+    return path
+
+
+def write_repair(repair: Repair, folder: ResultsFolder) -> None:
+    """Write the suggestions, and everything about them as JSON."""
+    path = prepare(Path(folder.path))
+    _write(iter([repair.table]), path / "suggestions", folder)
+    (path / "repair.json").write_text(repair.to_json() + "\n", "utf-8")
+
+
+def copy_format(path: Path) -> str:
+    """The format of the file for a changed copy, by its name."""
+    try:
+        return _COPY_FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise UsageError(f"--apply {path}: the file name must end in {', '.join(_COPY_FORMATS)}") from None
+
+
+def write_copy(table: pa.Table, path: Path) -> None:
+    """Write a table to one file; if that fails, an existing file is left as it was. Values are not escaped."""
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    format = copy_format(path)
+    try:
+        _write(iter([table]), temporary, ResultsFolder("", format, neutral=False))
+        os.replace(temporary.with_name(f"{temporary.name}.{format}"), path)
+    finally:
+        temporary.with_name(f"{temporary.name}.{format}").unlink(missing_ok=True)
+
+
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
     from naysay.detect.spark.listing import conflict_table, write, write_text
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
-    path = str(prepare(Path(folder.path)).resolve()) if is_local else folder.path.rstrip("/")
+    path = str(_with_violations(prepare(Path(folder.path))).resolve()) if is_local else folder.path.rstrip("/")
     broken = [result.rule for result in report.results if not result.holds]
     for place, result in enumerate(report.results):
         if not result.holds:
