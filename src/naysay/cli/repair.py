@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from naysay import api
 from naysay.cli import options
-from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.errors import UsageError
-from naysay.io.files import format_of, read_table
+from naysay.io.files import format_of, read_table, refuse_address, require_file
 from naysay.io.size import require_room
 from naysay.plan.join import join_of
 from naysay.repairs.result import Repair, changed_table
@@ -65,7 +64,8 @@ class RepairRequest:
     ),
     options.number("--show", 0, "Number of suggestions to show.", 10),
 )
-@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.memory
+@options.threads
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -75,7 +75,8 @@ def repair(
     input: str,
     rules: RuleSource,
     request: RepairRequest,
-    place: Place,
+    memory: str | None,
+    threads: int,
     files: FileFormat,
     format: str,
     color: str,
@@ -92,17 +93,13 @@ def repair(
     naysay repair people.csv --rule 'zip -> city'
     naysay repair people.csv --rules people.rules --out suggestions --apply repaired.csv
     """
+    _require_local(input)
     joins = [join_of(rule) for rule in rules.load()]
     if request.apply is not None:
         _require_copy(input, request.apply)
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
-        forced = Choice("local", "repair works in this process")
-        place = decide_for_table(input, files, place, joins=joins, writes=True, forced=forced, quiet=True)
-        if place.engine != "local":
-            raise UsageError(
-                "repair works in this process, not on Spark; use --engine local, on a part of a large table"
-            )
+        place = decide_for_table(input, files, Place("local", None, memory, threads))
         require_room(input, joins, api.memory_bytes(place.memory), writes=True, **files.arguments)
         with open_table(input, files, place, waiting) as frame:
             loaded = rules.load(frame.names)
@@ -122,6 +119,13 @@ def repair(
     return Exit.HOLDS if found.passes else Exit.BROKEN
 
 
+def _require_local(source: str) -> None:
+    if "://" in source and not os.path.exists(source):
+        refuse_address(source)
+        raise UsageError(f"{source} is not a local path; repair reads local files only: copy the table to this machine")
+    require_file(source)
+
+
 def _require_copy(source: str, copy: Path) -> None:
     from naysay.report.results import copy_format
 
@@ -131,24 +135,28 @@ def _require_copy(source: str, copy: Path) -> None:
 
 
 def _write(found: Repair, request: RepairRequest, files: FileFormat, waiting: Waiting) -> None:
-    from naysay.report.results import ResultsFolder, write_copy, write_repair
+    from naysay.report.results import ResultsFolder, write_repair
 
     if request.out is not None:
         waiting.stage(f"writing {request.out}")
         write_repair(found, ResultsFolder(str(request.out), request.out_format, neutral=not request.raw_csv))
     if request.apply is not None:
         waiting.stage(f"writing {request.apply}")
-        write_copy(_copy(found, request.apply, files), request.apply)
+        _write_copy(found, request.apply, files)
 
 
-def _copy(found: Repair, target: Path, files: FileFormat) -> pa.Table:
-    """The changed table. From CSV to CSV all values stay as they are written, such as 1.10."""
+def _write_copy(found: Repair, target: Path, files: FileFormat) -> None:
+    """Write the changed table. From CSV to CSV all other values stay as they are written, such as 1.10."""
+    from naysay.report.results import copy_format, write_copy, write_text_copy
+
     source = found.source
-    is_file = os.path.isfile(source)
-    if is_file and target.suffix.lower() == ".csv" and (files.input_format or format_of(source)) == "csv":
+    is_csv = os.path.isfile(source) and (files.input_format or format_of(source)) == "csv"
+    if is_csv and copy_format(target) == "csv":
         types = dict.fromkeys(found.data.names, pa.string())
-        return changed_table(read_table(source, given=types, **files.arguments), found.origins)
-    return changed_table(found.data.arrow, found.origins)
+        texts = read_table(source, given=types, **files.arguments)
+        write_text_copy(changed_table(texts, found.origins), target, files.delimiter or ",")
+    else:
+        write_copy(changed_table(found.data.arrow, found.origins), target)
 
 
 def _print(found: Repair, request: RepairRequest, format: str, color: str, *, quiet: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,7 @@ MARK = ".naysay-results"
 _PARTS = ("violations", "conflict_rows", "report", "cells", "suggestions", "repair")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _LONGEST_NAME = 60
+_LINES_AT_ONCE = 65_536
 
 
 def file_name(place: int, rule: Rule) -> str:
@@ -92,6 +93,31 @@ def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True,
         names = [neutral_text(name) for name in flat.column_names]
         flat = pa.table([_neutral(column) for column in flat.columns], names=names)
     csv.write_csv(flat, target, csv.WriteOptions(include_header=header))
+
+
+def csv_lines(table: pa.Table, delimiter: str) -> Iterator[bytes]:
+    """A table of text columns as the lines of a CSV file, the header first. Null is nothing, empty text is quoted.
+
+    >>> print(b"".join(csv_lines(pa.table({"a": ["x, y", None], "b": ["", 'say "hi"']}), ",")).decode(), end="")
+    a,b
+    "x, y",""
+    ,"say ""hi\"""
+    """
+    if table.num_columns == 1 and table.column(0).null_count:
+        raise UsageError("CSV cannot represent a null in a table of one column; write a .parquet file")
+    header = pa.table([pa.array([name], pa.large_string()) for name in table.column_names], names=table.column_names)
+    for batch in (*header.to_batches(), *table.to_batches(max_chunksize=_LINES_AT_ONCE)):
+        columns = [_quoted(column.cast(pa.large_string()), delimiter) for column in batch.columns]
+        texts = pc.binary_join_element_wise(*columns, delimiter, null_handling="replace", null_replacement="")
+        yield "".join(f"{text}\n" for text in texts.to_pylist()).encode()
+
+
+def _quoted(column: pa.Array, delimiter: str) -> pa.Array:
+    pattern = f'^$|["\r\n{re.escape(delimiter)}]|^\\s|\\s$'
+    quotes = pa.scalar('"', pa.large_string())
+    doubled = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise(quotes, doubled, quotes, pa.scalar("", pa.large_string()))
+    return pc.if_else(pc.match_substring_regex(column, pattern), quoted, column)
 
 
 def neutral_text(text: str) -> str:

@@ -54,9 +54,9 @@ def _print(repair: Repair, console: Console, n_shown: int, quiet: bool) -> None:
     if broken:
         console.print()
         console.print(_rules_table(broken, console.width))
-        for rule in broken:
-            if rule.abstains and not quiet:
-                console.print(Text(f"{title(rule.rule)}: no suggestions, because {rule.abstains}.", "dim"))
+        for reason in () if quiet else dict.fromkeys(rule.abstains for rule in broken if rule.abstains):
+            names = ", ".join(title(rule.rule) for rule in broken if rule.abstains == reason)
+            console.print(Text(f"No suggestions for {names}: {reason}.", "dim"))
     if quiet or not repair.suggestions or not n_shown:
         return
     console.print()

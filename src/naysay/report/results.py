@@ -8,6 +8,7 @@ import math
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.errors import UsageError
-from naysay.io.results import file_name, prepare, write_csv_parts
+from naysay.io.results import csv_lines, file_name, prepare, write_csv_parts
 from naysay.repairs.result import Repair
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
@@ -90,14 +91,28 @@ def copy_format(path: Path) -> str:
 
 
 def write_copy(table: pa.Table, path: Path) -> None:
-    """Write a table to one file; if that fails, an existing file is left as it was. Values are not escaped."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    """Write a table to one file, with its values as they are."""
     format = copy_format(path)
+    with _replacing(path, format) as temporary:
+        _write(iter([table]), temporary.with_suffix(""), ResultsFolder("", format, neutral=False))
+
+
+def write_text_copy(table: pa.Table, path: Path, delimiter: str) -> None:
+    """Write a table of text columns as CSV, quoting only what needs quotes."""
+    with _replacing(path, "csv") as temporary, temporary.open("wb") as file:
+        for lines in csv_lines(table, delimiter):
+            file.write(lines)
+
+
+@contextmanager
+def _replacing(path: Path, format: str) -> Iterator[Path]:
+    """A new file that takes the place of another once it is complete; if that fails, the other is left as it was."""
+    temporary = path.with_name(f"naysay-{uuid.uuid4().hex}.{format}")
     try:
-        _write(iter([table]), temporary, ResultsFolder("", format, neutral=False))
-        os.replace(temporary.with_name(f"{temporary.name}.{format}"), path)
+        yield temporary
+        os.replace(temporary, path)
     finally:
-        temporary.with_name(f"{temporary.name}.{format}").unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
