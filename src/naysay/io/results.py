@@ -108,7 +108,8 @@ def csv_lines(table: pa.Table, delimiter: str) -> Iterator[bytes]:
     header = pa.table([pa.array([name], pa.large_string()) for name in table.column_names], names=table.column_names)
     for batch in (*header.to_batches(), *table.to_batches(max_chunksize=_LINES_AT_ONCE)):
         columns = [_quoted(column.cast(pa.large_string()), delimiter) for column in batch.columns]
-        texts = pc.binary_join_element_wise(*columns, delimiter, null_handling="replace", null_replacement="")
+        between = pa.scalar(delimiter, pa.large_string())
+        texts = pc.binary_join_element_wise(*columns, between, null_handling="replace", null_replacement="")
         yield "".join(f"{text}\n" for text in texts.to_pylist()).encode()
 
 

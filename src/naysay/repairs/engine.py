@@ -17,6 +17,7 @@ from naysay.detect.summary import check_key
 from naysay.repairs.cells import Cells, dependency_of
 from naysay.repairs.result import Origins, Repair, RuleRepair, Suggestion, changed_table
 from naysay.repairs.votes import (
+    ENOUGH_ROWS,
     MAX_EXCEPTIONS,
     Ballot,
     Candidates,
@@ -95,7 +96,7 @@ class _Session:
         stale = self.voters
         for number in range(1, _MOST_ROUNDS + 1):
             for dependency in stale:
-                self._ballots[dependency.place] = hold_vote(dependency, self.cells, self.min_confidence)
+                self._ballots[dependency.place] = hold_vote(dependency, self.cells)
             if number == 1:
                 self._begin()
             changed = self._round(number)
@@ -187,8 +188,8 @@ class _Session:
             return f"{fit.n_exceptions:,} of {fit.n_tested:,} rows are exceptions: the rule does not fit the data"
         if not fit.is_trusted:
             return (
-                f"{fit.n_undecidable:,} of its {fit.n_exceptions:,} exceptions are in groups too small to vote: "
-                "the rule may not fit the data"
+                f"{fit.n_undecidable:,} of its {fit.n_exceptions:,} exceptions are in groups of fewer than "
+                f"{ENOUGH_ROWS} rows: the rule may not fit the data"
             )
         return f"no vote reaches the confidence of {self.min_confidence:g}"
 

@@ -20,8 +20,10 @@ from naysay.rule.model import Nulls
 
 # A rule with a larger share of exceptions does not fit the data, and suggests nothing.
 MAX_EXCEPTIONS = 0.5
-# Nor does one if a larger share of its exceptions lies in groups that are too small to vote.
+# Nor does one if a larger share of its exceptions lies in groups with fewer rows than a vote needs: if such groups mostly
+# disagree, a larger one that does says more about the rule than about its rows.
 MAX_UNDECIDABLE = 0.5
+ENOUGH_ROWS = 4
 # Shares that equal the limit pass, also if they are rounded.
 _ROUNDING = 1e-9
 _NOTHING = -1
@@ -32,7 +34,7 @@ class Fit:
     """How well a dependency fits the table.
 
     `n_tested` rows have a partner in their group, `n_exceptions` of them have another value than most of the group, and
-    `n_undecidable` of these are in groups that are too small to be sure of anything.
+    `n_undecidable` of these are in groups that are too small to vote.
     """
 
     n_tested: int
@@ -67,13 +69,15 @@ class Ballot:
     fit: Fit
 
 
-def hold_vote(dependency: Dependency, cells: Cells, min_confidence: float) -> Ballot:
+def hold_vote(dependency: Dependency, cells: Cells) -> Ballot:
     """Let the groups of a dependency vote."""
     assert dependency.target is not None
     members = cells.members(dependency, voting=True)
     rows = np.arange(cells.table.n_rows) if members is None else np.flatnonzero(members)
     keys, _, _ = cells.key_codes(dependency.key, None if members is None else rows)
     groups, _, n_groups = dense_groups(keys, keys[:0])
+    # One empty group if no row takes part, so that -1 is a place.
+    n_groups = max(n_groups, 1)
     values = cells.values(dependency.target)[rows]
     has_value = cells.has_value(dependency.target)
     votes = np.ones(rows.size, np.bool_) if has_value is None else has_value[rows]
@@ -85,7 +89,7 @@ def hold_vote(dependency: Dependency, cells: Cells, min_confidence: float) -> Ba
     n_for, origin = size.copy(), np.full(n_groups, _NOTHING, np.int64)
     undecided = votes & is_broken[groups]
     _count(groups[undecided], values[undecided], rows[undecided], n_for, winner, origin)
-    fit = _fit(size, n_for, min_confidence)
+    fit = _fit(size, n_for)
     if cells.nulls is Nulls.EQUAL:
         # A row without a value is in conflict also with a group that agrees. Backwards, to keep the first row of each.
         agreeing = np.flatnonzero(votes & ~is_broken[groups])[::-1]
@@ -122,10 +126,9 @@ def _count(
     winner[broken[n_most > 1]] = _NOTHING
 
 
-def _fit(size: Int64Array, n_for: Int64Array, min_confidence: float) -> Fit:
+def _fit(size: Int64Array, n_for: Int64Array) -> Fit:
     exceptions = size - n_for
-    is_small = size - 1 < min_confidence * (size + 1) - _ROUNDING
-    return Fit(int(size[size > 1].sum()), int(exceptions.sum()), int(exceptions[is_small].sum()))
+    return Fit(int(size[size > 1].sum()), int(exceptions.sum()), int(exceptions[size < ENOUGH_ROWS].sum()))
 
 
 @dataclass(frozen=True, slots=True)
