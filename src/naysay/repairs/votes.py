@@ -20,7 +20,7 @@ from naysay.rule.model import Nulls
 
 # A rule with a larger share of exceptions does not fit the data, and suggests nothing.
 MAX_EXCEPTIONS = 0.5
-# Nor does one if a larger share of its exceptions lies in groups with fewer rows than a vote needs: if such groups mostly
+# Nor does one if a larger share of its exceptions lies in groups with fewer rows than a vote needs: if these mostly
 # disagree, a larger one that does says more about the rule than about its rows.
 MAX_UNDECIDABLE = 0.5
 ENOUGH_ROWS = 4
