@@ -342,6 +342,8 @@ def test_copies_are_frames_of_the_same_kind() -> None:
     assert changed.schema == polars.schema
     assert changed["city"].to_list() == ["A"] * 5
     assert isinstance(found.apply(pl.DataFrame(columns)), pl.DataFrame)
+    numbers = pl.DataFrame({"zip": [1] * 5, "n": [1.0, 1.0, 1.0, 1.0, float("nan")]})
+    assert naysay.repair(numbers, "zip -> n").apply()["n"].to_list() == [1.0] * 5
     reader = pa.table(columns).to_reader()
     assert naysay.repair(reader, "zip -> city").apply()["city"].to_pylist() == ["A"] * 5
 
@@ -353,6 +355,11 @@ def test_apply_refuses_another_table() -> None:
         found.apply(cities("A", "A", "A", "A"))
     with pytest.raises(UsageError, match="column 'city' has changed"):
         found.apply(cities("A", "A", "A", "A", "C"))
+    frame = cities("A", "A", "A", "A", "B").to_pandas()
+    found = naysay.repair(frame, "zip -> city")
+    frame.loc[4, "city"] = "C"
+    with pytest.raises(UsageError, match="column 'city' has changed"):
+        found.apply()
 
 
 def test_odd_column_names() -> None:

@@ -15,7 +15,7 @@ from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.detect.summary import check_key
 from naysay.repairs.cells import Cells, dependency_of
-from naysay.repairs.result import Origins, Repair, RuleRepair, Suggestion, changed_table
+from naysay.repairs.result import Origins, Repair, RuleRepair, Suggestion, changed_table, is_data_frame
 from naysay.repairs.votes import (
     ENOUGH_ROWS,
     MAX_EXCEPTIONS,
@@ -68,7 +68,8 @@ def repair(table: Table, rules: Sequence[Rule], options: CheckOptions, min_confi
         nulls=options.nulls,
         seconds=time.perf_counter() - started,
         data=table,
-        frame=frame if hasattr(frame, "columns") else table,
+        # Read again, a query or a reader might return other rows, or the same ones in another order.
+        frame=frame if is_data_frame(frame) else table,
         origins=origins,
     )
 

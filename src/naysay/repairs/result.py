@@ -16,7 +16,7 @@ from naysay.present import Result, present
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.table import Table
 from naysay.table.compatibility import place
-from naysay.table.frame import to_arrow
+from naysay.table.frame import plain_values, to_arrow
 
 # For each changed column, the changed rows and for each of them the row that has the new value in the table.
 Origins = Mapping[str, tuple[Int64Array, Int64Array]]
@@ -159,11 +159,11 @@ class Repair(Result):
         Raises:
             UsageError: The frame is not the table that the suggestions were made for.
         """
-        if frame is None:
-            return changed_copy(self.frame, self.origins)
-        if frame is not self.frame:
-            _require_same(self.data.arrow, _arrow(frame), self.origins)
-        return changed_copy(frame, self.origins)
+        chosen = self.frame if frame is None else frame
+        # A data frame may have been changed since then.
+        if chosen is not self.data:
+            _require_same(self.data.arrow, _arrow(chosen), self.origins)
+        return changed_copy(chosen, self.origins)
 
 
 def _arrow(frame: Any) -> pa.Table:
@@ -179,8 +179,9 @@ def _require_same(ours: pa.Table, theirs: pa.Table, origins: Origins) -> None:
         )
     for name, parts in origins.items():
         asked = np.concatenate(parts)
-        one, other = (Table(table.select([name])).take(asked).column(0) for table in (ours, theirs))
-        if one.to_pylist() != other.to_pylist():
+        values = (plain_values(Table(table.select([name])).take(asked).column(0)) for table in (ours, theirs))
+        # NaN differs from itself.
+        if any(one != other and (one == one or other == other) for one, other in zip(*values, strict=True)):
             raise UsageError(f"column {name!r} has changed since the suggestions were made; run repair on it again")
 
 
@@ -191,11 +192,16 @@ def _places(n_rows: int, parts: tuple[Int64Array, Int64Array]) -> Int64Array:
     return places
 
 
+def is_data_frame(frame: Any) -> bool:
+    """Whether a frame is a DataFrame of pandas or Polars."""
+    return hasattr(frame, "iloc") or (type(frame).__module__.startswith("polars") and hasattr(frame, "height"))
+
+
 def changed_copy(frame: Any, origins: Origins) -> Any:
     """A frame of the same kind in which cells have the values of other rows."""
     if hasattr(frame, "iloc"):
         return _changed_pandas(frame, origins)
-    if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
+    if is_data_frame(frame):
         columns = [frame[name].gather(_places(frame.height, parts)) for name, parts in origins.items()]
         return frame.with_columns(columns)
     return changed_table(_arrow(frame), origins)
