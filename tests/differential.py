@@ -94,9 +94,14 @@ def _rows_differ(bound, case: Case, wanted: set[tuple[int, ...]]) -> str | None:
     found = set(conflict_rows(bound).tolist())
     if found != in_conflict:
         return f"rows in conflict {sorted(found)}, not {sorted(in_conflict)}"
+    removal, suspects = rows_to_remove(bound)
+    gone = set(suspects.tolist())
+    if len(gone) != removal.most or suspects.tolist() != sorted(gone) or not gone <= in_conflict:
+        return f"suspects {suspects.tolist()}, but {removal} to remove"
+    if any(gone.isdisjoint(pair) for pair in wanted):
+        return f"without {sorted(gone)} the rule is still broken"
     if len(case.rows) > MAX_ROWS_TO_COVER:
         return None
-    removal = rows_to_remove(bound)
     fewest = naive.rows_to_remove(case.rows, case.rule, case.nulls)
     exact = bound.mirror and (len(bound.left.order), len(bound.left.differs)) in ((0, 0), (0, 1), (1, 0), (2, 0))
     if not removal.least <= fewest <= removal.most or (exact and not removal.is_exact):

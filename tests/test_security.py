@@ -22,7 +22,7 @@ NETWORK = {"socket", "http", "urllib", "requests", "ssl", "asyncio", "ftplib", "
 # Whether the given cluster answers at all; parsing an address.
 NETWORK_PLACES = {
     "socket": ("spark/session.py",),
-    "urllib.parse": ("live/feed/follow.py", "spark/csv.py", "spark/partitions.py"),
+    "urllib.parse": ("io/remote.py", "live/feed/follow.py", "spark/csv.py", "spark/partitions.py"),
 }
 LOGS = {"logging", "syslog", "loguru"}
 # Keeps py4j's log off the terminal.
@@ -32,7 +32,7 @@ CALLS = {
     *("yaml.full_load", "yaml.load_all", "yaml.unsafe_load_all", "pandas.read_pickle", "numpy.fromfile", "compile"),
 }
 LOADERS = {"yaml.Loader", "yaml.UnsafeLoader", "yaml.FullLoader", "yaml.CLoader"}
-# Text that runs as SQL or as a template must be a constant of the source.
+# Text that runs as SQL or as a template must be a constant of the source, or one in which `with_names` quotes names.
 RUNS_TEXT = {"execute", "executemany", "sql", "expr", "selectExpr", "from_string"}
 
 
@@ -64,7 +64,12 @@ def _is_kept_out(file: str, module: str) -> bool:
 
 
 def _is_constant(call: ast.Call) -> bool:
-    return bool(call.args) and isinstance(call.args[0], ast.Constant)
+    if not call.args:
+        return False
+    text = call.args[0]
+    if isinstance(text, ast.Call) and dotted(text.func) == "with_names":
+        return _is_constant(text)
+    return isinstance(text, ast.Constant)
 
 
 def _has(call: ast.Call, name: str, value: object) -> bool:
@@ -88,6 +93,8 @@ def test_nothing_but_data_comes_in_and_nothing_goes_out(file: str) -> None:
         "connection.execute(f'select {name}')",
         "connection.execute('select ' + name)",
         "spark.sql(text)",
+        "connection.execute(with_names(text, name))",
+        "connection.execute(other_names('select {}', name))",
         "yaml.load(text, Loader=yaml.Loader)",
         "jinja2.Environment(loader=loader)",
         "environment.from_string(text)",
@@ -101,7 +108,10 @@ def test_the_scan_finds_faults(source: str) -> None:
 
 
 def test_the_scan_lets_the_rest_pass() -> None:
-    source = "connection.execute('select ?', [name])\njinja2.Environment(autoescape=True)\nimport json"
+    source = (
+        "connection.execute('select ?', [name])\nconnection.execute(with_names('select {}', name))\n"
+        "jinja2.Environment(autoescape=True)\nimport json"
+    )
     assert faults("api.py", source) == []
 
 

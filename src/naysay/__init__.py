@@ -15,7 +15,7 @@ from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, repair, split, verify, violations, watch_stream
-    from naysay.detect.result import Report, RuleResult, Verdict, Violations
+    from naysay.detect.result import Caution, Report, RuleResult, Verdict, Violations
     from naysay.discovery.result import Discovery
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.evolve.change import RuleChange
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # The public names by module. They are loaded when first used, so that importing naysay is fast.
 _NAMES = {
     "naysay.api": "check clusters count discover repair split verify violations watch_stream",
-    "naysay.detect.result": "Report RuleResult Verdict Violations",
+    "naysay.detect.result": "Caution Report RuleResult Verdict Violations",
     "naysay.discovery.result": "Discovery",
     "naysay.errors": "CountOverflow NaysayError ResourceError RuleError StateError TableError UsageError",
     "naysay.evolve.change": "RuleChange",
@@ -43,6 +43,7 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "Caution",
     "Change",
     "CountOverflow",
     "Discovery",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report, Verdict, Violations
+from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, UsageError
 from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from naysay.budget import Progress
-    from naysay.detect.request import CheckOptions
+    from naysay.detect.traps import Cautions
     from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
@@ -43,8 +43,9 @@ class Engine(Protocol):
     ) -> Report: ...
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict: ...
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]: ...
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Any: ...
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Listing: ...
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> pa.Table: ...
+    def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions: ...
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[Any, Any]: ...
 
 
@@ -63,6 +64,18 @@ def _is_spark(frame: Any) -> bool:
     return any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
 
 
+def _collect(frame: Any, rules: RuleLike | Sequence[RuleLike], key: str | Sequence[str] = ()) -> Any:
+    """Of a LazyFrame, collect the columns that the rules and the key name; other frames stay as they are."""
+    from naysay.table.frame import collect, is_lazy, lazy_columns
+
+    if not is_lazy(frame):
+        return frame
+    named = dict.fromkeys(_key(key))
+    for rule in _rules(rules, lazy_columns(frame)):
+        named |= dict.fromkeys(rule.column_names)
+    return collect(frame, list(named))
+
+
 def check(
     frame: Any,
     rules: RuleLike | Sequence[RuleLike],
@@ -72,6 +85,7 @@ def check(
     strategy: str = "auto",
     quick: bool = False,
     sample: int = 5,
+    strict: bool = False,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -80,7 +94,8 @@ def check(
     """Check rules: which hold, how many pairs break the others, which rows are in conflict, with sample violations.
 
     Args:
-        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame.
+        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. Of a Polars
+            LazyFrame only the columns that the rules and the key name are collected.
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
@@ -88,6 +103,7 @@ def check(
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
+        strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -108,14 +124,15 @@ def check(
     >>> [result.violations for result in report]
     [2, 0]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rules, key))
     parsed = _rules(rules, engine.columns)
     if not parsed:
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    report = engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    return replace(report, strict=strict)
 
 
 def verify(
@@ -152,7 +169,7 @@ def verify(
     >>> bool(verdict), verdict.witness.reason
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return engine.verify(_rule(rule, engine.columns), options)
 
@@ -211,7 +228,7 @@ def count(
     >>> count(pa.table({"a": [1, 1, 1]}), "key(a)")
     6
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rules))
     counts = engine.count(_rules(rules, engine.columns), _options((), nulls, strategy, memory, threads, max_seconds))
     return counts[0] if isinstance(rules, str | Rule) else counts
 
@@ -227,7 +244,7 @@ def violations(
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
-) -> Violations | Any:
+) -> Listing:
     """List the pairs of rows that break a rule, with the identity and the compared values of both rows.
 
     Args:
@@ -242,8 +259,8 @@ def violations(
         threads: Number of threads, as in `check`.
 
     Returns:
-        `Violations`, whose `table` has the columns rule, left, right, left_COLUMN... and right_COLUMN...; on Spark, a
-        DataFrame with these columns.
+        `Violations`, whose `table` has the columns rule, left, right, left_COLUMN... and right_COLUMN... On Spark they
+        also have `data`, a DataFrame of these columns, and nothing runs before it is asked for.
 
     Raises:
         NaysayError: As in `check`.
@@ -253,7 +270,7 @@ def violations(
     >>> found.table.select(["left", "right"]).to_pylist()
     [{'left': 7, 'right': 8}, {'left': 8, 'right': 7}]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
     return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
 
@@ -288,7 +305,7 @@ def clusters(
     >>> clusters(pa.table({"a": [1, 1, 1]}), "key(a)").to_pylist()
     [{'left': [0, 1, 2], 'right': [0, 1, 2]}]
     """
-    engine = engine_for(frame)
+    engine = engine_for(_collect(frame, rule))
     options = _options((), nulls, "auto", memory, 0, max_seconds)
     return engine.clusters(_rule(rule, engine.columns), options, limit=_limit(limit))
 
@@ -313,7 +330,7 @@ def split(
         threads: Number of threads, as in `check`.
 
     Returns:
-        The good rows and the bad rows, each a frame of the same kind as `frame`.
+        The good rows and the bad rows, each a frame of the same kind as `frame`. A LazyFrame is collected as a whole.
 
     Raises:
         NaysayError: As in `check`.
@@ -323,7 +340,9 @@ def split(
     >>> good["a"].to_pylist(), bad["a"].to_pylist()
     ([2], [1, 1])
     """
-    engine = engine_for(frame)
+    from naysay.table.frame import collect, is_lazy
+
+    engine = engine_for(collect(frame) if is_lazy(frame) else frame)
     return engine.split(_rules(rules, engine.columns), _options((), nulls, "auto", memory, threads, max_seconds))
 
 
@@ -462,8 +481,9 @@ def discover(
         return on_spark.discover(frame, request)
     from naysay.discovery import engine
     from naysay.table import from_frame
+    from naysay.table.frame import collect, is_lazy
 
-    table = from_frame(frame)
+    table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
     return engine.discover(table, request, _measure(table, request.nulls, threads))
 
 
@@ -472,7 +492,7 @@ def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
     engine = engine_for(table)
 
     def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0)
+        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
         try:
             (result,) = engine.check([rule], options)
         except ResourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # naysay itself is not in a package index, so advice names the packages that its extras need.
-INSTALL_SPARK = "pip install 'pyspark[connect]>=4.0'"
+INSTALL_SPARK = "pip install 'pyspark[connect]>=3.5'"
 INSTALL_GPU = "pip install 'cupy-cuda12x>=13.4'"
 
 

@@ -32,7 +32,7 @@ _FORMS = {
         "table": "repairs.repair_table",
     },
     "Verdict": {"text": "terminal.verdict_text", "cell": "html.verdict_cell", "table": "json_.verdict_table"},
-    "Violations": {"text": "terminal.violations_text", "cell": "html.violations_cell"},
+    "Listing": {"text": "terminal.listing_text", "cell": "html.listing_cell"},
     "Change": {"text": "terminal.change_text", "cell": "html.change_cell", "table": "json_.change_table"},
     "RuleChange": {
         "text": "discoveries.rule_change_text",
@@ -45,7 +45,8 @@ _FORMS = {
 
 def present(value: object, form: str) -> Any:
     """Make one form of a value: its text, notebook cell, HTML page, JSON or Arrow table."""
-    module, _, function = _FORMS[type(value).__name__][form].partition(".")
+    forms = next(_FORMS[cls.__name__] for cls in type(value).__mro__ if cls.__name__ in _FORMS)
+    module, _, function = forms[form].partition(".")
     return getattr(import_module(f"naysay.report.{module}"), function)(value)
 
 

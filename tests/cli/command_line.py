@@ -26,10 +26,12 @@ def without_progress(text: str) -> str:
 
 
 def golden(name: str, text: str) -> None:
-    """Compare with the golden file of that name; NAYSAY_GOLDEN=write writes it. Times and the version are ignored."""
+    """Compare with the golden file of that name; NAYSAY_GOLDEN=write writes it. Times and run IDs are ignored."""
     text = re.sub(r"(?<= · )(under )?[\d.,]+ (ms|s|min)(?=$|\n)", "TIME", text)
     text = re.sub(r"(time|seconds)(=\"|\": )[\d.e-]+", r"\1\2TIME", text)
     text = re.sub(r"(?<=local engine, )[\w. ]+", "TIME", text)
+    text = re.sub(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}( UTC|\+00:00)", "WHEN", text)
+    text = re.sub(r"(run |run_id\": \"|run_id\" value=\")[0-9a-f]{12}\b", r"\1RUN", text)
     text = text.replace(f'"naysay": "{__version__}"', '"naysay": "VERSION"')
     path = GOLDEN / name
     if os.environ.get("NAYSAY_GOLDEN") == "write":

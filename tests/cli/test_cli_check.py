@@ -98,10 +98,15 @@ def test_results_in_a_folder(work: Path, naysay: Run, format: str) -> None:
         "cells.csv",
         f"conflict_rows.{format}",
         "report.json",
+        f"suspects/01-zip.{format}",
+        f"suspects/02-id.{format}",
+        f"suspects/03-pay.{format}",
         f"violations/01-zip.{format}",
         f"violations/02-id.{format}",
         f"violations/03-pay.{format}",
     ]
+    suspects = _read(work / "results" / "suspects" / f"01-zip.{format}")
+    assert [(row["row"], row["city"]) for row in suspects] == [(2, "Bonn")]
     violations = _read(work / "results" / "violations" / f"01-zip.{format}")
     assert [(row["left"], row["right"], row["left_city"], row["right_city"]) for row in violations] == [
         (0, 2, "Berlin", "Bonn"),

@@ -26,6 +26,9 @@ DISCOVER = ("discover", "people.csv", "--engine", "local")
     ids=" ".join,
 )
 def test_check_passes_on_what_was_written(work: Path, naysay: Run, more: tuple[str, ...]) -> None:
+    # In a table this large some rules do not hold by chance.
+    rows = (f"{row},{row % 20},{row % 20 // 4}\n" for row in range(200))
+    (work / "people.csv").write_text("id,zip,city\n" + "".join(rows), encoding="utf-8")
     done = naysay(*DISCOVER, "--max-predicates", "3", "--out", "found.rules", *more)
     assert done.exit_code == 0, done.output
     nulls = ("--nulls", "equal") if "equal" in more else ()
@@ -113,3 +116,20 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
         signal.signal(signal.SIGINT, before)
     assert done.exit_code == 130
     assert "partial (interrupted): more may hold" in done.stdout
+
+
+@pytest.mark.parametrize("error", ["0", "0.2"])
+def test_rules_that_may_hold_by_chance_are_commented_out(work: Path, naysay: Run, error: str) -> None:
+    discover = (*DISCOVER, "--max-predicates", "2", "--error", error)
+    done = naysay(*discover, "--out", "found.rules")
+    assert "naysay: 0 rules written to found.rules; " in done.stderr
+    assert " more are commented out because they may hold by chance" in done.stderr
+    text = (work / "found.rules").read_text(encoding="utf-8")
+    assert all(line.startswith("#") for line in text.splitlines())
+    written = "# key(salary)  # no two rows have the same salary" if error == "0" else "# - rule: "
+    assert " of rows tested it, too few to rule out chance:\n# " in text
+    assert written in text
+    found = json.loads(naysay(*discover, "--format", "json").stdout)
+    assert text.count(" of rows tested it") == sum(rule["by_accident"] for rule in found["rules"])
+    naysay(*discover, "--all", "--out", "every.rules")
+    assert "tested it" not in (work / "every.rules").read_text(encoding="utf-8")

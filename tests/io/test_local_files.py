@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from naysay.errors import INSTALL_GPU, INSTALL_SPARK, TableError
 from naysay.io.csv import open_csv, read_csv
-from naysay.io.files import read, read_table
+from naysay.io.files import read, read_table, source_shown
 from naysay.table import Table
 from samples import write_files_that_lack_columns
 
@@ -312,8 +312,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_table(str(tmp_path / "peple.csv"))
     with pytest.raises(TableError, match="no folder"):
         read_table(str(tmp_path / "no" / "people.csv"))
-    with pytest.raises(TableError, match="use --engine spark for remote URLs"):
-        read_table("s3://bucket/people.csv")
+    with pytest.raises(TableError, match="use --engine spark for other addresses"):
+        read_table("hdfs://host/people.csv")
     (tmp_path / "people.dat").write_text("a\n1\n")
     with pytest.raises(TableError, match="does not show its format"):
         read_table(str(tmp_path / "people.dat"))
@@ -326,8 +326,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="download it"):
         read_table("https://host/people.csv")
     (tmp_path / "people.xlsx").write_bytes(b"PK\x03\x04 a workbook")
-    with pytest.raises(TableError, match="not a format that naysay reads; export the table as CSV"):
+    with pytest.raises(TableError, match=r"people.xlsx is a spreadsheet.*save the sheet as CSV.*pandas.read_excel"):
         read_table(str(tmp_path / "people.xlsx"))
+    (tmp_path / "people.bin").write_bytes(b"PK\x03\x04 an archive")
+    with pytest.raises(TableError, match="not a format that naysay reads; export the table as CSV"):
+        read_table(str(tmp_path / "people.bin"))
 
 
 @pytest.mark.parametrize("name", ["f.csv", "f.jsonl", "f.parquet"])
@@ -341,6 +344,32 @@ def test_read_takes_paths_and_columns(tmp_path: Path, name: str) -> None:
         read(path, columns=["A"])
     with pytest.raises(TableError, match=r"has no column 'other'; its columns are 'a', 'b'"):
         read(path, columns=["other"])
+
+
+def test_other_columns_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("a,b\n1,1e400\n2,x\n3,9007199254740993\n")
+    assert read(tmp_path / "f.csv", columns=["a"]).to_pydict() == {"a": [1, 2, 3]}
+    path = tmp_path / "f.parquet"
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "a.b": [3, 4]})
+    pyarrow.parquet.write_table(table, path, compression="none", use_dictionary=False)
+    chunk = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(1)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset : chunk.data_page_offset + chunk.total_compressed_size] = (
+        b"\xff" * chunk.total_compressed_size
+    )
+    path.write_bytes(data)
+    assert read(path, columns=["a"]).to_pydict() == {"a": [1, 2]}
+    assert read(path, columns=["a.b"]).to_pydict() == {"a.b": [3, 4]}
+    with pytest.raises(TableError, match="cannot read"):
+        read(path)
+
+
+def test_a_folder_of_files_that_lack_columns_by_columns(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "1.parquet")
+    pyarrow.parquet.write_table(pa.table({"a": [2], "c": [0.5]}), tmp_path / "2.parquet")
+    assert read(tmp_path, columns=["c", "a"]).to_pydict() == {"c": [None, 0.5], "a": [1, 2]}
+    with pytest.raises(TableError, match=r"has no column 'd'; its columns are 'a', 'b', 'c'"):
+        read(tmp_path, columns=["d"])
 
 
 def test_read_refuses_a_name_of_two_columns(tmp_path: Path) -> None:
@@ -358,6 +387,13 @@ def test_options_of_text_files_are_obeyed_or_refused(tmp_path: Path) -> None:
         read(tmp_path / "f.parquet", encoding="latin-1")
     with pytest.raises(TableError, match=r"--delimiter .* applies to CSV files, not to json files"):
         read(tmp_path / "f.jsonl", delimiter=";")
+
+
+def test_sources_are_shown_without_secrets() -> None:
+    assert source_shown("jdbc:mysql://me:secret@host/db?password=x") == "jdbc:mysql://host/db"
+    assert source_shown("jdbc:derby:memory:db;password=x") == "jdbc:derby:memory:db"
+    for source in ("s3://bucket/a@b;c?.csv", "a;b.csv", "abfss://c@a.dfs.core.windows.net/f"):
+        assert source_shown(source) == source
 
 
 def test_packages_that_messages_name_are_those_of_the_extras() -> None:

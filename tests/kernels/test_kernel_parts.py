@@ -176,7 +176,8 @@ def test_leaves_that_are_used_up_are_passed_by() -> None:
     rows = np.zeros((100, 2), np.int64)
     given = (rows, np.arange(1000, 1100)), (features, np.arange(n_rows)), build_zones(features), 1
     # Eight leaves of 16 rows: at most twice the four levels, and the rows of one leaf.
-    assert match_greedily(*given, 100 * (8 + 16)) == (100, True)
+    matched, maximal = match_greedily(*given, 100 * (8 + 16))
+    assert (matched.size, maximal) == (200, True)
 
 
 def test_the_least_and_the_greatest_so_far() -> None:

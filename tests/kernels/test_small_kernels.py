@@ -236,15 +236,17 @@ def test_matching_takes_as_many_steps_as_it_may() -> None:
         given = (features.T.copy(), np.arange(n_rows)), (features, np.arange(n_rows)), build_zones(features), 1
         holds = (features[0][:, None] == features[0][None, :]) & (features[1][:, None] < features[1][None, :])
         holds &= features[2][:, None] != features[2][None, :]
-        matched: set[int] = set()
+        matched: list[int] = []
         for row in range(n_rows):
             partner = next((s for s in np.flatnonzero(holds[row]).tolist() if s not in matched), None)
             if row not in matched and partner is not None:
-                matched |= {row, partner}
-        assert match_greedily(*given, 1 << 40) == (len(matched) // 2, True)
-        assert match_greedily(*given, 0) == (0, False)
+                matched += [row, partner]
+        found, maximal = match_greedily(*given, 1 << 40)
+        assert (found.tolist(), maximal) == (matched, True)
+        found, maximal = match_greedily(*given, 0)
+        assert (found.tolist(), maximal) == ([], False)
         enough = next(steps for steps in range(1 << 20) if match_greedily(*given, steps)[1])
-        assert match_greedily(*given, enough) == (len(matched) // 2, True)
+        assert match_greedily(*given, enough)[0].tolist() == matched
         # At least one node for each row that was not matched before its turn.
         assert enough >= n_rows - len(matched) // 2
 

@@ -131,6 +131,7 @@ def annotate(draw: random.Random, rule: Rule) -> Rule:
         severity=draw.choice(tuple(Severity)),
         max_violations=draw.choice((None, None, 0, 7, 10**15)),
         max_fraction=draw.choice((None, None, 0.0, 1e-9, 0.1 + 0.2, 1.0)),
+        min_rows=draw.choice((None, None, 0, 1000)),
         description=draw.choice(("", "", "why", "two\nlines\n", " # no comment: - x", random_text(draw))),
     )
 

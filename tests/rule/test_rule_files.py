@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from naysay.errors import RuleError, UsageError
-from naysay.rule import Format, Severity, canonical, load_rules, parse, parse_rules, read_rules, read_rules_file, render
+from naysay.rule import (
+    Format,
+    Severity,
+    canonical,
+    load_rules,
+    parse,
+    parse_rules,
+    read_rules,
+    read_rules_file,
+    render,
+    render_file,
+)
 
 HOLOCLEAN = """\
 t1&t2&EQ(t1.Order,t2.Order)&IQ(t1.Customer,t2.Customer)
@@ -136,6 +147,15 @@ def test_yaml_fields() -> None:
     assert (third.name, third.severity, third.max_violations) == ("2024", Severity.INFO, 0)
 
 
+def test_min_rows_of_a_rule_and_of_all() -> None:
+    text = "rules:\n  a: key(A)\n  b: {rule: key(B), min_rows: 0}\nmin_rows: 100\n"
+    rules = parse_rules(text)
+    assert [rule.min_rows for rule in rules] == [100, 0]
+    assert parse_rules(render_file(rules)) == rules
+    assert parse_rules("rules:\n- key(A)\nmin_rows:\n")[0].min_rows is None
+    assert parse_rules("min_rows: 5\nrules: [key(A)]\n")[0].min_rows == 5
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
@@ -146,6 +166,9 @@ def test_yaml_fields() -> None:
         ("- rule: A -> B\n  severity: grave", "2:13", "'grave' is not a severity"),
         ("- rule: A -> B\n  max_violations: -1", "2:19", "'-1' is not a number of violations"),
         ("- rule: A -> B\n  max_violations: 1.5", "2:19", "'1.5' is not a number of violations"),
+        ("- rule: A -> B\n  min_rows: many", "2:13", "'many' is not a number of rows"),
+        ("rules:\n- A -> B\nmin_rows: -1", "3:11", "'-1' is not a number of rows"),
+        ("rules:\n- A -> B\nmin_rows: [1]", "3:1", "unexpected 'min_rows' next to 'rules'"),
         ("- rule: A -> B\n  max_fraction: 2", "2:17", "'2' is not a fraction"),
         ("- rule: A -> B\n  max_fraction: .nan", "2:17", "'.nan' is not a fraction"),
         ("- rule: A -> B\n  max_fraction: 5%", "2:17", "'5%' is not a fraction"),
@@ -242,3 +265,10 @@ def test_airport(shared: Path) -> None:
     with (shared / "data" / "airport" / "airport_original.csv").open("rb") as file:
         header = file.readline().decode().strip().split(",")
     assert load_rules(path, columns=header) == rules
+
+
+def test_the_state_of_a_watch_keeps_min_rows() -> None:
+    from naysay.live.journal.serial import rules_from_json, rules_to_json
+
+    rules = parse_rules("- {name: a, rule: key(A), min_rows: 5}\n- {name: b, rule: key(B)}\n")
+    assert rules_from_json(rules_to_json({rule.name: rule for rule in rules})) == rules

@@ -16,6 +16,7 @@ import naysay
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.spark.frame import from_arrow
 
 RULES = [
     naysay.parse("not(t.k == s.k and t.x < s.x and t.y > s.y)"),
@@ -74,7 +75,7 @@ if __name__ == "__main__":
         }
     )
     expected = naysay.count(table, RULES)
-    data = session.createDataFrame(table)
+    data = from_arrow(session, table)
     found: list[list[int]] = [SparkEngine(data, SIZES).count(RULES, CheckOptions())]
     before = executors()
     assert len(before) == 2, before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -15,9 +16,11 @@ from tables import to_spark
 import naive
 from cases import Case, rows_of
 from naysay.detect.request import CheckOptions
+from naysay.detect.result import Report
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.grid import has_strips
 from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.table import SparkListing
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
 from samples import PLAIN_FAMILIES
@@ -72,6 +75,52 @@ def judge_check(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls
         shown = {tuple(side[KEY] for side in (pair.left, pair.right) if side is not None) for pair in result.sample}
         assert shown <= named, (shown, case)
         assert bool(shown) == bool(named), case
+    judge_rows(report, table, nulls)
+
+
+def judge_rows(report: Report, table: pa.Table, nulls: Nulls) -> None:
+    """What the report says about rows over all rules: how many are in conflict, where, and which are the busiest."""
+    rows, ids = rows_of(table), table.column(KEY).to_pylist()
+    conflicts, broken = Counter[int](), dict[int, list[int]]()
+    for number, result in enumerate(report):
+        found = naive.violations(rows, result.rule, nulls)
+        for row in {row for violation in found for row in violation}:
+            broken.setdefault(row, []).append(number)
+        # A pair that breaks a symmetric rule does so both ways round, and is one conflict.
+        pairs = {frozenset(pair) for pair in found} if join_of(result.rule).symmetric else found
+        conflicts.update(row for pair in pairs for row in pair)
+        n_slices = min(60, len(rows))
+        where = Counter(row * n_slices // len(rows) for row in {row for violation in found for row in violation})
+        assert result.where == (tuple(where[place] for place in range(n_slices)) if where else ()), result.rule
+    assert report.rows_in_conflict == len(broken)
+    busiest = sorted(conflicts, key=lambda row: (-conflicts[row], row))[:20]
+    assert [dict(row.identity) for row in report.busiest] == [{KEY: ids[row]} for row in busiest]
+    assert [row.conflicts for row in report.busiest] == [conflicts[row] for row in busiest]
+    assert [list(row.rules) for row in report.busiest] == [broken[row] for row in busiest]
+
+
+def judge_suspects(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> int:
+    """Without its suspects each rule holds, and there are as many as the report says; how many rules had some."""
+    rows, ids = rows_of(table), table.column(KEY).to_pylist()
+    report = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls, key=(KEY,), sample=3))
+    parts: list[DataFrame] = []
+    for number, result in enumerate(report):
+        if isinstance(result.suspects, SparkListing):
+            parts.append(result.suspects.data.select(F.lit(number), result.suspects.data.columns[0]))
+    found: dict[int, list[int]] = {}
+    for number, row in reduce(DataFrame.union, parts).collect() if parts else ():
+        found.setdefault(number, []).append(row)
+    for number, gone in found.items():
+        result, case = report[number], Case(table, rules[number], nulls)
+        assert result.rows_to_remove is not None
+        assert result.suspects is not None
+        assert len(set(gone)) == len(gone) == len(result.suspects) >= result.rows_to_remove.least, case
+        if result.rows_to_remove.is_exact or sizes == IN_ONE_TASK:
+            assert len(gone) == result.rows_to_remove.most, case
+        kept = [row for row, name in zip(rows, ids, strict=True) if name not in set(gone)]
+        assert not naive.violations(kept, result.rule, nulls), case
+        assert {suspect.row[KEY] for suspect in result.first_suspects} <= set(gone), case
+    return len(found)
 
 
 def judge_verify(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:

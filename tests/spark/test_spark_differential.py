@@ -17,6 +17,7 @@ from spark_differential import (
     judge_check,
     judge_counts,
     judge_lists,
+    judge_suspects,
     with_strips,
 )
 
@@ -71,6 +72,13 @@ def test_reports_of_giant_groups_in_parts(spark: Any, seed: int) -> None:
 def test_lists(spark: Any, seed: int, sizes: Any) -> None:
     table, rules, nulls = draw(seed, 20)
     judge_lists(spark, table, rules[:2] + with_strips(rules)[:1], nulls, sizes)
+
+
+@pytest.mark.parametrize(
+    ("seed", "n_rules", "sizes"), [(310, 30, IN_ONE_TASK), (311, 6, IN_TASKS), (312, 6, IN_TASKS), (313, 3, IN_PARTS)]
+)
+def test_without_its_suspects_a_rule_holds(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
+    judge_suspects(spark, *draw(seed, n_rules), sizes)
 
 
 @pytest.fixture

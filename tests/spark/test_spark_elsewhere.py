@@ -1,4 +1,4 @@
-"""Beyond one process: Spark Connect, a killed executor, a standalone cluster."""
+"""Beyond one session: Spark Connect, other versions of Spark, a killed executor, a standalone cluster."""
 
 from __future__ import annotations
 
@@ -7,22 +7,39 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 def run(*command: str, **settings: str) -> str:
-    paths = os.pathsep.join(map(str, (HERE, HERE.parent)))
+    paths = os.pathsep.join(map(str, (ROOT / "src", HERE, HERE.parent)))
     environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(command, env=environment | settings, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
     return done.stdout
 
 
-def test_every_verb_over_connect() -> None:
-    pytest.importorskip("grpc")
-    assert "the same over Connect: 1 seeds" in run(sys.executable, str(HERE / "connect_job.py"), "7", "1")
+@pytest.mark.parametrize("place", ["classic", "connect"])
+def test_every_verb_without_what_serverless_spark_refuses(place: str) -> None:
+    if place == "connect":
+        pytest.importorskip("grpc")
+    said = run(sys.executable, str(HERE / "verbs_job.py"), place, "7", "1")
+    assert f"the same on Spark {pyspark.__version__}, {place}: 1 seeds" in said
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.0"])
+def test_every_verb_on_an_older_spark(version: str) -> None:
+    place = ROOT / ".cache" / f"spark-{version}"
+    python = place / "bin" / "python"
+    if not (place / "naysay-installed").exists():
+        pytest.skip(
+            f"there is no environment with Spark {version}; bash scripts/test-spark --prepare {version} makes it"
+        )
+    said = run(str(python), str(HERE / "verbs_job.py"), "classic", "7", "1", PYSPARK_PYTHON=str(python))
+    assert f"the same on Spark {version}." in said
 
 
 def test_an_executor_killed_during_a_job() -> None:
@@ -32,5 +49,5 @@ def test_an_executor_killed_during_a_job() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("NAYSAY_SLOW" not in os.environ, reason="starts three Java processes; set NAYSAY_SLOW to run it")
 def test_a_standalone_cluster() -> None:
-    script = HERE.parents[1] / "scripts" / "cluster"
+    script = ROOT / "scripts" / "cluster"
     assert "the same" in run("bash", str(script), sys.executable, str(HERE / "cluster_job.py"))

@@ -14,6 +14,8 @@ import pytest
 from naysay.errors import StateError, TableError, UsageError
 from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
+from naysay.spark.frame import from_arrow
+from naysay.spark.versions import to_arrow
 
 ZONE = datetime.timezone.utc
 SCHEMA = pa.schema(
@@ -69,9 +71,7 @@ def test_equals_an_evolver_in_process(
     monkeypatch.setattr(spark_evolve, "_MANY_PARTS", 2)
     rng = random.Random(5)
     first = rows(rng, list(range(30)))
-    made = Evolver(
-        spark.createDataFrame(first), "id", state=tmp_path / "state", nulls=nulls, error=error, columns=columns
-    )
+    made = Evolver(from_arrow(spark, first), "id", state=tmp_path / "state", nulls=nulls, error=error, columns=columns)
     twin = Evolver(first, "id", nulls=nulls, error=error, space=made.space)
     same(made, twin)
     batches = [
@@ -92,14 +92,14 @@ def test_equals_an_evolver_in_process(
     assert made.contains([5, 7, 50]).tolist() == [True, False, True]
     assert len(made.best) == len(twin.best)
     assert made.discovery.n_rows == twin.n_rows
-    found = {row["id"]: row for row in made.rows().toArrow().cast(SCHEMA).to_pylist()}
+    found = {row["id"]: row for row in to_arrow(made.rows()).cast(SCHEMA).to_pylist()}
     expected = {row["id"]: row for row in twin.rows().to_pylist()}
     assert repr(sorted(found.items())) == repr(sorted(expected.items()))
     made.close()
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
-    frame = spark.createDataFrame(pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"], "c": [5, 6, 7]}))
+    frame = from_arrow(spark, pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"], "c": [5, 6, 7]}))
     with pytest.raises(UsageError, match="duplicate key"):
         Evolver(frame, "a", state=tmp_path / "twice")
     with pytest.raises(UsageError, match="not in the table"):
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         with pytest.raises(TableError, match="missing"):
             made.apply(inserts=pa.table({"a": [9]}))
         assert (list(made.rules), made.n_rows) == (before, 3)
-        change = made.apply(inserts=spark.createDataFrame(pa.table({"a": [3], "b": ["x"], "c": [7]})))
+        change = made.apply(inserts=from_arrow(spark, pa.table({"a": [3], "b": ["x"], "c": [7]})))
         assert [gone.pair for gone in change.removed] == [({"a": 3, "b": "x"}, {"a": 2, "b": "z"})]
     with pytest.raises(StateError, match="closed"):
         made.apply(deletes=pa.table({"a": [3], "b": ["x"]}))

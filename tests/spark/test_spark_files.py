@@ -18,6 +18,7 @@ from naysay.detect.spark.engine import SparkEngine
 from naysay.io.files import read_table
 from naysay.rule.model import Nulls, Rule
 from naysay.spark import read as spark_read
+from naysay.spark.versions import to_arrow
 from samples import PLAIN_FAMILIES
 from strategies import random_rule, random_table
 
@@ -62,7 +63,7 @@ def _as_written(spark: Any, table: pa.Table, folder: Path, format: str) -> pa.Ta
     if format != "orc":
         return table
     written = spark.read.orc(str(folder / "data")).select(*(f"`{name}`" for name in table.column_names))
-    return written.orderBy(f"`{ID}`").toArrow()
+    return to_arrow(written.orderBy(f"`{ID}`"))
 
 
 @pytest.mark.parametrize("format", ["orc", "parquet"])

@@ -26,6 +26,7 @@ from naysay.discovery.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
 from naysay.spark import identity as spark_identity
 from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
+from naysay.spark.versions import to_arrow
 from soak.row import run_seeds
 
 N_ROWS = 260_000
@@ -106,7 +107,7 @@ def test_rows_in_conflict_of_every_type(spark: Any, type_: str) -> None:
     of = TYPES[type_].format
     columns = [of("(id * 7919) % 37") + " g", of("(id % 41) + 9") + " h", of("id % 3") + " f"]
     data = spark.range(N_ROWS).selectExpr(*columns)
-    found, expected = naysay.check(data, rule)[0], naysay.check(data.toArrow(), rule)[0]
+    found, expected = naysay.check(data, rule)[0], naysay.check(to_arrow(data), rule)[0]
     assert found.violations == expected.violations > 0
     assert found.rows_in_conflict == expected.rows_in_conflict
     assert found.rows_to_remove.least <= expected.rows_to_remove.least
@@ -166,7 +167,7 @@ def test_char_columns_compare_by_their_bytes(spark: Any, tmp_path: Path) -> None
     try:
         spark.sql(f"insert into {name} values (1, 'a', 'b', 'a'), (2, 'b', 'a', 'b'), (3, 'c', 'zz', 'c    ')")
         data = spark.table(name)
-        table = data.toArrow()
+        table = to_arrow(data)
         rules = [
             "not(t.c5 == s.c3)",
             "not(t.c5 != s.c3)",
@@ -222,7 +223,7 @@ def test_times_outside_of_pythons_years_in_strips(spark: Any, type_: str) -> Non
         day.format("(id % 2 - 2) * 3000000") + " k",
         "id % 5 n",
     )
-    table = data.toArrow()
+    table = to_arrow(data)
     for text in ("not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"):
         sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)
         found = SparkEngine(data, sizes).check([naysay.parse(text)], CheckOptions())[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,12 +18,16 @@ from naysay.detect.spark.worker import (
     PLACE,
     RIGHT,
     SIDE,
+    WEIGHT,
     TaskRule,
     answer_partition,
     check_partition,
+    conflicts_of_partition,
     count_rule,
     read_summary,
     summarise_rule,
+    suspects_of_groups,
+    suspects_of_table,
 )
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import join_of
@@ -111,3 +116,82 @@ def test_a_row_sent_once_per_side_does_not_meet_itself(table: pa.Table) -> None:
     assert (found.violations, found.removal) == (result.violations, Removal(0, 0))
     (counted,) = answer_partition(pa.concat_tables(sides).to_batches(), (task,), count_rule)
     assert counted.column("violations").to_pylist() == [result.violations]
+
+
+def conflicts_found(batches: list[pa.RecordBatch], names: list[str]) -> dict[tuple[object, ...], dict[int, list[int]]]:
+    """The conflicts by values and place: those of each record there, for each rule."""
+    found: dict[tuple[object, ...], dict[int, list[int]]] = {}
+    for row in pa.Table.from_batches(batches).to_pylist():
+        values = tuple(row[name] for name in names)
+        found.setdefault(values, {})[row["place"]] = [row[name] for name in row if name.startswith("n")]
+    return found
+
+
+@pytest.mark.parametrize("sided", [False, True])
+def test_tasks_count_the_conflicts_of_each_row_by_its_values(table: pa.Table, sided: bool) -> None:
+    """Sent once or once per side, a row has as many conflicts as in-process, summed over the places where it is."""
+    from naysay.detect.violations import conflict_counts
+    from naysay.plan.bind import bind
+    from naysay.table import from_frame
+
+    rules = [rule for rule in RULES if not rule.is_one_row]
+    names = ["a", "b", "c"]
+    wanted = np.zeros((len(rules), 120), np.int64)
+    for number, rule in enumerate(rules):
+        rows, counts = conflict_counts(bind(from_frame(table), join_of(rule), Nulls.SQL))
+        wanted[number, rows] = counts
+    records, tasks = (
+        table,
+        [
+            TaskRule(number, join_of(rule), Nulls.SQL, rule.column_names, symmetric=join_of(rule).symmetric)
+            for number, rule in enumerate(rules)
+        ],
+    )
+    if sided:
+        itself = pa.array(table.column("b").to_numpy() <= table.column("c").to_numpy())
+        both = table.append_column("itself3", itself).append_column("itself1", pa.array([True] * 120))
+        records = pa.concat_tables(
+            both.append_column(SIDE, pa.array(np.full(120, side, np.int8))) for side in (LEFT, RIGHT)
+        )
+        meets = {1: "itself1", 3: "itself3"}
+        tasks = [replace(task, sided=True, itself=meets.get(task.number)) for task in tasks]
+    found = conflicts_found(
+        list(conflicts_of_partition(records.to_batches(), rules=tuple(tasks), columns=tuple(names))), names
+    )
+    for row, values in enumerate(zip(*(table.column(name).to_pylist() for name in names), strict=True)):
+        sums = np.sum(list(found.get(values, {0: [0] * len(rules)}).values()), axis=0)
+        assert sums.tolist() == wanted[:, row].tolist(), (row, values)
+
+
+def test_suspects_of_groups_are_those_of_the_whole(table: pa.Table) -> None:
+    is_odd = table.column("a").to_numpy() % 2 == 1
+    for task, result in zip(task_rules(), LocalEngine(table).check(RULES, CheckOptions()), strict=True):
+        if task.join.one_row:
+            continue
+        gone = [
+            row
+            for part in (table.filter(is_odd), table.filter(~is_odd))
+            for batch in suspects_of_groups(part.to_batches(), rule=task, names=("i0",))
+            for row in batch.column("i0").to_pylist()
+        ]
+        if result.rows_to_remove.is_exact:
+            assert len(gone) == len(result.suspects)
+        kept = table.filter(pa.array(~np.isin(np.arange(120), gone)))
+        assert LocalEngine(kept).count([RULES[task.number]], CheckOptions()) == [0]
+        ordered = table.append_column(PLACE, pa.array(np.arange(120)))
+        (batch,) = suspects_of_table(ordered.to_batches(), rule=task, names=("i0",), number_copies=False)
+        assert batch.column("i0").to_pylist() == result.suspects.table.column("row").to_pylist()
+
+
+def test_records_that_travel_as_one_say_once_what_is_in_conflict(table: pa.Table) -> None:
+    counted = table.drop_columns(["i0"]).group_by(["a", "b", "c"]).aggregate([([], "count_all")])
+    points = counted.rename_columns(["a", "b", "c", WEIGHT])
+    rules = tuple(task for task in task_rules() if not task.join.one_row)
+    found, wanted = (
+        conflicts_found(list(conflicts_of_partition(records.to_batches(), rules, ("a", "b", "c"))), ["a", "b", "c"])
+        for records in (points, table)
+    )
+    assert found == wanted
+    assert points.num_rows < table.num_rows
+    (batch,) = conflicts_of_partition(points.to_batches(), rules, ("a", "b", "c"))
+    assert batch.num_rows == len(found)

@@ -237,3 +237,13 @@ def test_numbers_keep_small_ranges() -> None:
 @pytest.mark.filterwarnings("error")
 def test_the_greatest_floats_warn_of_nothing() -> None:
     assert ranks(pa.array([0.5, 1.7976931348623157e308, -1.7976931348623157e308])) == [[1, 2, 0]]
+
+
+@pytest.mark.parametrize("n_rows", [0, 2])
+@pytest.mark.parametrize("value", ["x", 1, 0.5, True, Decimal("0.1"), datetime.date(2024, 1, 31)])
+@pytest.mark.parametrize("op", list(Op))
+def test_nulls_of_no_type_compare_with_any_constant(value: Any, op: Op, n_rows: int) -> None:
+    table = Table(pa.table({"a": pa.nulls(n_rows)}))
+    predicate = Predicate(Column(Row.LEFT, "a"), op, Constant(value))
+    for nulls in Nulls:
+        assert table.holds(predicate, nulls).tolist() == [nulls is Nulls.EQUAL and op is Op.NE] * n_rows

@@ -18,6 +18,7 @@ from outputs import asides, events
 
 from naysay.cli.group import naysay
 from naysay.errors import RuleError, StateError, UsageError
+from naysay.io.notation import notation
 from naysay.live.feed.change_files import read_changes
 from naysay.live.feed.follow import Follower
 from naysay.live.layout import named
@@ -386,3 +387,49 @@ def test_the_command_line(source: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "state.duckdb: the state is damaged" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_change_files_in_another_notation(source: Path, tmp_path: Path, engine: str) -> None:
+    (source / "1.csv").write_text("op;id;zip;city;price;day\ninsert;1;NA;Ulm;1,5;31.01.2024\ninsert;2;007;Bonn;NA;NA\n")
+    (source / "2.csv").write_text(
+        "op;id;zip;city;price;day\n"
+        "insert;3;007;NA;2;01.02.2024\n"
+        "insert;4;8;Kiel;2.5;01.02.2024\n"
+        "insert;5;8;Kiel;2,5;2024-02-01\n"
+        "update;1;007;Ulm;3,25;01.03.2024\n"
+    )
+    spelled = notation(["NA"], {"zip": "text", "price": "float", "day": "date"}, True, "%d.%m.%Y")
+    state = tmp_path / "state"
+    feed, _ = open_feed(state, named(["zip: zip -> city", "pay: ordered(day, price)"]), ["id"], FeedOptions())
+    with feed:
+        if engine == "local":
+            list(Follower(source, feed, state, moment=0, notation=spelled).drain())
+        else:
+            folders = pytest.importorskip("naysay.live.spark.folder", reason="pyspark is not installed")
+            # Local files are read without a session.
+            list(folders.FolderSource(None, str(source), state, moment=0, notation=spelled).changed(feed))
+        assert [str(type_) for type_ in feed.schema.types] == ["int64", "string", "string", "double", "date32[day]"]
+        assert feed.n_rows == 3
+        assert feed.counts["zip"] == 2
+    reasons = [(aside["row"], aside["reason"]) for aside in asides(state)]
+    assert [row for row, _ in reasons] == [2, 3]
+    assert "column 'price': '2.5' is not a float with a decimal comma" in reasons[0][1]
+    assert "column 'day': '2024-02-01' is not a date in the format %d.%m.%Y" in reasons[1][1]
+
+
+def test_leading_zeros_are_rejected_in_every_notation(source: Path) -> None:
+    known = pa.schema([("id", pa.int64())])
+    changes = read_changes("1.csv", b"op,id\ninsert,007\ninsert,8\n", known, notation("NA"))
+    assert changes.table["id"].to_pylist() == [8]
+    assert [bad.row for bad in changes.rejected] == [1]
+
+
+def test_a_declared_column_that_is_not_there_stops_the_watch(source: Path, tmp_path: Path) -> None:
+    (source / "1.csv").write_text("op,id,zip,city\ninsert,1,9,Ulm\n")
+    arguments = ["watch", str(source), "--rule", RULE, "--key", "id", "--state", str(tmp_path / "state")]
+    arguments += ["--engine", "local", "--once", "--types"]
+    done = CliRunner().invoke(naysay, [*arguments, "zipp=text"])
+    assert done.exit_code == 2
+    assert "has no column 'zipp'; did you mean 'zip'?\nNothing was applied." in done.output
+    assert CliRunner().invoke(naysay, [*arguments, "zip=text"]).exit_code == 0

@@ -11,6 +11,7 @@ import pytest
 from machine import run_program
 
 from naysay.live.journal import journal
+from naysay.watch import batch
 from naysay.watch import counting as counters
 from naysay.watch import tree_index as tree
 
@@ -28,6 +29,8 @@ def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds(lot, 1300):
         # Small tables would always be rebuilt; every other sequence inserts row by row.
         monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
+        # Few violations would always be kept.
+        monkeypatch.setattr(batch, "_MAX_KEPT", 3 if seed % 3 == 0 else 1_000_000)
         # Small batches would never be searched as in bulk.
         monkeypatch.setattr(tree, "_BULK_ROWS", 0 if seed % 4 < 2 else 4096)
         run_program(seed)

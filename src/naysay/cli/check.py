@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class CheckRequest:
     out_format: str
     raw_csv: bool
     report: Path | None
+    strict: bool
 
     @property
     def n_sample(self) -> int:
@@ -62,7 +63,9 @@ class CheckRequest:
 @click.command()
 @click.argument("input", metavar="INPUT")
 @options.rules
-@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.packed(
+    "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
+)
 @options.packed(
     "request",
     CheckRequest,
@@ -76,12 +79,19 @@ class CheckRequest:
         help="Number of violations to show per rule.  [default: 1 to 3 in text, 5 in other formats]",
     ),
     click.option(
-        "--out", metavar="DIR", help="Write violations, rows and cells in conflict, and the report to this folder."
+        "--out",
+        metavar="DIR",
+        help="Write violations, suspects, rows and cells in conflict, and the report to this folder.",
     ),
     options.number("--limit", 0, "Maximum number of violations per rule to write to --out.", 10_000),
     options.choice("--out-format", ("parquet", "csv", "json"), "Format of the tables in --out."),
     click.option("--raw-csv", is_flag=True, help="Do not escape cells that a spreadsheet would read as formulas."),
     options.page,
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
+    ),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -102,7 +112,8 @@ def check(
 ) -> int:
     """Check the table INPUT against rules: which hold, how often the others are broken, and by which rows.
 
-    INPUT is a file or folder (CSV, Parquet, JSON lines, ORC, Arrow); on Spark, any path or table that Spark can read.
+    INPUT is a file or folder (CSV, Parquet, JSON lines, ORC, Arrow), also in s3://, gs:// or abfss://, or a DuckDB or
+    SQLite file; on Spark, any path, table or JDBC source that Spark can read.
 
     \b
     naysay check people.csv --rule 'ZipCode -> City' --rule 'key(AreaCode, Phone)'
@@ -112,6 +123,7 @@ def check(
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
     # Bad rules are reported before Spark starts or a large file is read.
     joins = [join_of(rule) for rule in rules.load()]
+    files = rules.declare(files)
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         writes = request.out is not None
@@ -125,6 +137,8 @@ def check(
         if request.report is not None:
             waiting.stage(f"writing {request.report}")
             report.to_html(request.report)
+    if not quiet:
+        _say_what_was_written(request)
     print_report_as(format, report, color, request.sample, quiet=quiet)
     return report.exit_code
 
@@ -137,6 +151,8 @@ def _refuse_on_spark(request: CheckRequest) -> None:
 
 
 def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: CheckRequest, waiting: Waiting) -> Report:
+    from naysay.io.files import source_shown
+
     is_local = place.engine == "local"
     loaded = rules.load(api.engine_for(frame).columns)
     waiting.stage(f"checking {counted(len(loaded), 'rule')}", len(loaded) if is_local else None)
@@ -152,10 +168,11 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         strategy=request.strategy,
         quick=request.quick,
         sample=request.n_sample,
+        strict=request.strict,
         max_seconds=request.max_seconds,
         **limits,
     )
-    report = replace(report, source=source)
+    report = replace(report, source=source_shown(source), rules_source=rules.name)
     if request.out is not None:
         waiting.stage(f"writing {request.out}")
         _write(frame, report, place, request, request.out)
@@ -182,6 +199,24 @@ def _write(frame: Any, report: Report, place: Place, request: CheckRequest, out:
         say(f"{out} has only {request.limit:,} violations of: {', '.join(names)}; use --limit N to write more")
 
 
+def _say_what_was_written(request: CheckRequest) -> None:
+    if request.out is not None:
+        folder = Path(request.out)
+        found = f": {', '.join(sorted(_file_names(folder)))}" if folder.is_dir() else ""
+        say(f"results written to {request.out}{found}")
+    if request.report is not None:
+        say(f"report written to {request.report}")
+
+
+def _file_names(folder: Path) -> Iterator[str]:
+    """What a results folder holds; of violations and suspects only how many rules have some."""
+    for path in folder.iterdir():
+        if path.name in ("violations", "suspects"):
+            yield f"{path.name} of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
+        elif not path.name.startswith("."):
+            yield path.name
+
+
 def print_report_as(
     format: str, report: Report, color: str, n_pairs: int | None = None, *, quiet: bool = False
 ) -> None:
@@ -194,6 +229,6 @@ def print_report_as(
     from naysay.report.ci import to_junit, to_markdown
 
     n_shown = _PAIRS_IN_A_TEXT if n_pairs is None else n_pairs
-    report = replace(report, results=tuple(replace(result, sample=result.sample[:n_shown]) for result in report))
+    report = replace(report, results=tuple(result.shortened(n_shown) for result in report))
     forms: dict[str, Callable[[Report], str]] = {"json": Report.to_json, "junit": to_junit, "md": to_markdown}
     click.echo(forms[format](report))

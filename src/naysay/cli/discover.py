@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
-from naysay.discovery.result import Discovery
+from naysay.discovery.result import Discovery, Finding
 from naysay.errors import UsageError
+from naysay.report.words import counted
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
@@ -96,7 +97,8 @@ class ShownRules:
         "out",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Write the rules to FILE, for `naysay check --rules`.",
+        help="Write the rules to FILE, for `naysay check --rules`; without --all, those that may hold by chance as "
+        "comments.",
     ),
     options.page,
 )
@@ -107,7 +109,9 @@ class ShownRules:
     help="Save the state so that `naysay evolve` can update it.",
 )
 @options.key("Needs --state.  [default: row number]")
-@options.packed("place", Place, options.engine, options.master, options.memory, options.threads)
+@options.packed(
+    "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
+)
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -149,7 +153,7 @@ def discover(
         waiting.stage("ranking")
         best = found.top(shown.top, about=shown.about, like=shown.like)
         everything = _all_rules(shown, found) if shown.everything else None
-        written = [finding.rule for finding in best] if everything is None else everything
+        written: Sequence[Rule | Finding] = best if everything is None else everything
         if shown.out is not None:
             found.save(shown.out, written)
         if shown.report is not None:
@@ -169,7 +173,11 @@ def discover(
     if not best and len(found.rules):
         say("no rule matches --about and --like; leave them out to see all rules")
     if shown.out is not None and not quiet and format == "text":
-        say(f"{len(written):,} rules written to {shown.out}")
+        n_unsure = sum(isinstance(each, Finding) and each.tested.by_accident for each in written)
+        unsure = f"; {n_unsure:,} more are commented out because they may hold by chance" if n_unsure else ""
+        say(f"{counted(len(written) - n_unsure, 'rule')} written to {shown.out}{unsure}")
+    if shown.report is not None and not quiet:
+        say(f"report written to {shown.report}")
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
 
 

@@ -81,7 +81,7 @@ def choose_for_table(
 
 def _reason_for_spark(source: str, format: str | None) -> str:
     """Why only Spark reads what the user named; empty if this process may read it."""
-    from naysay.io.files import FORMATS, format_by_name, refuse_address
+    from naysay.io.files import FORMATS, format_by_name, refuse_address, source_shown
 
     refuse_address(source)
     if format == "table":
@@ -92,8 +92,8 @@ def _reason_for_spark(source: str, format: str | None) -> str:
         return f"{source} is a folder"
     if os.path.exists(source):
         return ""
-    if _ADDRESS.match(source):
-        return f"{source} is a remote address"
+    if _ADDRESS.match(source) or source.startswith("jdbc:"):
+        return f"{source_shown(source)} is a remote address"
     if _PATTERN.search(source):
         return f"{source} may match several files"
     if "/" not in source and format_by_name(source) is None:

@@ -114,7 +114,7 @@ def read_like(path: str, schema: pa.Schema, files: FileFormat) -> pa.Table:
     from naysay.io.files import read_table
 
     types = {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
-    table = read_table(path, **files.arguments, given=types)
+    table = read_table(path, **files.local_arguments, given=types)
     for place, field in enumerate(table.schema):
         wanted = types.get(field.name)
         if wanted is not None and not field.type.equals(wanted) and _may_become(field.type, wanted):

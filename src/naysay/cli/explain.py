@@ -13,16 +13,18 @@ from naysay.cli import options
 from naysay.cli.engine import require_pyspark
 from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console
+from naysay.detect.request import CheckOptions
+from naysay.detect.traps import NO_CAUTIONS, Cautions
 from naysay.plan.join import join_of
 
 if TYPE_CHECKING:
-    from naysay.report.plans import Explained
+    from naysay.report.plans import Explained, PlannedTable
 
 
 @click.command()
 @click.argument("input", metavar="[INPUT]", required=False)
 @options.rules
-@options.packed("place", Place, options.engine, options.master)
+@options.packed("place", Place, options.engine, options.master, options.packages, options.conf)
 @options.files
 @options.output_format("text", "json")
 @options.color
@@ -30,26 +32,27 @@ if TYPE_CHECKING:
 def explain(input: str | None, rules: RuleSource, place: Place, files: FileFormat, format: str, color: str) -> None:
     """Show what each rule means, its normal form, and how `naysay check` would check it.
 
-    With INPUT, also the estimated cost: in-process, time and memory; on Spark, how many rows would be shuffled and to
-    how many tasks.
+    With INPUT, also the estimated cost (in-process, time and memory; on Spark, how many rows would be shuffled and to
+    how many tasks), and warnings about traps in the data.
     """
     from naysay.report.plans import print_plans, to_json
 
     joins = [join_of(rule) for rule in rules.load()]
+    files = rules.declare(files)
     with Waiting() as waiting:
         waiting.stage(f"reading {input or 'rules'}")
         place = decide_for_table(input, files, place, joins=joins)
-        entries, n_rows = (_on_spark if place.engine == "spark" else _in_process)(input, rules, place, files, waiting)
+        entries, table = (_on_spark if place.engine == "spark" else _in_process)(input, rules, place, files, waiting)
     if format == "json":
-        click.echo(json.dumps(to_json(entries, n_rows), indent=2))
+        click.echo(json.dumps(to_json(entries, table), indent=2))
     else:
-        print_plans(entries, n_rows, console(color))
+        print_plans(entries, table, console(color))
 
 
 def _in_process(
     source: str | None, rules: RuleSource, place: Place, files: FileFormat, waiting: Waiting
-) -> tuple[list[Explained], int | None]:
-    from naysay.report.plans import explained
+) -> tuple[list[Explained], PlannedTable | None]:
+    from naysay.report.plans import PlannedTable, explained
 
     if source is None:
         return explained(rules.load(), None), None
@@ -57,23 +60,31 @@ def _in_process(
         loaded = rules.load(table.names)
         for rule in loaded:
             table.require(rule)
-        return explained(loaded, table), table.n_rows
+        cautions = api.engine_for(table).cautions(loaded, CheckOptions())
+        return _warned(explained(loaded, table), cautions), PlannedTable(table.n_rows, cautions.table)
+
+
+def _warned(entries: list[Explained], cautions: Cautions) -> list[Explained]:
+    return [replace(entry, warnings=cautions.of_rule(place)) for place, entry in enumerate(entries)]
 
 
 def _on_spark(
     source: str | None, rules: RuleSource, place: Place, files: FileFormat, waiting: Waiting
-) -> tuple[list[Explained], int | None]:
+) -> tuple[list[Explained], PlannedTable | None]:
     require_pyspark()
     from naysay.detect.spark.check import costs
     from naysay.detect.spark.plan import route_of
-    from naysay.report.plans import explained
+    from naysay.report.plans import PlannedTable, explained
 
-    loaded, n_rows = rules.load(), None
+    loaded, table, cautions = rules.load(), None, NO_CAUTIONS
     traffic = [""] * len(loaded)
     if source is not None:
         with open_table(source, files, place, waiting) as data:
-            loaded = rules.load(api.engine_for(data).columns)
+            engine = api.engine_for(data)
+            loaded = rules.load(engine.columns)
             waiting.stage("measuring the groups of the rules' keys on Spark")
             n_rows, traffic = costs(data, loaded)
-    entries = zip(explained(loaded, None), traffic, strict=True)
-    return [replace(entry, route=route_of(entry.join).value, traffic=cost) for entry, cost in entries], n_rows
+            cautions = engine.cautions(loaded, CheckOptions())
+            table = PlannedTable(n_rows, cautions.table)
+    entries = zip(_warned(explained(loaded, None), cautions), traffic, strict=True)
+    return [replace(entry, route=route_of(entry.join).value, traffic=cost) for entry, cost in entries], table

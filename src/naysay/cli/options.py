@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from naysay.rule import Rule, parse, read_rules_file
 
 if TYPE_CHECKING:
     from naysay.cli.screen import Waiting
+    from naysay.io.notation import Notation
     from naysay.plan.join import Join
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -40,6 +42,11 @@ class RuleSource:
 
     def __bool__(self) -> bool:
         return bool(self.rules_files or self.rule_texts)
+
+    @property
+    def name(self) -> str:
+        """Where the rules come from, for a report."""
+        return ", ".join([*map(str, self.rules_files), *(["--rule"] if self.rule_texts else [])])
 
     def load(self, columns: Sequence[str] | None = None) -> list[Rule]:
         """Read all rules, those of files first. With `columns`, rules may mention no other columns.
@@ -65,6 +72,17 @@ class RuleSource:
             raise _joined(errors)
         return rules
 
+    def declare(self, files: FileFormat) -> FileFormat:
+        """The files with the column types that rules files declare; UsageError if two of them differ."""
+        declared: dict[str, str] = {}
+        for path in self.rules_files:
+            for name, type_ in read_rules_file(path).types.items():
+                if declared.setdefault(name, type_) != type_:
+                    raise UsageError(
+                        f"{path} declares column {name!r} as {type_}, another rules file as {declared[name]}"
+                    )
+        return replace(files, declared=declared) if declared else files
+
 
 def _joined(errors: Sequence[RuleError]) -> NaysayError:
     if len(errors) == 1:
@@ -77,15 +95,68 @@ def _joined(errors: Sequence[RuleError]) -> NaysayError:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How to read the files that a command was given."""
+    """How to read the files that a command was given. `declared` are the types that rules files declare."""
 
-    input_format: str | None
-    encoding: str | None
-    delimiter: str | None
+    input_format: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    table: str | None = None
+    null_values: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    decimal_comma: bool = False
+    date_format: str | None = None
+    timestamp_format: str | None = None
+    option: tuple[str, ...] = ()
+    declared: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def arguments(self) -> dict[str, str | None]:
-        return {"format": self.input_format, "encoding": self.encoding, "delimiter": self.delimiter}
+    def notation(self) -> Notation:
+        """How CSV files write their values; types on the command line replace those of rules files."""
+        from naysay.io.notation import notation
+
+        nulls = [value for text in self.null_values for value in text.split(",")]
+        types = {**self.declared, **_types(self.types)}
+        return notation(nulls, types, self.decimal_comma, self.date_format, self.timestamp_format)
+
+    @property
+    def local_arguments(self) -> dict[str, Any]:
+        """The arguments of `read_table`, if there are none for Spark alone."""
+        if self.option:
+            raise UsageError("--option is for Spark's readers; use it with --engine spark")
+        return self.arguments
+
+    @property
+    def spark_arguments(self) -> dict[str, Any]:
+        """The arguments of Spark's `read`."""
+        return {**self.arguments, "options": key_values("--option", self.option)}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of every reader."""
+        return {
+            "format": self.input_format,
+            "encoding": self.encoding,
+            "delimiter": self.delimiter,
+            "table": self.table,
+            "notation": self.notation,
+        }
+
+
+def _types(texts: Sequence[str]) -> dict[str, str]:
+    """The types in texts such as `zip=text,price=decimal(12,2)`: a comma separates if a name and = follow."""
+    parts = [part for text in texts for part in re.split(r",(?=[^,=]+=)", text)]
+    return key_values("--types", parts, "COLUMN=TYPE, such as zip=text")
+
+
+def key_values(option: str, texts: Sequence[str], form: str = "KEY=VALUE") -> dict[str, str]:
+    """The keys and values of a repeatable option."""
+    found = {}
+    for text in texts:
+        key, mark, value = text.rpartition("=") if option == "--types" else text.partition("=")
+        if not mark or not key.strip():
+            raise UsageError(f"{option} {text!r}: write {form}")
+        found[key.strip()] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +167,12 @@ class Place:
     master: str | None
     memory: str | None = None
     threads: int = 0
+    packages: str | None = None
+    conf: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.engine == "local" and (self.packages is not None or self.conf):
+            raise UsageError("--packages and --conf are settings of Spark; use them with --engine spark")
         if self.engine == "local" and self.master is not None:
             raise UsageError("--master names a Spark cluster; use it with --engine spark")
         if self.master is not None and self.threads:
@@ -123,6 +198,8 @@ class Place:
             memory = self.memory
         else:
             memory = self.memory or settings.memory
+        if self.packages is not None or self.conf:
+            forced = forced or Choice("spark", "--packages and --conf are settings of Spark")
         engine = self.engine or ("auto" if forced else settings.engine)
         if engine == "auto":
             from naysay.api import memory_bytes
@@ -137,8 +214,14 @@ class Place:
     def address(self) -> str:
         return self.master or (f"local[{self.threads}]" if self.threads else "local[*]")
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of Spark that were given."""
+        packages = {} if self.packages is None else {"spark.jars.packages": self.packages}
+        return {**packages, **key_values("--conf", self.conf)}
+
     @contextmanager
-    def session(self, waiting: Waiting, *, follow: bool = True, **settings: Any) -> Iterator[Any]:
+    def session(self, waiting: Waiting, *, follow: bool = True, **given: Any) -> Iterator[Any]:
         """Open a Spark session, and show the progress of its tasks if asked to `follow` them."""
         require_pyspark()
         from naysay.api import memory_bytes
@@ -149,7 +232,8 @@ class Place:
         n_bytes = memory_bytes(self.memory)
         # In MiB: Spark would not take a plain number for bytes.
         memory = None if n_bytes is None else f"{n_bytes >> 20}m"
-        with session_for(self.address, memory=memory, debug=debug, **settings) as session:
+        given["settings"] = {**given.get("settings", {}), **self.settings}
+        with session_for(self.address, memory=memory, debug=debug, **given) as session:
             if not (follow and waiting.is_watched):
                 yield session
                 return
@@ -174,6 +258,8 @@ def decide_for_table(
             return Choice("local", "no INPUT was given")
         return choose_for_table(source, joins=joins, writes=writes, memory=memory, **files.arguments)
 
+    if files.option:
+        forced = forced or Choice("spark", "--option is for Spark's readers")
     return place.decided(choose, forced=forced, quiet=quiet)
 
 
@@ -187,23 +273,25 @@ def open_table(
     """
     if place.engine == "local":
         from naysay.budget import interruptibly
-        from naysay.io.files import read
+        from naysay.io.files import read_table
         from naysay.table import from_frame
 
         waiting.will_compile()
         waiting.stage(f"reading {source}")
-        yield interruptibly(lambda: from_frame(read(source, **files.arguments)))
+        arguments = files.local_arguments
+        yield interruptibly(lambda: from_frame(read_table(source, **arguments)))
         return
     small = os.path.isfile(source) and os.path.getsize(source) <= _SMALL_BYTES
     with place.session(waiting, small=small) as session:
+        from naysay.io.files import source_shown
         from naysay.spark.read import read as read_on_spark
         from naysay.spark.session import place_of, plain_errors
 
-        waiting.stage(f"reading {source} on {place_of(session, place.address)}")
+        waiting.stage(f"reading {source_shown(source)} on {place_of(session, place.address)}")
         # The working folder of Java is that of its start, which may differ from ours.
         path = os.path.abspath(source) if Path(source).exists() else source
-        data = read_on_spark(session, path, numbered=numbered, **files.arguments)
-        with plain_errors(source):
+        data = read_on_spark(session, path, numbered=numbered, **files.spark_arguments)
+        with plain_errors(source_shown(source)):
             yield data
 
 
@@ -276,19 +364,57 @@ rules = packed(
         "--rule", "rule_texts", multiple=True, metavar="TEXT", help="A rule, such as 'ZipCode -> City'. Repeatable."
     ),
 )
+notation = (
+    click.option(
+        "--null-values",
+        multiple=True,
+        metavar="A,B,...",
+        help="Values of CSV files that mean null, such as NA,N/A. Repeatable.  [default: only empty cells]",
+    ),
+    click.option(
+        "--types",
+        multiple=True,
+        metavar="COLUMN=TYPE",
+        help="Type of a CSV column, such as zip=text or price=decimal(12,2): text, int, float, decimal(DIGITS,SCALE), "
+        "boolean, date, time, timestamp, timestamptz. Repeatable.  [default: inferred]",
+    ),
+    click.option("--decimal-comma", is_flag=True, help="Numbers in CSV files have a decimal comma: 3,14."),
+    click.option(
+        "--date-format", metavar="FORMAT", help="How CSV files write dates, such as %d.%m.%Y.  [default: ISO 8601]"
+    ),
+    click.option(
+        "--timestamp-format",
+        metavar="FORMAT",
+        help="How CSV files write timestamps, such as '%d.%m.%Y %H:%M'.  [default: ISO 8601]",
+    ),
+)
 files = packed(
     "files",
     FileFormat,
     click.option(
         "--input-format",
-        type=click.Choice(["csv", "parquet", "json", "orc", "arrow", "table"]),
-        help="Format of the files read.  [default: by file name and content]",
+        metavar="FORMAT",
+        help="Format of the files read: csv, parquet, json, orc, arrow, duckdb, sqlite; on Spark also table and any "
+        "format of Spark, such as delta.  [default: by file name and content]",
     ),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
         "--delimiter", metavar="CHARACTER", help="Column separator of CSV files.  [default: detected from the file]"
     ),
+    click.option(
+        "--table",
+        metavar="NAME",
+        help="Table of a DuckDB or SQLite file, or of a JDBC source.  [default: the only one]",
+    ),
+    *notation,
+    click.option(
+        "--option", multiple=True, metavar="KEY=VALUE", help="Option of Spark's reader for the input. Repeatable."
+    ),
 )
+packages = click.option(
+    "--packages", metavar="A,B,...", help="Packages for Spark to load, as Maven coordinates: group:artifact:version."
+)
+conf = click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the Spark session. Repeatable.")
 memory = click.option(
     "--memory",
     metavar="SIZE",

@@ -14,7 +14,7 @@ import click
 from naysay.cli import options
 from naysay.cli.engine import Choice, choose_for_changes, require_pyspark
 from naysay.cli.failure import Exit, say
-from naysay.cli.options import Place, RuleSource
+from naysay.cli.options import FileFormat, Place, RuleSource
 from naysay.cli.screen import View, Waiting
 from naysay.errors import NaysayError, UsageError
 from naysay.live.feed.follow import folder_at
@@ -22,6 +22,7 @@ from naysay.live.layout import named
 from naysay.rule.model import Rule
 
 if TYPE_CHECKING:
+    from naysay.io.notation import Notation
     from naysay.live.feed.changes import ChangeSink
     from naysay.watch.feed import FeedOptions
 
@@ -61,7 +62,7 @@ class WatchRequest:
 @click.command()
 @click.argument("source", metavar="SOURCE")
 @options.rules
-@options.packed("place", Place, options.engine, options.master)
+@options.packed("place", Place, options.engine, options.master, options.packages, options.conf)
 @options.packed(
     "request",
     WatchRequest,
@@ -103,9 +104,10 @@ class WatchRequest:
     options.error("With --evolve, the fraction of pairs that may break a rule."),
     options.quiet("progress and violations"),
 )
+@options.packed("files", FileFormat, *options.notation)
 @options.color
 @options.debug
-def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, color: str) -> int:
+def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, files: FileFormat, color: str) -> int:
     """Follow SOURCE, a folder of change files, and keep the violations of rules up to date.
 
     A change file is Parquet, CSV or JSON lines with the columns of the table and a column op: insert, update or delete
@@ -118,6 +120,7 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, c
     naysay watch changes/ --rules people.rules --key id --state people.watch --once
     naysay watch changes/ --evolve --key id --state people.evolve
     """
+    notation = rules.declare(files).notation
     if request.evolve:
         _refuse_with_evolve(rules, request)
         loaded = None
@@ -134,10 +137,10 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, c
     if folder is None and place.engine == "local":
         raise UsageError(f"{source} is not a local folder; use --engine spark for remote URLs")
     if request.evolve:
-        return _watch_rules(source, folder, place, request, color)
+        return _watch_rules(source, folder, place, request, notation, color)
     if folder is None or place.engine == "spark":
-        return _watch_on_spark(source, loaded, place, request, color)
-    return _watch_in_process(folder, loaded, request, color)
+        return _watch_on_spark(source, loaded, place, request, notation, color)
+    return _watch_in_process(folder, loaded, request, notation, color)
 
 
 def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
@@ -147,7 +150,9 @@ def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
         raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
 
 
-def _watch_in_process(source: Path, rules: dict[str, Rule] | None, request: WatchRequest, color: str) -> int:
+def _watch_in_process(
+    source: Path, rules: dict[str, Rule] | None, request: WatchRequest, notation: Notation, color: str
+) -> int:
     from naysay.live.feed.follow import Follower
     from naysay.watch.feed import open_feed
 
@@ -158,7 +163,7 @@ def _watch_in_process(source: Path, rules: dict[str, Rule] | None, request: Watc
         for note in notes:
             say(note)
         try:
-            _follow(Follower(source, feed, request.state), view, request)
+            _follow(Follower(source, feed, request.state, notation=notation), view, request)
         except KeyboardInterrupt:
             # If it was closed in the middle of a change, the files stay as they are.
             with suppress(NaysayError):
@@ -180,12 +185,14 @@ def _stream_session(place: Place, request: WatchRequest) -> Iterator[Any]:
         yield opened
 
 
-def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, color: str) -> int:
+def _watch_on_spark(
+    source: str, rules: dict[str, Rule] | None, place: Place, request: WatchRequest, notation: Notation, color: str
+) -> int:
     with _stream_session(place, request) as session:
         from naysay.live.spark.stream import StreamOptions
         from naysay.watch.spark.engine import follow_folder, open_sink
 
-        stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions)
+        stream_options = StreamOptions(request.state, request.once, request.interval, request.partitions, notation)
         with Waiting(watched=not request.quiet) as waiting:
             waiting.stage(f"opening {request.state}")
             sink, notes = open_sink(session, rules, request.key, stream_options, request.feed_options)
@@ -197,7 +204,9 @@ def _watch_on_spark(source: str, rules: dict[str, Rule] | None, place: Place, re
             return _verdict(sink.rules, sink)
 
 
-def _watch_rules(source: str, folder: Path | None, place: Place, request: WatchRequest, color: str) -> int:
+def _watch_rules(
+    source: str, folder: Path | None, place: Place, request: WatchRequest, notation: Notation, color: str
+) -> int:
     """Follow changes, and show which discovered rules stop and start to hold."""
     from naysay.evolve.feed import EvolveFeed
 
@@ -211,13 +220,13 @@ def _watch_rules(source: str, folder: Path | None, place: Place, request: WatchR
 
         assert folder is not None
         with feed, View(feed, color=color, quiet=request.quiet, noun="rules") as view:
-            _follow(Follower(folder, feed, request.state), view, request)
+            _follow(Follower(folder, feed, request.state, notation=notation), view, request)
         return Exit.HOLDS
     with feed, _stream_session(place, request) as session:
         from naysay.live.spark.folder import FolderSource
         from naysay.live.spark.stream import Stream, StreamOptions
 
-        files = FolderSource(session, source, request.state)
+        files = FolderSource(session, source, request.state, notation=notation)
         stream_options = StreamOptions(request.state, request.once, request.interval)
         view = View(feed, color=color, quiet=request.quiet, noun="rules")
         with view, closing(Stream(files, feed, stream_options, view.show)) as stream:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ from naysay.detect.summary import (
     rule_result,
     sample_pairs,
 )
+from naysay.detect.suspects import LocalGroups, LocalSuspects, is_dependency, value_groups, with_suspects
+from naysay.detect.traps import NO_CAUTIONS, Cautions, TableSource, find_traps
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, encodings, singles
@@ -112,10 +115,19 @@ class LocalEngine:
             tally.add(rule, found)
             if progress is not None:
                 progress(rule)
+            groups = None
+            if found.violations and is_dependency(join):
+                bound = bind(table, join, options.nulls, memo)
+                groups = LocalGroups(rule, value_groups(table, join, bound, found.rows))
             seconds = time.perf_counter() - started
-            return rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
+            result = rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
+            if not found.violations:
+                return result
+            suspects = LocalSuspects(rule, table, options.key, found.suspects)
+            return with_suspects(result, suspects, groups, options.sample)
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
+        cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})
         n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
         is_cut = options.quick and not all(result.holds for result in results)
         return Report(
@@ -123,14 +135,23 @@ class LocalEngine:
             source="",
             n_rows=table.n_rows,
             columns=table.names,
-            results=tuple(results),
+            results=tuple(replace(result, warnings=cautions.of_rule(place)) for place, result in enumerate(results)),
             seconds=time.perf_counter() - start,
             identity=", ".join(options.key) if options.key else "row number, from 0",
             nulls=options.nulls,
             rows_in_conflict=None if is_cut else n_conflict,
             busiest=() if is_cut else busiest,
             schema=facts(table),
+            table_warnings=cautions.table,
         )
+
+    def cautions(self, rules: Sequence[Rule], options: CheckOptions, broken: Collection[int] = ()) -> Cautions:
+        """The traps of rules, of which those that are broken, by place, are known to be tested."""
+        if not options.warn:
+            return NO_CAUTIONS
+        for rule in rules:
+            self.table.require(rule)
+        return find_traps(rules, TableSource(self.table, options.nulls, options.key), broken)
 
     @_governed
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:

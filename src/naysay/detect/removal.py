@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.partners import partners
 from naysay.detect.result import Removal
 from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
-from naysay.kernels.joins.removal import kept_commonest, kept_monotone, match_greedily
+from naysay.kernels.joins.removal import match_greedily, removed_commonest, removed_monotone
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zones import build_zones
 from naysay.plan.bind import BoundJoin, Side
@@ -21,45 +21,46 @@ _MATCHING_STEPS = 200_000_000
 
 def rows_to_remove(
     bound: BoundJoin, counts: Int64Array | None = None, right_counts: Int64Array | None = None
-) -> Removal:
-    """Exact for keys, dependencies, and one or two orders of a column with itself; otherwise an interval.
+) -> tuple[Removal, Int64Array]:
+    """How many rows must go so that a rule holds, and rows, ascending, without which it does: `most` of them.
 
+    Exact for keys, dependencies, and one or two orders of a column with itself; otherwise an interval.
     `counts` and `right_counts` are the left and the right rows' partners, if already known.
     """
     if bound.mirror:
-        kept = _n_kept(bound)
-        if kept is not None:
-            removed = bound.left.n_rows - kept
-            return Removal(removed, removed)
+        removed = _removed(bound)
+        if removed is not None:
+            rows = bound.left.rows[removed]
+            return Removal(rows.size, rows.size), rows
     counts = partners(bound) if counts is None else counts
     if right_counts is None:
         right_counts = counts if both_ways(bound) else partners(bound.swapped())
     return _interval(bound, counts, right_counts)
 
 
-def _n_kept(bound: BoundJoin) -> int | None:
-    """The most rows of one table that can stay, if there is a direct way to know."""
+def _removed(bound: BoundJoin) -> BoolArray | None:
+    """Which rows of one table must go so that the most can stay, if there is a direct way to know."""
     side = bound.left
     shape = (len(side.order), len(side.differs))
     if shape == (0, 0):
-        return _n_commonest(side.key, side.rows)
+        return _not_commonest(side.key, side.rows)
     if shape == (0, 1):
-        return _n_commonest(side.key, side.differs[0])
+        return _not_commonest(side.key, side.differs[0])
     strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
     if shape == (1, 0):
         # Two rows with different values always break a strict order one way round; any two break <=.
-        return _n_commonest(side.key, side.order[0] if strict[0] else side.rows)
+        return _not_commonest(side.key, side.order[0] if strict[0] else side.rows)
     if shape == (2, 0):
-        return _n_monotone(side.key, side.order[0], side.order[1], *strict)
+        return _not_monotone(side.key, side.order[0], side.order[1], *strict)
     return None
 
 
-def _n_commonest(keys: Int64Array, values: Int64Array) -> int:
-    return int(kept_commonest(keys, values, sorted_places(keys, values)))
+def _not_commonest(keys: Int64Array, values: Int64Array) -> BoolArray:
+    return removed_commonest(keys, values, sorted_places(keys, values))
 
 
-def _n_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> int:
-    """The longest subsequence in which no pair rises in both x and y.
+def _not_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> BoolArray:
+    """All but the longest subsequence in which no pair rises in both x and y.
 
     Rows ascend in x. Rows that tie in x descend in y if ties in x are not a violation (x strict), so that they may all
     stay, and ascend in y if they are. If ties in y are a violation, y carries x (or, if that too may tie, the place)
@@ -71,7 +72,7 @@ def _n_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, 
         place_of = np.empty_like(places)
         place_of[places] = np.arange(places.size)
         y = _rank_pairs(y, x if x_strict else place_of)
-    return int(kept_monotone(keys, y, places))
+    return removed_monotone(keys, y, places)
 
 
 def _rank_pairs(first: Int64Array, second: Int64Array) -> Int64Array:
@@ -85,24 +86,25 @@ def _rank_pairs(first: Int64Array, second: Int64Array) -> Int64Array:
     return ranks
 
 
-def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) -> Removal:
+def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) -> tuple[Removal, Int64Array]:
     """Between a matching of violations, each of which needs a removal, and a set of rows that touches them all."""
     left_places = np.flatnonzero(counts)
     if not left_places.size:
-        return Removal(0, 0)
-    right_places = np.flatnonzero(right_counts)
-    in_conflict = np.union1d(bound.left.rows[left_places], bound.right.rows[right_places])
+        return Removal(0, 0), left_places
+    left, right = bound.left.rows[left_places], bound.right.rows[right_counts > 0]
     order = tree_places(bound.right)
     features = np.ascontiguousarray(features_of(bound.right)[:, order])
-    n_matched, maximal = match_greedily(
-        (np.ascontiguousarray(features_of(bound.left)[:, left_places].T), bound.left.rows[left_places]),
+    matched, maximal = match_greedily(
+        (np.ascontiguousarray(features_of(bound.left)[:, left_places].T), left),
         (features, bound.right.rows[order]),
         build_zones(features),
         len(bound.right.order),
         _MATCHING_STEPS,
     )
-    most = min(left_places.size, right_places.size, in_conflict.size - 1)
-    return Removal(n_matched, min(most, 2 * n_matched) if maximal else most)
+    # No pair is left without all its left rows, all its right rows, all but one row, or all rows of a maximal matching.
+    enough = [left, right, np.union1d(left, right)[1:], *([np.sort(matched)] if maximal else [])]
+    fewest = min(enough, key=len)
+    return Removal(matched.size // 2, fewest.size), fewest
 
 
 def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array, Int64Array]]:

@@ -15,6 +15,7 @@ class CheckOptions:
     `strategy`, `threads` (0 for all cores), `memory` (bytes) and `max_seconds` apply to frames in memory only.
     `max_seconds` limits the estimate for each rule: None is the default of 600 seconds, infinity is no limit. `quick`
     stops each rule at its first violation; `sample` is how many to show per rule.
+    `warn`: look for traps in the data, which become warnings.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
 
@@ -27,6 +28,7 @@ class CheckOptions:
     sample: int = 5
     quick: bool = False
     has_fitted: bool = False
+    warn: bool = True
 
     @property
     def n_threads(self) -> int:

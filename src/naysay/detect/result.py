@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,7 @@ from naysay.present import Document, Result
 from naysay.rule.model import Nulls, Rule, Severity
 from naysay.rule.render import render
 from naysay.table import Table
+from naysay.table.frame import plain_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,81 @@ class SamplePair:
     reason: str
 
 
+class Listing(Result):
+    """What a rule found, as a table: the same columns, length, iteration, Arrow and pandas on every engine."""
+
+    __slots__ = ()
+    noun: ClassVar[str] = "violation"
+
+    if TYPE_CHECKING:
+        # For readers only: a dataclass would take a property of its base for the default of its field.
+        @property
+        def rule(self) -> Rule: ...
+        @property
+        def table(self) -> pa.Table: ...
+        @property
+        def total(self) -> int: ...
+        def __len__(self) -> int: ...
+
+    def head(self, n: int) -> pa.Table:
+        """Return the first `n` rows of what is listed as an Arrow table."""
+        return self.table.slice(0, n)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was found is listed."""
+        return len(self) == self.total
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(plain_records(self.table))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Return what is listed as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """Return what is listed as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A row to look at first: its identity, as in a SamplePair, and the values of the rule's columns in it."""
+
+    row: Mapping[str, Any]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGroup:
+    """Rows that agree in the key of a dependency but not in its value: each value and its rows, the commonest first."""
+
+    key: Mapping[str, Any]
+    values: tuple[tuple[Any, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning: the answer is right and may still mislead, because of what is in the data.
+
+    Attributes:
+        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
+        message: What is wrong and what to do.
+        column: The column that it is about, if there is one.
+        value: The value that gives it away: the first that is not a number, the one nearest to a constant.
+        row: The first row that has the value, identified as in the sample of a rule.
+    """
+
+    code: str
+    message: str
+    column: str | None = None
+    value: Any = None
+    row: Mapping[str, Any] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """What a check found out about one rule.
@@ -56,7 +134,7 @@ class RuleResult:
     Attributes:
         rule: The rule.
         holds: Whether no pair of rows breaks it.
-        passes: Whether it holds or is broken within its tolerance.
+        passes: Whether it holds or is broken within its tolerance, on a table with the rows that it needs.
         violations: The number of ordered pairs that break it (of rows, for a rule about single rows). This and the next
             two are None if a quick check stopped at the first violation.
         rows_in_conflict: The number of rows that take part in a violation.
@@ -65,6 +143,14 @@ class RuleResult:
         strategy: How it was checked.
         seconds: How long that took.
         where: The number of rows in conflict in each of up to 60 equal slices of the table, first rows first.
+        warnings: The traps in the data that concern it, each a `Caution`.
+        first_suspects: The first of the `suspects`.
+        first_groups: The first of the `groups`.
+        suspects: Rows without which the rule holds: `rows_to_remove.most` of them. A table of row (as `left` in
+            violations) and the columns of the rule. None if the rule holds, after a quick check, in a report that was
+            read from a file, and on Spark for rules whose groups were cut into parts.
+        groups: For a dependency such as `zip -> city`: each key with several values, the most lopsided first. A table
+            of the key, rows, and values (a list of value and rows). None as for `suspects`, and for other rules.
     """
 
     rule: Rule
@@ -77,6 +163,16 @@ class RuleResult:
     strategy: str
     seconds: float
     where: tuple[int, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    first_suspects: tuple[Suspect, ...] = ()
+    first_groups: tuple[ValueGroup, ...] = ()
+    suspects: Listing | None = field(default=None, compare=False)
+    groups: Listing | None = field(default=None, compare=False)
+
+    def shortened(self, n_shown: int) -> RuleResult:
+        """The same with at most so many pairs, suspects and groups to show."""
+        first = (self.sample[:n_shown], self.first_suspects[:n_shown], self.first_groups[:n_shown])
+        return replace(self, sample=first[0], first_suspects=first[1], first_groups=first[2])
 
     def __repr__(self) -> str:
         found = "holds" if self.holds else "is broken"
@@ -121,6 +217,11 @@ class Report(Document):
         rows_in_conflict: The number of rows that break any rule; None if the engine does not determine it.
         busiest: The rows most often in conflict; empty if the engine does not determine them.
         schema: Name, type and number of nulls of each column.
+        table_warnings: The warnings about the table itself, such as that it is empty.
+        strict: Whether warnings fail the check.
+        rules_source: The names of the rules files, if they are known.
+        run_id: A random ID of this check; empty in a report of an earlier version.
+        time: When the check ended, in UTC; None in a report of an earlier version.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -139,6 +240,11 @@ class Report(Document):
     rows_in_conflict: int | None = None
     busiest: tuple[RowConflicts, ...] = ()
     schema: tuple[ColumnFacts, ...] = ()
+    table_warnings: tuple[Caution, ...] = ()
+    strict: bool = False
+    rules_source: str = ""
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+    time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)
@@ -146,9 +252,20 @@ class Report(Document):
         return f"<Report{of}: {n_broken} of {len(self)} rules broken, {self.n_rows:,} rows, {self.engine} engine>"
 
     @property
+    def warnings(self) -> tuple[Caution, ...]:
+        """All warnings, each once: first those about the table, then those about rules, in their order."""
+        found = list(self.table_warnings)
+        for result in self.results:
+            found += [caution for caution in result.warnings if caution not in found]
+        return tuple(found)
+
+    @property
     def passes(self) -> bool:
-        """Whether no rule of severity `error` is broken beyond its tolerance."""
-        return not any(not result.passes and result.rule.severity is Severity.ERROR for result in self.results)
+        """Whether all rules of severity `error` pass; if strict, also those of severity `warning`, without warnings."""
+        failing = (Severity.ERROR, Severity.WARNING) if self.strict else (Severity.ERROR,)
+        if self.strict and self.warnings:
+            return False
+        return not any(not result.passes and result.rule.severity in failing for result in self.results)
 
     @property
     def exit_code(self) -> int:
@@ -210,8 +327,10 @@ class Verdict(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Violations(Result):
+class Violations(Listing):
     """The pairs of rows that break a rule. Dataframe libraries read it as they read Arrow data.
+
+    Iterate over it for one dict per violation. On Spark there is also `data`, a DataFrame of the same columns.
 
     Attributes:
         rule: The rule.
@@ -223,16 +342,13 @@ class Violations(Result):
     >>> found = violations(pa.table({"a": [1, 1, 1]}), "key(a)", limit=2)
     >>> len(found), found.total, found.complete
     (2, 6, False)
+    >>> [(pair["left"], pair["right"]) for pair in found]
+    [(0, 1), (0, 2)]
     """
 
     rule: Rule
     table: pa.Table
     total: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether all violations are listed."""
-        return len(self) == self.total
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -240,13 +356,6 @@ class Violations(Result):
     def __repr__(self) -> str:
         of = "" if self.complete else f" of {self.total:,}"
         return f"<Violations of {render(self.rule, short=True)}: {len(self):,}{of} listed>"
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> Any:
-        """Return the table as a pandas DataFrame, with one row per violation."""
-        return self.table.to_pandas()
 
 
 def facts(table: Table) -> tuple[ColumnFacts, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ Other = TypeVar("Other")
 Rows = tuple[Int64Array, "Int64Array | None"]
 
 _N_SLICES = 60
-_N_BUSIEST = 20
+N_BUSIEST = 20
 
 
 def _no_rows() -> Int64Array:
@@ -39,7 +40,7 @@ class Conflicts:
     """What one rule finds in one table, by row numbers.
 
     `rows` are in conflict, ascending, each with `counts` others (1 for a one-row rule). `left` and `right` are the rows
-    of violations to show; `right` is None for a one-row rule.
+    of violations to show; `right` is None for a one-row rule. Without the rows `suspects` the rule holds.
     """
 
     violations: int = 0
@@ -48,6 +49,7 @@ class Conflicts:
     counts: Int64Array = field(default_factory=_no_rows)
     left: Int64Array = field(default_factory=_no_rows)
     right: Int64Array | None = field(default_factory=_no_rows)
+    suspects: Int64Array = field(default_factory=_no_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class RuleSummary(Generic[Shown]):
     @classmethod
     def of(cls, found: Conflicts, sample: tuple[Shown, ...], n_rows: int) -> RuleSummary[Shown]:
         """The summary of what was found in a table of `n_rows` rows."""
-        return cls(found.violations, int(found.rows.size), found.removal, sample, _slices(found.rows, n_rows))
+        return cls(found.violations, int(found.rows.size), found.removal, sample, slices(found.rows, n_rows))
 
     def with_sample(self, sample: tuple[Other, ...]) -> RuleSummary[Other]:
         """The same with another sample."""
@@ -77,7 +79,16 @@ class RuleSummary(Generic[Shown]):
         """The summary of both parts, if no row and no violation is in both."""
         removal = Removal(self.removal.least + other.removal.least, self.removal.most + other.removal.most)
         n_rows = self.rows_in_conflict + other.rows_in_conflict
-        return RuleSummary(self.violations + other.violations, n_rows, removal, self.sample + other.sample)
+        where = self._where_with(other)
+        return RuleSummary(self.violations + other.violations, n_rows, removal, self.sample + other.sample, where)
+
+    def _where_with(self, other: RuleSummary[Shown]) -> tuple[int, ...]:
+        """Where the rows of both parts lie, if both know."""
+        if not self.rows_in_conflict:
+            return other.where
+        if not other.rows_in_conflict:
+            return self.where
+        return tuple(map(add, self.where, other.where)) if len(self.where) == len(other.where) else ()
 
 
 def rule_result(
@@ -87,7 +98,8 @@ def rule_result(
     holds = summary.violations == 0
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
-    passes = within_tolerance(rule, summary.violations, n_rows)
+    has_enough_rows = rule.min_rows is None or n_rows >= rule.min_rows
+    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows)
     numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
     return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
@@ -117,7 +129,7 @@ def check_rule(
 
 def single_conflicts(rows: Int64Array, n_sample: int) -> Conflicts:
     """The conflicts of a one-row rule that these rows break."""
-    return Conflicts(rows.size, Removal(rows.size, rows.size), rows, np.ones_like(rows), rows[:n_sample], None)
+    return Conflicts(rows.size, Removal(rows.size, rows.size), rows, np.ones_like(rows), rows[:n_sample], None, rows)
 
 
 def find_conflicts(
@@ -154,11 +166,12 @@ def find_conflicts(
     if n_violations == 0:
         return Conflicts()
     right_counts = counts if both_ways(bound) else partners_in(bound.swapped())
-    to_remove = rows_to_remove(bound, counts, right_counts) if removal else NOTHING_TO_REMOVE
-    return Conflicts(n_violations, to_remove, *conflict_counts(bound, counts, right_counts), *choose(counts))
+    n_removed, suspects = rows_to_remove(bound, counts, right_counts) if removal else (NOTHING_TO_REMOVE, _no_rows())
+    in_conflict = conflict_counts(bound, counts, right_counts)
+    return Conflicts(n_violations, n_removed, *in_conflict, *choose(counts), suspects)
 
 
-def _slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
+def slices(rows: Int64Array, n_rows: int) -> tuple[int, ...]:
     """How many of the rows lie in each of 60 equal slices of the table (fewer if it has fewer rows)."""
     if not rows.size:
         return ()
@@ -194,10 +207,10 @@ def busiest_rows(
     if not in_conflict.size:
         return 0, ()
     # A stable sort of the negated numbers: of rows in equally many conflicts the first.
-    order = np.argsort(-tally.totals[in_conflict], kind="stable")[:_N_BUSIEST]
+    order = np.argsort(-tally.totals[in_conflict], kind="stable")[:N_BUSIEST]
     busiest = in_conflict[order]
     found = []
-    for identity, row in zip(_identities_of(table, key, busiest), busiest.tolist(), strict=True):
+    for identity, row in zip(row_identities(table, key, busiest), busiest.tolist(), strict=True):
         broken = tuple(place for place, rule in enumerate(rules) if tally.breaks(row, rule))
         found.append(RowConflicts(identity, int(tally.totals[row]), broken))
     return int(in_conflict.size), tuple(found)
@@ -258,8 +271,9 @@ def _records(
     table: Table, rule: Rule, key: Sequence[str], rows: Int64Array, row: Row
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     values = plain_records(table.select(compared_columns(rule, row)).take(rows))
-    return list(zip(_identities_of(table, key, rows), values, strict=True))
+    return list(zip(row_identities(table, key, rows), values, strict=True))
 
 
-def _identities_of(table: Table, key: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+def row_identities(table: Table, key: Sequence[str], rows: Int64Array) -> list[dict[str, Any]]:
+    """Each row by its key, as in a `SamplePair`; without a key by its number."""
     return plain_records(table.select(key).take(rows)) if key else [{"row": int(row)} for row in rows]

@@ -238,12 +238,20 @@ class Discovery(Document):
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
         return by_kind(self.findings)
 
-    def text(self, rules: Sequence[Rule] | None = None) -> str:
-        """Return rules (default: the best) as the text of a file that `naysay check --rules` reads."""
-        return rules_text(self, self.best if rules is None else rules)
+    def text(self, rules: Sequence[Rule | Finding] | None = None) -> str:
+        """Return rules as the text of a file that `naysay check --rules` reads.
 
-    def save(self, path: str | os.PathLike[str], rules: Sequence[Rule] | None = None) -> None:
-        """Write rules (default: the best) to a file that `naysay check --rules` and `load_rules` read."""
+        Args:
+            rules: Rules or findings; None for the findings. A finding that may hold by chance is commented out, with
+                the reason. A rule is written as it is.
+
+        Returns:
+            One rule per line; YAML with tolerances if an error was allowed.
+        """
+        return rules_text(self, self.findings if rules is None else rules)
+
+    def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
+        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`."""
         Path(path).write_text(self.text(rules), encoding="utf-8")
 
 
@@ -252,12 +260,44 @@ def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
     return {each: found for each, found in members.items() if found}
 
 
-def rules_text(discovery: Discovery, rules: Sequence[Rule]) -> str:
-    """One rule per line with its meaning as a comment; as YAML with tolerances if an error was allowed."""
-    head = "".join(f"# {_one_line(line)}\n" for line in _heading(discovery, len(rules)))
-    if discovery.error and len(rules):
-        return head + render_file(list(rules), short=True)
-    return head + "".join(f"{render(rule, short=True)}  # {_one_line(describe(rule))}\n" for rule in rules)
+def rules_text(discovery: Discovery, rules: Sequence[Rule | Finding]) -> str:
+    """One rule per line with its meaning as a comment; as YAML with tolerances if an error was allowed.
+
+    Findings that may hold by chance come last, commented out.
+    """
+    sure = [each.rule if isinstance(each, Finding) else each for each in rules if not _may_be_chance(each)]
+    unsure = [each for each in rules if isinstance(each, Finding) and _may_be_chance(each)]
+    head = _comments(_heading(discovery, len(sure)))
+    return head + _written(discovery, sure) + "".join(_commented_out(discovery, unsure))
+
+
+def _may_be_chance(each: Rule | Finding) -> bool:
+    return isinstance(each, Finding) and each.tested.by_accident
+
+
+def _written(discovery: Discovery, rules: Sequence[Rule]) -> str:
+    if discovery.error and rules:
+        return render_file(list(rules), short=True)
+    return "".join(f"{render(rule, short=True)}  # {_one_line(describe(rule))}\n" for rule in rules)
+
+
+def _commented_out(discovery: Discovery, findings: Sequence[Finding]) -> Iterator[str]:
+    if findings:
+        remedy = "remove the # from those that you know to be true"
+        yield _comments(["", f"{len(findings):,} more may hold by chance; {remedy}"])
+    for finding in findings:
+        yield _comments([f"{_reason(finding.tested)}:", *_written(discovery, [finding.rule]).splitlines()])
+
+
+def _reason(tested: Tested) -> str:
+    if not tested.support:
+        return "no pair of rows tested it"
+    number = f"{'' if tested.exact else 'about '}{tested.support:,}"
+    return f"{number} {'pair' if tested.support == 1 else 'pairs'} of rows tested it, too few to rule out chance"
+
+
+def _comments(lines: Sequence[str]) -> str:
+    return "".join(f"# {_one_line(line)}".rstrip() + "\n" for line in lines)
 
 
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:

@@ -74,18 +74,23 @@ LONGEST_DECIMAL = pa.decimal128(_MOST_DIGITS, 0)
 _WHOLE = r"^[ \t]*-?[0-9]+[ \t]*$"
 _PLAIN = r"^[ \t]*[+-]?(?P<whole>[0-9]*)[.]?(?P<fraction>[0-9]*)[ \t]*$"
 _NUMBER = r"(?i)^[ \t]*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)[ \t]*$"
+_BLOCK_BYTES = 1 << 16
 _NO_BYTES = np.frombuffer(b"", dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A file as UTF-8, the names of its columns, and the byte at which its rows begin."""
+    """A file as UTF-8, the names of its columns, and the byte at which its rows begin.
+
+    `original` is the file whose rows were rewritten here; errors name its lines.
+    """
 
     path: str
     names: tuple[str, ...]
     delimiter: str
     data: bytes
     start: int
+    original: CsvFile | None = None
 
 
 def open_csv(path: str, data: bytes, *, encoding: str | None = None, delimiter: str | None = None) -> CsvFile:
@@ -183,6 +188,11 @@ def _scan_rows(data: bytes, start: int, delimiter: str, n_columns: int | None = 
     )
 
 
+def require_structure(file: CsvFile) -> int:
+    """Refuse a file with a row whose structure is wrong; returns the number of rows."""
+    return _scan_file(file).n_rows
+
+
 def _scan_file(file: CsvFile) -> _Scan:
     """Scan all rows, and refuse the first whose structure is wrong."""
     scan = _scan_rows(file.data, file.start, file.delimiter, len(file.names))
@@ -198,30 +208,39 @@ def _scan_file(file: CsvFile) -> _Scan:
     return scan
 
 
-def read_csv(file: CsvFile, given: Mapping[str, pa.DataType] | None = None) -> pa.Table:
-    """Read the rows. The types of columns in `given` are not inferred. TableError names the line and the value."""
+def read_csv(
+    file: CsvFile, given: Mapping[str, pa.DataType] | None = None, places: Sequence[int] | None = None
+) -> pa.Table:
+    """Read the rows. The types of columns in `given` are not inferred. TableError names the line and the value.
+
+    With `places`, only the columns at these positions are converted; the structure of all rows is checked.
+    """
     given = given or {}
     scan = _scan_file(file)
+    places = range(len(file.names)) if places is None else places
     for name, has_leading_zero in zip(file.names, scan.has_leading_zero, strict=True):
         if name in given and has_leading_zero and _is_number(given[name]):
             raise TableError(
                 f"{file.path}: column {name!r}: cannot convert a value with leading zeros to {given[name]}"
             )
+    names = [file.names[place] for place in places]
     if scan.n_rows == 0:
-        return pa.schema([pa.field(name, given.get(name, pa.null())) for name in file.names]).empty_table()
-    wanted = {f"{i}": given[name] for i, name in enumerate(file.names) if name in given}
-    table = _convert(file, wanted)
-    for i, type_ in enumerate(table.schema.types):
-        name, exact = f"{i}", None
-        if name not in wanted and _is_number(type_) and scan.has_leading_zero[i]:
+        return pa.schema([pa.field(name, given.get(name, pa.null())) for name in names]).empty_table()
+    if not names:
+        return read_csv(file, given, [0]).select([])
+    wanted = {f"{place}": given[name] for place, name in zip(places, names, strict=True) if name in given}
+    table = _convert(file, wanted, [f"{place}" for place in places])
+    for i, place in enumerate(places):
+        name, type_, exact = f"{place}", table.schema.types[i], None
+        if name not in wanted and _is_number(type_) and scan.has_leading_zero[place]:
             exact = pa.string()
-        elif name not in wanted and types.is_floating(type_) and scan.has_long_integer[i]:
-            exact = exact_type([file], i)
+        elif name not in wanted and types.is_floating(type_) and scan.has_long_integer[place]:
+            exact = exact_type([file], place)
         if exact is not None:
-            table = table.set_column(i, name, _convert(file, {name: exact}, only=name).column(0))
+            table = table.set_column(i, name, _convert(file, {name: exact}, [name]).column(0))
         elif types.is_floating(type_):
-            _require_kept(file, i, table.column(i))
-    return table.rename_columns(file.names)
+            _require_kept(file, place, table.column(i))
+    return table.rename_columns(names)
 
 
 def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
@@ -241,7 +260,7 @@ def exact_type(files: Sequence[CsvFile], place: int) -> pa.DataType:
     for file, column in zip(files, texts, strict=True):
         for row, value in enumerate(column.to_pylist()):
             if value is not None and is_long(value):
-                raise _value_error(file, place, row, value, LONG)
+                raise value_error(file, place, row, value, LONG)
     raise AssertionError("the column has no long numbers")
 
 
@@ -264,21 +283,37 @@ def _require_kept(file: CsvFile, place: int, column: pa.ChunkedArray) -> None:
     if not any(lost.values()):
         return
     row, value = next((row, value) for row, value in enumerate(text.to_pylist()) if lost.get(value))
-    raise _value_error(file, place, row, value, lost[value])
+    raise value_error(file, place, row, value, lost[value])
 
 
 def _text(file: CsvFile, place: int) -> pa.ChunkedArray:
-    return _convert(file, {f"{place}": pa.string()}, only=f"{place}").column(0)
+    return read_text(file, [place]).column(0)
 
 
-def _value_error(file: CsvFile, place: int, row: int, value: str, what: str) -> TableError:
+def read_text(file: CsvFile, places: Sequence[int]) -> pa.Table:
+    """The columns at these positions as text, named by position. The structure of the rows is not checked."""
+    names = [f"{place}" for place in places]
+    if not names or not file.data[file.start :].strip(b"\r\n"):
+        return pa.schema([(name, pa.string()) for name in names]).empty_table()
+    return _convert(file, dict.fromkeys(names, pa.string()), names)
+
+
+def value_error(file: CsvFile, place: int, row: int, value: str, what: str) -> TableError:
     shown = value if len(value) <= 60 else value[:60] + "…"
     return TableError(f"{file.path}:{_line_of_row(file, row)}: {shown} in column {file.names[place]!r} {what}")
 
 
 def _line_of_row(file: CsvFile, row: int) -> int:
     """The line on which a row begins; rows count from 0."""
-    scan = _scan_rows(file.data, file.start, file.delimiter)
+    file = file.original or file
+    start = file.start
+    # Skip whole blocks of rows first: row by row, a late row would take seconds.
+    while (end := 1 + file.data.rfind(b"\n", start, start + _BLOCK_BYTES)) > start:
+        block = _scan_rows(file.data[start:end], 0, file.delimiter, len(file.names))
+        if block.fault or block.n_rows > row:
+            break
+        start, row = end, row - block.n_rows
+    scan = _scan_rows(file.data, start, file.delimiter)
     for _ in range(row):
         scan = _scan_rows(file.data, scan.end, file.delimiter)
     return scan.line_in(file.data)
@@ -341,8 +376,8 @@ def codecs_name(encoding: str) -> str:
         raise TableError(f"there is no encoding {encoding!r}; common ones are utf-8, utf-16, latin-1, cp1252") from None
 
 
-def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None = None) -> pa.Table:
-    """Let Arrow parse rows whose structure was checked. Columns are named by position."""
+def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: Sequence[str]) -> pa.Table:
+    """Let Arrow parse rows whose structure was checked, only some columns. Columns are named by position."""
     n_bytes = len(file.data) - file.start
     block = max(1 << 22, n_bytes // 64)
     while True:
@@ -355,7 +390,7 @@ def _convert(file: CsvFile, wanted: Mapping[str, pa.DataType], only: str | None 
                 parse_options=pyarrow.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=b'"' in file.data),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict(wanted),
-                    include_columns=[only] if only is not None else None,
+                    include_columns=only,
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,

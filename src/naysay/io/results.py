@@ -17,7 +17,7 @@ from naysay.table.frame import plain_values
 
 # The file that marks a folder as ours, so that a later run may replace its contents.
 MARK = ".naysay-results"
-_PARTS = ("violations", "conflict_rows", "report", "cells", "suggestions", "repair")
+_PARTS = ("violations", "suspects", "conflict_rows", "report", "cells", "suggestions", "repair")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _LONGEST_NAME = 60
 _LINES_AT_ONCE = 65_536

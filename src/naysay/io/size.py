@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from naysay.errors import TableError
-from naysay.io.csv import open_csv, read_csv
-from naysay.io.files import compression_of, csv_delimiter, files_in, format_of
+from naysay.io.csv import open_csv
+from naysay.io.csv_files import read_csv_files
+from naysay.io.files import compression_of, csv_delimiter, files_at, format_of, open_file
+from naysay.io.notation import DEFAULT, Notation
 from naysay.plan.bind import encodings
 from naysay.plan.cost import ExecutionPlan, bytes_per_row, process_bytes, still_to_load, too_much
 from naysay.plan.join import Join
@@ -21,6 +22,8 @@ _SAMPLE_BYTES = 1 << 20
 _SAMPLE_ROWS = 10_000
 # Bytes in memory while a file is read, for each byte of its text, or for each byte of the table.
 _READING_TEXT, _READING_TABLE = {"csv": 3.0, "json": 2.8}, {"parquet": 2.4, "orc": 2.4, "arrow": 1.4}
+# More of it for a CSV file in another notation: the values as text, and rewritten.
+_NOTATION = 3.0
 # What Arrow keeps of the text that it read, as a share: of CSV it sometimes does.
 _LEFT_OF_TEXT = {"csv": 1.1, "json": 0.0}
 # For text whose beginning cannot be read, and for ORC, which is not sampled: bytes of the table for each byte of the
@@ -81,9 +84,9 @@ def expect_table(
     The other options of `read` hardly change how large a table is.
     """
     try:
-        files = files_in(path) if os.path.isdir(path) else [path]
+        files = files_at(path)
         found = format or format_of(files[0])
-        n_bytes = sum(os.path.getsize(file) for file in files)
+        n_bytes = sum(_size_of(file) for file in files)
         if found in _READING_TEXT:
             return _expect_of_text(files[0], n_bytes, found, encoding, delimiter)
         return _expect_of_table(files[0], n_bytes, found)
@@ -91,7 +94,14 @@ def expect_table(
         return None
 
 
-def _expect_of_text(path: str, n_bytes: int, format: str, encoding: str | None, delimiter: str | None) -> ExpectedTable:
+def _size_of(path: str) -> int:
+    with open_file(path) as file:
+        return int(file.size())
+
+
+def _expect_of_text(
+    path: str, n_bytes: int, format: str, encoding: str | None, delimiter: str | None, notation: Notation = DEFAULT
+) -> ExpectedTable:
     text, ratio = _beginning(path)
     n_text = n_bytes * ratio
     n_rows, table_bytes, kinds = n_text / _TEXT_ROW, _TABLE_OF_TEXT * n_text, {}
@@ -101,14 +111,15 @@ def _expect_of_text(path: str, n_bytes: int, format: str, encoding: str | None, 
 
             sample = read_json_lines(path, text, encoding)
         else:
-            sample = read_csv(open_csv(path, text, encoding=encoding, delimiter=csv_delimiter(path, delimiter)))
+            file = open_csv(path, text, encoding=encoding, delimiter=csv_delimiter(path, delimiter))
+            (sample,) = read_csv_files([file], notation)
     except TableError:
         # A value may reach beyond the part that was read.
         pass
     else:
         scale = n_text / max(len(text), 1)
         n_rows, table_bytes, kinds = sample.num_rows * scale, sample.nbytes * scale, _kinds(sample.schema)
-    copies = _READING_TEXT[format] + (0.0 if encoding is None else 2.0)
+    copies = _READING_TEXT[format] + (0.0 if encoding is None else 2.0) + (_NOTATION if notation else 0.0)
     left = _LEFT_OF_TEXT[format] * n_text
     return ExpectedTable(int(n_rows), int(table_bytes), int(left), int(copies * n_text + table_bytes), kinds)
 
@@ -116,7 +127,7 @@ def _expect_of_text(path: str, n_bytes: int, format: str, encoding: str | None, 
 def _beginning(path: str) -> tuple[bytes, float]:
     """The first lines of a text file, and the bytes of text for each byte of the file."""
     compression = compression_of(path)
-    with pa.OSFile(path) as file:
+    with open_file(path) as file:
         if compression is None:
             text, ratio, is_all = file.read(_SAMPLE_BYTES), 1.0, file.tell() == file.size()
         else:
@@ -127,23 +138,23 @@ def _beginning(path: str) -> tuple[bytes, float]:
 
 
 def _expect_of_table(path: str, n_bytes: int, format: str) -> ExpectedTable | None:
-    share = n_bytes / max(os.path.getsize(path), 1)
+    share = n_bytes / max(_size_of(path), 1)
     sample: Any
     if format == "orc":
         import pyarrow.orc
 
-        file = pyarrow.orc.ORCFile(path)
+        file = pyarrow.orc.ORCFile(open_file(path))
         n_rows, table_bytes, schema = file.nrows * share, _TABLE_OF_ORC * n_bytes, file.schema
     else:
         if format == "parquet":
             import pyarrow.parquet
 
-            file = pyarrow.parquet.ParquetFile(path)
+            file = pyarrow.parquet.ParquetFile(open_file(path))
             n_rows, sample = file.metadata.num_rows, next(file.iter_batches(_SAMPLE_ROWS), None)
         else:
             import pyarrow.ipc
 
-            reader = pyarrow.ipc.open_file(path)
+            reader = pyarrow.ipc.open_file(open_file(path))
             sample = reader.get_batch(0) if reader.num_record_batches else None
             n_rows = sample.num_rows * reader.num_record_batches if sample is not None else 0
         if sample is None or not sample.num_rows:

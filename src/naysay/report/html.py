@@ -13,12 +13,13 @@ import jinja2
 import pyarrow as pa
 from markupsafe import Markup
 
-from naysay.detect.result import Report, RuleResult, SamplePair, Verdict, Violations
+from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdict
 from naysay.plan.join import join_of
 from naysay.plan.shape import Plan, plan_of
 from naysay.report.view import (
     Line,
     Outcome,
+    group_line,
     headline,
     involved_columns,
     lines,
@@ -27,8 +28,11 @@ from naysay.report.view import (
     outcome,
     outcomes,
     pair_named,
+    run_facts,
     sentence,
     source_name,
+    suspects_line,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -54,6 +58,7 @@ _LONGEST_VALUE = 90
 _LONG_VALUE = 28
 _LONGEST_TITLE = 200
 _MOST_LINKS = 4
+_MOST_SUSPECTS = 20
 _CHART_WIDTH, _CHART_HEIGHT = 600, 64
 
 
@@ -110,6 +115,8 @@ class Card:
     meaning: str
     sentence: str
     example: str
+    suspects: str
+    groups: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     violations: str
     rows: str
@@ -120,6 +127,7 @@ class Card:
     headings: tuple[Heading, ...]
     pairs: tuple[tuple[Cell, ...], ...]
     pairs_caption: str
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,7 @@ class Page:
     columns: tuple[tuple[str, int, str, float], ...]
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
+    warnings: tuple[tuple[str, str], ...]
 
 
 def page_of(report: Report, room: Room) -> Page:
@@ -162,6 +171,7 @@ def page_of(report: Report, room: Room) -> Page:
             counted(len(report.columns), "column"),
             f"{report.engine} engine",
             duration(report.seconds),
+            *run_facts(report),
         ),
         tiles=tuple(_tiles(report)),
         cards=tuple(_card(place, result, report, room) for place, result in worst_first(report)),
@@ -181,6 +191,7 @@ def page_of(report: Report, room: Room) -> Page:
             for column in report.schema
         ),
         notes=tuple(_notes(report)),
+        warnings=tuple(warnings_in_words(report)),
     )
 
 
@@ -192,9 +203,13 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     found = outcomes(report)
     yield f"{len(report):,}", "rules checked", ""
     yield f"{found[Outcome.BROKEN]:,}", "broken", "broken" if found[Outcome.BROKEN] else ""
-    for which, words in ((Outcome.WARNED, "warnings"), (Outcome.TOLERATED, "within tolerance")):
-        if found[which]:
-            yield f"{found[which]:,}", words, which.value
+    if found[Outcome.INCOMPLETE]:
+        yield f"{found[Outcome.INCOMPLETE]:,}", "on too few rows", "broken"
+    n_warnings = found[Outcome.WARNED] + len(report.warnings)
+    if n_warnings:
+        yield f"{n_warnings:,}", "warning" if n_warnings == 1 else "warnings", Outcome.WARNED.value
+    if found[Outcome.TOLERATED]:
+        yield f"{found[Outcome.TOLERATED]:,}", "within tolerance", Outcome.TOLERATED.value
     if report.rows_in_conflict is not None:
         yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
 
@@ -247,6 +262,8 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         meaning=shortened(meaning(rule), 2_000),
         sentence=sentence(result, report.n_rows),
         example=f"For example {pair_named(sample[0])}: {printable(sample[0].reason)}." if sample else "",
+        suspects=suspects_line(result, _MOST_SUSPECTS),
+        groups=tuple(group_line(group) for group in result.first_groups[: room.n_pairs]),
         facts=tuple(_facts(result)),
         violations=violations,
         rows=rows,
@@ -257,6 +274,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         headings=_headings(result, sample[0]) if sample else (),
         pairs=pairs,
         pairs_caption=_pairs_caption(result, len(pairs)),
+        warnings=tuple(printable(caution.message) for caution in result.warnings) if room.n_pairs > 1 else (),
     )
 
 
@@ -266,6 +284,8 @@ def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
         yield "tolerated violations", f"{result.rule.max_violations:,}"
     if result.rule.max_fraction is not None:
         yield "tolerated share", f"{100 * result.rule.max_fraction:.12g}%"
+    if result.rule.min_rows is not None:
+        yield "rows needed", f"{result.rule.min_rows:,}"
     yield "time", duration(result.seconds)
 
 
@@ -398,7 +418,7 @@ _ROWS_IN_A_CELL = 20
 def report_cell(report: Report) -> str:
     """The results as a table, with the pairs of broken rules collapsed below it."""
     page = page_of(report, Room(_PAIRS_IN_A_CELL, labels=False))
-    return render_template("report_cell.html.jinja", headline=page.headline, facts=page.facts, cards=page.cards)
+    return render_template("report_cell.html.jinja", page=page)
 
 
 def table_cell(text: str, code: str = "", names: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> str:
@@ -416,11 +436,11 @@ def rule_cell(rule: Rule) -> str:
     return table_cell(meaning(rule), rule_text(rule))
 
 
-def violations_cell(violations: Violations) -> str:
-    """The first pairs as a table."""
-    names, rows = _first_rows(violations.table)
-    cut = f", the first {len(rows):,}" if len(rows) < violations.total else ""
-    text = f"{title(violations.rule)}: {counted(violations.total, 'violation')}{cut}"
+def listing_cell(listing: Listing) -> str:
+    """The first rows as a table."""
+    names, rows = _first_rows(listing.head(_ROWS_IN_A_CELL))
+    cut = f", the first {len(rows):,}" if len(rows) < listing.total else ""
+    text = f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
     return table_cell(text, "", names, rows)
 
 

@@ -8,12 +8,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from naysay.detect.result import ColumnFacts, Removal, Report, RowConflicts, RuleResult, SamplePair, Verdict
+from naysay.detect.result import (
+    Caution,
+    ColumnFacts,
+    Removal,
+    Report,
+    RowConflicts,
+    RuleResult,
+    SamplePair,
+    Suspect,
+    ValueGroup,
+    Verdict,
+)
 from naysay.errors import RuleError, UsageError
 from naysay.rule import Nulls, Rule, Severity, parse, render
 from naysay.version import __version__
@@ -37,6 +49,17 @@ def to_json(report: Report) -> dict[str, Any]:
         "nulls": report.nulls.value,
         "seconds": round(report.seconds, 6),
         "passes": report.passes,
+        "strict": report.strict,
+        "run_id": report.run_id,
+        "time": None if report.time is None else report.time.isoformat(timespec="seconds"),
+        "rules_source": report.rules_source,
+        "warnings": [
+            {
+                **caution_json(caution),
+                "rules": [place for place, result in enumerate(report) if caution in result.warnings],
+            }
+            for caution in report.warnings
+        ],
         "rows_in_conflict": report.rows_in_conflict,
         "rules": [_rule(result) for result in report.results],
         "busiest_rows": [
@@ -60,6 +83,7 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "severity": result.rule.severity.value,
         "max_violations": result.rule.max_violations,
         "max_fraction": result.rule.max_fraction,
+        "min_rows": result.rule.min_rows,
         "holds": result.holds,
         "passes": result.passes,
         "violations": result.violations,
@@ -69,8 +93,27 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "strategy": result.strategy,
         "seconds": round(result.seconds, 6),
         "where": list(result.where),
+        "warnings": [caution_json(caution) for caution in result.warnings],
         "sample": [_pair(pair) for pair in result.sample],
+        "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
+        "groups": [_group(group) for group in result.first_groups],
     }
+
+
+def caution_json(caution: Caution) -> dict[str, Any]:
+    """A warning as plain values."""
+    return {
+        "code": caution.code,
+        "message": caution.message,
+        "column": caution.column,
+        "value": plain(caution.value),
+        "row": plain(caution.row),
+    }
+
+
+def _group(group: ValueGroup) -> dict[str, Any]:
+    values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
+    return {"key": plain(group.key), "values": values}
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -139,6 +182,23 @@ def _report(document: Mapping[str, Any]) -> Report:
             ColumnFacts(str(column["name"]), str(column["type"]), _maybe_int(column["nulls"]))
             for column in document["table"]
         ),
+        # Reports of earlier versions lack what follows.
+        table_warnings=tuple(_warning(entry) for entry in document.get("warnings", ()) if not entry["rules"]),
+        strict=bool(document.get("strict", False)),
+        rules_source=str(document.get("rules_source", "")),
+        run_id=str(document.get("run_id", "")),
+        time=datetime.fromisoformat(document["time"]) if document.get("time") else None,
+    )
+
+
+def _warning(entry: Mapping[str, Any]) -> Caution:
+    column, row = entry["column"], entry["row"]
+    return Caution(
+        code=str(entry["code"]),
+        message=str(entry["message"]),
+        column=None if column is None else str(column),
+        value=entry["value"],
+        row=None if row is None else _mapping(row),
     )
 
 
@@ -152,6 +212,7 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         max_violations=_maybe_int(entry["max_violations"]),
         max_fraction=None if fraction is None else float(fraction),
         description=str(entry["description"]),
+        min_rows=_maybe_int(entry.get("min_rows")),
     )
     return RuleResult(
         rule=rule,
@@ -164,6 +225,15 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         strategy=str(entry["strategy"]),
         seconds=float(entry["seconds"]),
         where=tuple(int(count) for count in entry["where"]),
+        warnings=tuple(_warning(caution) for caution in entry.get("warnings", ())),
+        # Earlier versions did not write these.
+        first_suspects=tuple(
+            Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ())
+        ),
+        first_groups=tuple(
+            ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
+            for each in entry.get("groups", ())
+        ),
     )
 
 

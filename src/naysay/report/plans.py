@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay.detect.result import Caution
 from naysay.detect.violations import check_seconds
 from naysay.plan.bind import bind, encodings
 from naysay.plan.cost import ExecutionPlan, bytes_per_row
 from naysay.plan.join import Join, Match, Order, join_of
 from naysay.plan.shape import Plan, plan_of
+from naysay.report.json_ import caution_json
 from naysay.report.terminal import indented, print_trimmed
 from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
 from naysay.rule import Nulls, Rule, describe, render, render_predicate
@@ -39,6 +41,15 @@ class Explained:
     n_bytes: int | None
     route: str = ""
     traffic: str = ""
+    warnings: tuple[Caution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """The table that rules are explained for: its number of rows, and the warnings about it."""
+
+    n_rows: int
+    warnings: tuple[Caution, ...] = ()
 
 
 # What happens on Spark, by the name of the route; the plan of the kernels follows if they run.
@@ -103,12 +114,16 @@ def _order(order: Order) -> str:
     return printable(f"t.{order.left} {sign} s.{order.right}")
 
 
-def print_plans(entries: Sequence[Explained], n_rows: int | None, console: Console) -> None:
-    """Print the plan of each rule and, if there is a table, the total cost."""
-    print_trimmed(console, lambda: _print(entries, n_rows, console))
+def print_plans(entries: Sequence[Explained], table: PlannedTable | None, console: Console) -> None:
+    """Print the plan of each rule and, if there is a table, the total cost and the warnings."""
+    print_trimmed(console, lambda: _print(entries, table, console))
 
 
-def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -> None:
+def _print(entries: Sequence[Explained], table: PlannedTable | None, console: Console) -> None:
+    n_rows = None if table is None else table.n_rows
+    for caution in () if table is None else table.warnings:
+        console.print(_warning(caution))
+        console.print()
     for entry in entries:
         heading = Text(title(entry.rule), "bold")
         if entry.rule.name:
@@ -116,18 +131,24 @@ def _print(entries: Sequence[Explained], n_rows: int | None, console: Console) -
         console.print(heading)
         console.print(indented(Text(meaning(entry.rule), "dim")))
         console.print(indented(_facts(entry)))
+        for caution in entry.warnings:
+            console.print(indented(_warning(caution)))
         console.print()
     if any(entry.route for entry in entries):
-        table = f" on {counted(n_rows, 'row')}" if n_rows is not None else ""
+        on_rows = f" on {counted(n_rows, 'row')}" if n_rows is not None else ""
         n_kernels = sum(entry.route == "kernels" for entry in entries)
         n_rules = counted(len(entries), "rule")
-        console.print(f"{n_rules}{table}: {n_kernels:,} by kernels in tasks, the rest by Spark itself")
+        console.print(f"{n_rules}{on_rows}: {n_kernels:,} by kernels in tasks, the rest by Spark itself")
         console.print(Text("Rules with the same key share a shuffle; one task checks a small table as a whole.", "dim"))
     elif n_rows is None:
         console.print(Text("Name a table (naysay explain INPUT --rules FILE) to see times and memory.", "dim"))
     else:
         seconds = sum(entry.seconds or 0.0 for entry in entries)
         console.print(f"{counted(len(entries), 'rule')} on {counted(n_rows, 'row')}: {duration(seconds)} on one core")
+
+
+def _warning(caution: Caution) -> Text:
+    return Text.assemble(("warning: ", "bold yellow"), printable(caution.message))
 
 
 def _facts(entry: Explained) -> Table:
@@ -155,10 +176,11 @@ def _ways(entry: Explained) -> Iterator[tuple[str, str]]:
         yield "cost", plan.cost
 
 
-def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
+def to_json(entries: Sequence[Explained], table: PlannedTable | None) -> dict[str, Any]:
     """The plans as plain values."""
     return {
-        "rows": n_rows,
+        "rows": None if table is None else table.n_rows,
+        "warnings": [] if table is None else [caution_json(caution) for caution in table.warnings],
         "rules": [
             {
                 "name": entry.rule.name,
@@ -174,6 +196,7 @@ def to_json(entries: Sequence[Explained], n_rows: int | None) -> dict[str, Any]:
                 "cost": entry.plan.cost,
                 "seconds": entry.seconds,
                 "bytes": entry.n_bytes,
+                "warnings": [caution_json(caution) for caution in entry.warnings],
                 **({"spark": entry.route} if entry.route else {}),
                 **({"spark_cost": entry.traffic} if entry.traffic else {}),
             }

@@ -1,4 +1,4 @@
-"""The tables that `check` and `repair` write: violations, rows and cells in conflict, suggestions, changed copies."""
+"""The tables that commands write: violations, suspects, rows and cells in conflict, suggestions, changed copies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         return _write_on_spark(frame, report, options, folder)
     if "://" in folder.path:
         raise UsageError(f"--out {folder.path} is not a local folder; use --engine spark to write to remote URLs")
-    path = _with_violations(prepare(Path(folder.path)))
+    path = _with_folders(prepare(Path(folder.path)))
     engine = LocalEngine(frame)
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
@@ -62,6 +62,8 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         _write(iter([found.table]), path / "violations" / file_name(place, result.rule), folder)
         if not found.complete:
             cut.append(result)
+        if result.suspects is not None:
+            _write(iter([result.suspects.table]), path / "suspects" / file_name(place, result.rule), folder)
     rules = [result.rule for result in report.results]
     conflicts = engine.conflict_rows(rules, options)
     _write(conflict_tables(frame, rules, conflicts), path / "conflict_rows", folder)
@@ -70,8 +72,9 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
     return cut
 
 
-def _with_violations(path: Path) -> Path:
-    (path / "violations").mkdir()
+def _with_folders(path: Path) -> Path:
+    for part in ("violations", "suspects"):
+        (path / part).mkdir()
     return path
 
 
@@ -118,16 +121,20 @@ def _replacing(path: Path, format: str) -> Iterator[Path]:
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
     from naysay.detect.spark.listing import conflict_table, write, write_text
+    from naysay.detect.spark.table import SparkListing
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
-    path = str(_with_violations(prepare(Path(folder.path))).resolve()) if is_local else folder.path.rstrip("/")
+    path = str(_with_folders(prepare(Path(folder.path))).resolve()) if is_local else folder.path.rstrip("/")
     broken = [result.rule for result in report.results if not result.holds]
     for place, result in enumerate(report.results):
         if not result.holds:
             found = engine.violations(result.rule, options, limit=folder.limit)
             target = f"{path}/violations/{file_name(place, result.rule)}.{folder.format}"
-            write(found, target, folder.format, neutral=folder.neutral)
+            write(found.data, target, folder.format, neutral=folder.neutral)
+            if isinstance(result.suspects, SparkListing):
+                target = f"{path}/suspects/{file_name(place, result.rule)}.{folder.format}"
+                write(result.suspects.data, target, folder.format, neutral=folder.neutral)
     if broken:
         rows = conflict_table(data, broken, [title(rule) for rule in broken], options.nulls)
         write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)

@@ -14,10 +14,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from naysay.detect.result import Report, RuleResult, SamplePair, Verdict, Violations
+from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdict
 from naysay.report.view import (
     Line,
     Outcome,
+    group_line,
     has_key,
     headline,
     lines,
@@ -25,8 +26,11 @@ from naysay.report.view import (
     numbers,
     outcome,
     pair_named,
+    run_facts,
     sentence,
     source_name,
+    suspects_line,
+    warnings_in_words,
     worst,
     worst_first,
 )
@@ -37,14 +41,19 @@ if TYPE_CHECKING:
 
 STYLES = {
     Outcome.BROKEN: "bold red",
+    Outcome.INCOMPLETE: "bold red",
     Outcome.WARNED: "bold yellow",
     Outcome.TOLERATED: "yellow",
     Outcome.HOLDS: "green",
 }
-_MARKS = {Outcome.BROKEN: "✗", Outcome.WARNED: "!", Outcome.TOLERATED: "~", Outcome.HOLDS: "✓"}
+_MARKS = {Outcome.BROKEN: "✗", Outcome.INCOMPLETE: "✗", Outcome.WARNED: "!", Outcome.TOLERATED: "~", Outcome.HOLDS: "✓"}
+_MOST_SUSPECTS = 5
+_MOST_GROUPS = 3
+# Arrow shows the first and the last of these.
+_ROWS_OF_A_LISTING = 1_000
 _NUMBERS = ("violations", "rows", "to remove")
 WIDTH_IN_A_PIPE = 100
-_PLAIN_MARKS = {**_MARKS, Outcome.BROKEN: "x", Outcome.HOLDS: "+"}
+_PLAIN_MARKS = {**_MARKS, Outcome.BROKEN: "x", Outcome.INCOMPLETE: "x", Outcome.HOLDS: "+"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +96,10 @@ def verdict_text(verdict: Verdict) -> str:
     return f"The rule is broken: {rule_text(verdict.rule)}{example}"
 
 
-def violations_text(violations: Violations) -> str:
-    listed = "" if violations.complete else f", the first {len(violations):,}"
-    return f"{title(violations.rule)}: {counted(violations.total, 'violation')}{listed}\n{violations.table.to_string()}"
+def listing_text(listing: Listing) -> str:
+    shown = listing.head(_ROWS_OF_A_LISTING)
+    cut = "" if shown.num_rows == listing.total else f", the first {shown.num_rows:,}"
+    return f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}\n{shown.to_string()}"
 
 
 def change_text(change: Change) -> str:
@@ -111,11 +121,12 @@ def print_trimmed(console: Console, work: Callable[[], None]) -> None:
 
 def _print(report: Report, console: Console, detail: Detail) -> None:
     console.print(_summary(report, console))
+    _print_warnings(report, console)
     _print_rules(report, console, detail)
     if detail.quiet:
         return
     for _, result in worst_first(report):
-        if not result.holds:
+        if not (result.holds and result.passes):
             console.print()
             _print_broken(result, report, console, detail.pairs_for(report))
     if any(result.sample for result in report.results) and not has_key(report):
@@ -138,11 +149,22 @@ def _summary(report: Report, console: Console) -> Text:
         duration(report.seconds),
     ]
     text.append("\n  " + " · ".join(facts), "dim")
+    if report.source or report.rules_source:
+        text.append("\n  " + " · ".join(run_facts(report)), "dim")
     return text
 
 
+def _print_warnings(report: Report, console: Console) -> None:
+    for message, rules in warnings_in_words(report):
+        text = Text.assemble(("warning: ", STYLES[Outcome.WARNED]), message)
+        if rules:
+            text.append(f"\n{rules}", "dim")
+        console.print()
+        console.print(indented(text))
+
+
 def _print_rules(report: Report, console: Console, detail: Detail) -> None:
-    entries = [result for _, result in worst_first(report) if not (detail.quiet and result.holds)]
+    entries = [result for _, result in worst_first(report) if not (detail.quiet and result.holds and result.passes)]
     if not entries:
         return
     has_names = any(result.rule.name for result in entries)
@@ -179,6 +201,11 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     console.print(heading)
     console.print(indented(Text(meaning(result.rule), "dim")))
     console.print(indented(Text(sentence(result, report.n_rows))))
+    suspects = suspects_line(result, _MOST_SUSPECTS)
+    if suspects:
+        console.print(indented(Text(f"Suspects: {suspects}.")))
+    for group in result.first_groups[:_MOST_GROUPS]:
+        console.print(indented(Text(group_line(group, console.width - 8)), 4))
     for pair in result.sample[:n_pairs]:
         console.print()
         console.print(indented(_pair_table(result, pair, console.width - 4), 4))

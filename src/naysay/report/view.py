@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Report, RuleResult, SamplePair
-from naysay.report.words import counted, printable, share, shown
+from naysay.detect.result import Caution, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
+from naysay.report.words import counted, printable, share, shortened, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
@@ -19,20 +19,23 @@ class Outcome(Enum):
     """How a rule fared, worst first."""
 
     BROKEN = "broken"
+    INCOMPLETE = "incomplete"
     WARNED = "warning"
     TOLERATED = "tolerated"
     HOLDS = "holds"
 
 
 _ORDER = list(Outcome)
+_MOST_NAMES = 3
+_MOST_WARNINGS = 20
 
 
 def outcome(result: RuleResult) -> Outcome:
-    if result.holds:
-        return Outcome.HOLDS
     if result.passes:
-        return Outcome.TOLERATED
-    return Outcome.BROKEN if result.rule.severity is Severity.ERROR else Outcome.WARNED
+        return Outcome.HOLDS if result.holds else Outcome.TOLERATED
+    if result.rule.severity is not Severity.ERROR:
+        return Outcome.WARNED
+    return Outcome.INCOMPLETE if result.holds else Outcome.BROKEN
 
 
 def worst_first(report: Report) -> list[tuple[int, RuleResult]]:
@@ -46,47 +49,101 @@ def outcomes(report: Report) -> Counter[Outcome]:
 
 def headline(report: Report) -> str:
     """The answer in one sentence."""
-    n_rules, found = len(report), outcomes(report)
-    if not n_rules:
+    if not len(report):
         return "There are no rules to check."
-    if found[Outcome.HOLDS] == n_rules:
-        return "The rule holds." if n_rules == 1 else f"All {n_rules:,} rules hold."
-    if n_rules == 1:
-        return _ONE_RULE[next(iter(found))]
-    n_broken = found[Outcome.BROKEN]
-    if n_broken:
-        answer = f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
-    else:
-        answer = f"All {n_rules:,} rules pass"
-    details = [
-        counted(found[Outcome.WARNED], "warning") if found[Outcome.WARNED] else "",
-        f"{found[Outcome.TOLERATED]:,} within tolerance" if found[Outcome.TOLERATED] else "",
-    ]
-    said = ", ".join(detail for detail in details if detail)
+    answer = _answer(outcomes(report), len(report))
+    said = ", ".join(_details(report))
     return f"{answer}; {said}." if said else f"{answer}."
 
 
+def _answer(found: Counter[Outcome], n_rules: int) -> str:
+    if n_rules == 1:
+        return _ONE_RULE[next(iter(found))]
+    n_broken, n_incomplete = found[Outcome.BROKEN], found[Outcome.INCOMPLETE]
+    if n_broken:
+        return f"{n_broken:,} of {n_rules:,} rules {'is' if n_broken == 1 else 'are'} broken"
+    if n_incomplete:
+        needs = "needs" if n_incomplete == 1 else "need"
+        return f"{n_incomplete:,} of {n_rules:,} rules {needs} more rows than the table has"
+    return f"All {n_rules:,} rules {'hold' if found[Outcome.HOLDS] == n_rules else 'pass'}"
+
+
+def _details(report: Report) -> Iterator[str]:
+    """What the answer does not say yet; about rules only if there are several."""
+    found = outcomes(report)
+    others = found if len(report) > 1 else Counter[Outcome]()
+    if others[Outcome.BROKEN] and others[Outcome.INCOMPLETE]:
+        yield f"{others[Outcome.INCOMPLETE]:,} on too few rows"
+    n_warnings = others[Outcome.WARNED] + len(report.warnings)
+    if n_warnings:
+        yield counted(n_warnings, "warning")
+    if others[Outcome.TOLERATED]:
+        yield f"{others[Outcome.TOLERATED]:,} within tolerance"
+    if not (report.passes or found[Outcome.BROKEN] or found[Outcome.INCOMPLETE]):
+        yield "so the strict check fails"
+
+
+def warnings_in_words(report: Report) -> list[tuple[str, str]]:
+    """The first warnings, each with the rules that it concerns, and how many more there are."""
+    found = report.warnings
+    said = [(printable(caution.message), warned_rules(report, caution)) for caution in found[:_MOST_WARNINGS]]
+    n_more = len(found) - len(said)
+    return [*said, (f"{counted(n_more, 'more warning')}; see them in the JSON report", "")] if n_more else said
+
+
+def warned_rules(report: Report, caution: Caution) -> str:
+    """The rules that a warning concerns, in words; nothing if that is the table or the only rule."""
+    names = [title(result.rule) for result in report.results if caution in result.warnings]
+    if not names or len(report) == 1:
+        return ""
+    more = f" and {counted(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
+    return (
+        ("rule: " if len(names) == 1 else "rules: ")
+        + ", ".join(shortened(name, 60) for name in names[:_MOST_NAMES])
+        + more
+    )
+
+
+def run_facts(report: Report) -> list[str]:
+    """What identifies a run: its rules, its time and its ID, as far as they are known."""
+    found = [f"rules from {printable(report.rules_source)}"] if report.rules_source else []
+    if report.time is not None:
+        found.append(f"{report.time:%Y-%m-%d %H:%M:%S} UTC")
+    return [*found, f"run {printable(report.run_id)}"] if report.run_id else found
+
+
+_VALUES_OF_A_GROUP = 6
+
 _ONE_RULE = {
-    Outcome.BROKEN: "The rule is broken.",
-    Outcome.WARNED: "The rule is broken, but only as a warning.",
-    Outcome.TOLERATED: "The rule is broken, but within its tolerance.",
+    Outcome.HOLDS: "The rule holds",
+    Outcome.BROKEN: "The rule is broken",
+    Outcome.INCOMPLETE: "The table has too few rows",
+    Outcome.WARNED: "The rule fails, but only as a warning",
+    Outcome.TOLERATED: "The rule is broken, but within its tolerance",
 }
 
 
 def sentence(result: RuleResult, n_rows: int) -> str:
     """One or two sentences about the result of a rule."""
     if result.holds:
-        return "It holds."
+        return "It holds." + _rows_needed(result, n_rows)
     if result.violations is None:
         return "It is broken; a quick check stops at the first violation."
     if result.rule.is_one_row:
         text = f"Broken by {counted(result.violations, 'row')} of {n_rows:,} ({share(result.violations, n_rows)})."
-        return text + _tolerance(result)
+        return text + _tolerance(result, n_rows) + _rows_needed(result, n_rows)
     text = f"{counted(result.violations, 'violation')}"
     if result.rows_in_conflict is not None:
         text += f" among {result.rows_in_conflict:,} of {counted(n_rows, 'row')}"
         text += f" ({share(result.rows_in_conflict, n_rows)})"
-    return f"{text}.{_removal(result)}{_tolerance(result)}"
+    return f"{text}.{_removal(result)}{_tolerance(result, n_rows)}{_rows_needed(result, n_rows)}"
+
+
+def _rows_needed(result: RuleResult, n_rows: int) -> str:
+    needed = result.rule.min_rows
+    if needed is None or n_rows >= needed:
+        return ""
+    return f" It needs a table of at least {counted(needed, 'row')}, and this one has {n_rows:,}."
 
 
 def _removal(result: RuleResult) -> str:
@@ -98,7 +155,7 @@ def _removal(result: RuleResult) -> str:
     return f" Remove between {removal.least:,} and {counted(removal.most, 'row')} and it holds."
 
 
-def _tolerance(result: RuleResult) -> str:
+def _tolerance(result: RuleResult, n_rows: int) -> str:
     rule = result.rule
     if rule.max_violations is None and rule.max_fraction is None:
         return ""
@@ -109,7 +166,8 @@ def _tolerance(result: RuleResult) -> str:
         else "",
     ]
     limit = " or ".join(part for part in allowed if part)
-    return f" {'Within' if result.passes else 'Beyond'} its tolerance of {limit}."
+    is_within = result.violations is not None and within_tolerance(rule, result.violations, n_rows)
+    return f" {'Within' if is_within else 'Beyond'} its tolerance of {limit}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +223,26 @@ def pair_named(pair: SamplePair) -> str:
     return named(pair.left) + (f" and {named(pair.right)}" if pair.right is not None else "")
 
 
+def group_line(group: ValueGroup, width: int = 200) -> str:
+    """A key of a dependency with its values and their rows: `35957: boaz 22, boxz 1`."""
+    key = ", ".join(shown(value) for value in group.key.values())
+    values = ", ".join(f"{shown(value)} {n_rows:,}" for value, n_rows in group.values[:_VALUES_OF_A_GROUP])
+    n_more = len(group.values) - _VALUES_OF_A_GROUP
+    return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
+
+
+def suspects_line(result: RuleResult, n_shown: int) -> str:
+    """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
+
+    Those of a one-row rule are its violations, which are shown anyway.
+    """
+    removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
+    if removal is None or not first or result.rule.is_one_row:
+        return ""
+    n_more = removal.most - len(first)
+    return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")
+
+
 def numbers(result: RuleResult) -> tuple[str, str, str]:
     """Violations, rows in conflict and rows to remove as the columns of a table; empty if unknown."""
     return (
@@ -175,8 +253,13 @@ def numbers(result: RuleResult) -> tuple[str, str, str]:
 
 
 def worst(report: Report) -> Outcome:
-    """The worst outcome of any rule."""
-    return min(outcomes(report), key=_ORDER.index, default=Outcome.HOLDS)
+    """The worst outcome of any rule; at least a warning if there are any, and broken if they fail the check."""
+    found = set(outcomes(report)) or {Outcome.HOLDS}
+    if report.warnings:
+        found.add(Outcome.WARNED)
+    if not report.passes and Outcome.INCOMPLETE not in found:
+        found.add(Outcome.BROKEN)
+    return min(found, key=_ORDER.index)
 
 
 def _end_of(path: str) -> str:

@@ -91,8 +91,8 @@ def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified], labels: S
     return problems
 
 
-def _tolerance(rule: Rule) -> tuple[int | None, float | None, Severity]:
-    return rule.max_violations, rule.max_fraction, rule.severity
+def _tolerance(rule: Rule) -> tuple[int | None, float | None, int | None, Severity]:
+    return rule.max_violations, rule.max_fraction, rule.min_rows, rule.severity
 
 
 def _implied(

@@ -145,7 +145,8 @@ class Rule:
 
     A rule that names a single row variable is a one-row rule; its columns are all LEFT.
     `max_violations` and `max_fraction` are tolerances: the rule passes while violations (or their share of all
-    ordered pairs; of all rows for a one-row rule) stay at or below them.
+    ordered pairs; of all rows for a one-row rule) stay at or below them. On a table of fewer than `min_rows` rows it
+    does not pass.
     """
 
     predicates: tuple[Predicate, ...]
@@ -154,6 +155,7 @@ class Rule:
     max_violations: int | None = None
     max_fraction: float | None = None
     description: str = ""
+    min_rows: int | None = None
 
     def __repr__(self) -> str:
         from naysay.rule.render import render

@@ -10,17 +10,32 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.errors import TableError
 from naysay.io.csv import CsvFile, codecs_name, open_csv
-from naysay.io.files import compression_of, csv_delimiter
+from naysay.io.files import compression_of, csv_delimiter, require_columns
+from naysay.io.notation import (
+    ALL_LOOKS,
+    DEFAULT,
+    Notation,
+    complaint,
+    convert,
+    has_comma_numbers,
+    looks_of,
+    type_by_looks,
+)
+from naysay.spark.frame import map_in_arrow
 from naysay.spark.types import cast_text, looks_at
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -78,10 +93,13 @@ _SPACES = r"\A[\x00-\x20]+\z"
 _FEWEST_COLUMNS = 20_480
 
 
-def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter: str | None) -> DataFrame:
+def read_csv(
+    session: SparkSession, source: str, encoding: str | None, delimiter: str | None, notation: Notation = DEFAULT
+) -> DataFrame:
     charset = _charset(source, encoding)
     lines = _lines(session, source, charset)
     header = _header(source, lines, delimiter)
+    require_columns(source, notation.types, header.names)
     has_spaces = _require_structure(source, header, lines)
     positions = [f"c{place}" for place in range(len(header.names))]
     parsed = _parse(session, source, charset, header.delimiter, positions)
@@ -94,18 +112,99 @@ def read_csv(session: SparkSession, source: str, encoding: str | None, delimiter
     if has_spaces:
         rows = rows.unionAll(_lines_of_spaces(lines, header.delimiter, positions))
     malformed = F.max(_CORRUPT).alias("malformed"), F.max(_find_undecoded(positions)).alias("odd")
-    found = looks_at(rows, positions, *malformed)
+    typed: dict[str, pa.DataType] = {}
+    if notation:
+        rows, typed = _in_default_notation(source, header.names, rows, notation)
+    found = looks_at(rows, [position for position in positions if position not in typed], *malformed)
     _refuse_malformed(source, found["malformed"], len(header.names))
     if found["odd"] is not None and not _is_all_text(source, encoding or "UTF-8"):
         raise TableError(
             f"{source}: a value is not in the file's encoding: {found['odd'][:60]!r}; "
             "give the file's --encoding, such as latin-1"
         )
+    if typed:
+        rows = map_in_arrow(rows, partial(_convert_batches, typed=typed, notation=notation), _schema(rows, typed))
     columns = [
-        cast_text(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
+        F.col(position)
+        if position in typed
+        else cast_text(F.col(position), found, position, f"{source}: {{}} in column {name!r}")
         for position, name in zip(positions, header.names, strict=True)
     ]
     return rows.select(*columns).toDF(*header.names)
+
+
+_LOOKS = pa.schema([("place", pa.int64()), ("looks", pa.int64()), ("bad", pa.string())])
+
+
+def _in_default_notation(
+    source: str, names: tuple[str, ...], rows: DataFrame, notation: Notation
+) -> tuple[DataFrame, dict[str, pa.DataType]]:
+    """The rows with nulls and decimal points, as text, and the types of the columns that `_convert_batches` converts.
+
+    Refuses a value that is not of its column's declared type.
+    """
+    positions = [f"c{place}" for place in range(len(names))]
+    if notation.null_values:
+        values = {name: F.when(~F.col(name).isin(*notation.null_values), F.col(name)) for name in positions}
+        rows = rows.withColumns(values)
+    declared = notation.arrow_types
+    wanted = [(place, declared.get(name)) for place, name in enumerate(names)]
+    if not notation.changes_inference:
+        wanted = [(place, type_) for place, type_ in wanted if type_ is not None]
+    work = partial(_look_at_batches, wanted=wanted, notation=notation)
+    columns = [positions[place] for place, _ in wanted]
+    looks = dict.fromkeys(names, ALL_LOOKS)
+    for row in map_in_arrow(rows.select(*columns), work, _LOOKS).collect():
+        name = names[row["place"]]
+        looks[name] &= row["looks"]
+        if row["bad"] is not None:
+            what = complaint(row["bad"], declared[name], notation)
+            raise TableError(f"{source}: {row['bad'][:60]!r} in column {name!r} {what}")
+    found = {name: type_by_looks(look, notation) for name, look in looks.items()} | declared
+    typed = {position: found[name] for position, name in zip(positions, names, strict=True) if found[name] is not None}
+    commas = [
+        position
+        for position, name in zip(positions, names, strict=True)
+        if position not in typed and has_comma_numbers(looks[name])
+    ]
+    return rows.withColumns({name: F.replace(F.col(name), F.lit(","), F.lit(".")) for name in commas}), typed
+
+
+def _look_at_batches(
+    batches: Iterable[pa.RecordBatch], wanted: list[tuple[int, pa.DataType | None]], notation: Notation
+) -> Iterator[pa.RecordBatch]:
+    """What the columns of a partition look like, and the first value that is not of its declared type."""
+    looks = dict.fromkeys((place for place, _ in wanted), ALL_LOOKS)
+    bad: dict[int, str] = {}
+    for batch in batches:
+        for (place, type_), column in zip(wanted, pa.table(batch).columns, strict=True):
+            if type_ is None:
+                looks[place] &= looks_of(column, notation)
+            elif place not in bad and (rows := np.flatnonzero(convert(column, type_, notation)[1])).size:
+                bad[place] = column[int(rows[0])].as_py()
+    yield pa.record_batch([list(looks), list(looks.values()), [bad.get(place) for place in looks]], schema=_LOOKS)
+
+
+def _convert_batches(
+    batches: Iterable[pa.RecordBatch], typed: dict[str, pa.DataType], notation: Notation
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = pa.table(batch)
+        columns = [
+            _for_spark(convert(column, typed[name], notation)[0]) if name in typed else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+        yield from pa.table(columns, table.column_names).combine_chunks().to_batches()
+
+
+def _for_spark(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times of day as text: Spark's type for them is off by default."""
+    return column.cast(pa.string()) if pa.types.is_time(column.type) else column
+
+
+def _schema(rows: DataFrame, typed: dict[str, pa.DataType]) -> pa.Schema:
+    types = {name: pa.string() if pa.types.is_time(type_) else type_ for name, type_ in typed.items()}
+    return pa.schema([(name, types.get(name, pa.string())) for name in rows.columns])
 
 
 def _lines(session: SparkSession, source: str, charset: str) -> DataFrame:

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Value
 from naysay.spark.frame import Frame
+from naysay.spark.versions import TimeType
 from naysay.table.column import Kind
 from naysay.table.compatibility import exact_number
 
@@ -105,8 +106,8 @@ def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expre
         return value if type_ == other else value.cast(T.LongType())
     if isinstance(type_, T.DayTimeIntervalType):
         return value.cast(T.DayTimeIntervalType(T.DayTimeIntervalType.DAY, T.DayTimeIntervalType.SECOND))
-    if isinstance(type_, T.TimeType) and isinstance(other, T.TimeType) and type_ != other:
-        return value.cast(T.TimeType(max(type_.precision, other.precision)))
+    if isinstance(type_, TimeType) and isinstance(other, TimeType) and type_ != other:
+        return value.cast(TimeType(max(type_.precision, other.precision)))
     return value
 
 
@@ -210,7 +211,7 @@ def _against(column: Expression, kind: Kind, type_: T.DataType, value: Value) ->
     if kind is Kind.INSTANT:
         return _against_longs(F.unix_micros(column), microseconds)
     # Spark makes a literal of a time without zone only from text.
-    literal = F.lit(str(value)).cast(type_ if kind is Kind.TIMESTAMP else T.TimeType(6))
+    literal = F.lit(str(value)).cast(type_ if kind is Kind.TIMESTAMP else TimeType(6))
     return column < literal, column == literal
 
 

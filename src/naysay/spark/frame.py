@@ -14,11 +14,15 @@ from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
 from naysay.rule.model import Column, Predicate, Rule
+from naysay.spark import versions
+from naysay.spark.versions import MissingType, TimeType
 from naysay.table import compatibility
 from naysay.table.column import Kind, kind_of
 from naysay.table.frame import decoded
 
 _UNSUPPORTED = pa.binary()
+# The collation that compares text by its bytes.
+_BYTES = "UTF8_BINARY"
 # The names of the columns that say which file a row came from and which row of it it was.
 FILE_ROW = ("__naysay_file", "__naysay_row")
 
@@ -53,13 +57,15 @@ class Frame:
         columns = zip(self.names, self.types, strict=True)
         return pa.schema([(name, arrow_type(type_) or _UNSUPPORTED) for name, type_ in columns])
 
-    def require(self, rule: Rule) -> None:
-        """Raise RuleError or TableError if the rule does not fit the table."""
+    def require(self, rule: Rule, why_text: Callable[[str], str] = lambda name: "") -> None:
+        """Raise RuleError or TableError if the rule does not fit the table; see `compatibility.check_rule`."""
         for name in rule.column_names:
             type_ = self.types[compatibility.place(self.arrow_schema, name)]
-            if isinstance(type_, T.StringType) and not type_.isUTF8BinaryCollation():
+            # Before Spark 4.0 there are no collations.
+            collation = getattr(type_, "collation", _BYTES) if isinstance(type_, T.StringType) else _BYTES
+            if collation != _BYTES:
                 raise TableError(
-                    f"column {name!r} has the collation {type_.collation}, and rules compare text by its bytes; "
+                    f"column {name!r} has the collation {collation}, and rules compare text by its bytes; "
                     "cast it to string collate UTF8_BINARY, after lower() or trim() if that is what you mean"
                 )
             if arrow_type(type_) is None:
@@ -67,7 +73,7 @@ class Frame:
                     f"column {name!r} has type {type_.simpleString()}, which rules cannot compare; "
                     "cast it to text or a number, or extract the part that you mean"
                 )
-        compatibility.check_rule(self.arrow_schema, rule)
+        compatibility.check_rule(self.arrow_schema, rule, why_text)
 
     def by_position(self, rule: Rule) -> Rule:
         """The same rule about c0, c1, ..."""
@@ -97,7 +103,9 @@ def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType | No
     """An Arrow table as a DataFrame. Empty batches are dropped: Spark would lose the rows after one."""
     table = pa.table([decoded(column) for column in table.columns], table.column_names)
     batches = [batch for batch in table.to_batches() if batch.num_rows]
-    return session.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
+    if schema is None:
+        schema = T.StructType([T.StructField(field.name, spark_type(field.type)) for field in table.schema])
+    return versions.from_arrow(session, pa.Table.from_batches(batches, table.schema), schema)
 
 
 def _without_padding(data: DataFrame) -> DataFrame:
@@ -129,12 +137,18 @@ def spark_type(type_: pa.DataType) -> T.DataType:
     if arrow_types.is_timestamp(type_):
         return T.TimestampNTZType() if type_.tz is None else T.TimestampType()
     if arrow_types.is_time(type_):
-        return T.TimeType(6)
+        return _time_type()
     if arrow_types.is_binary(type_):
         return T.BinaryType()
     if arrow_types.is_list(type_):
         return T.ArrayType(spark_type(type_.value_type))
     return next(spark() for spark, arrow in _ARROW_TYPES if arrow == type_)
+
+
+def _time_type() -> T.DataType:
+    if TimeType is MissingType:
+        raise TableError("this version of Spark has no type for the time of day; cast the column to text")
+    return TimeType(6)
 
 
 _ARROW_TYPES: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
@@ -151,7 +165,7 @@ _ARROW_TYPES: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
     (T.DateType, pa.date32()),
     (T.TimestampType, pa.timestamp("us", "UTC")),
     (T.TimestampNTZType, pa.timestamp("us")),
-    (T.TimeType, pa.time64("ns")),
+    (TimeType, pa.time64("ns")),
     (T.DayTimeIntervalType, pa.duration("us")),
     (T.NullType, pa.null()),
 )

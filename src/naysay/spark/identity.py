@@ -24,6 +24,7 @@ from naysay.arrays import Int64Array
 from naysay.errors import UsageError
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
+from naysay.spark.versions import CalendarIntervalType, VariantType, file_metadata
 
 # The column that distinguishes rows if the columns of the identity may not (the user's key may have repeats).
 CONTENT = "content"
@@ -89,7 +90,9 @@ def with_file_rows(data: DataFrame) -> DataFrame:
 
     Not for the result of a join or an explode, in which one row of a file may occur several times.
     """
-    source = data.metadataColumn("_metadata")
+    source = file_metadata(data)
+    if source is None:
+        return data
     file, row = source.getField("file_path"), source.getField("row_index")
     return data.select("*", file.alias(FILE_ROW[0]), row.alias(FILE_ROW[1]))
 
@@ -168,14 +171,14 @@ def _content(frame: Frame) -> Expression:
 
 def _hashable(value: Expression, type_: T.DataType) -> list[Expression]:
     """What to hash of a value. The hash of a list or struct ignores its length and nulls; its text has both."""
-    if _holds(type_, T.MapType | T.VariantType):
+    if _holds(type_, T.MapType | VariantType):
         return [F.to_json(F.struct(value.alias("value")), {"ignoreNullFields": "false"})]
     return [value, value.cast(T.StringType())] if isinstance(type_, T.ArrayType | T.StructType) else [value]
 
 
 def _is_opaque(type_: T.DataType) -> bool:
     """Types whose values Spark can neither hash nor write as text; rows that differ only there count as copies."""
-    return _holds(type_, T.UserDefinedType | T.CalendarIntervalType) or type_.typeName() in ("geometry", "geography")
+    return _holds(type_, T.UserDefinedType | CalendarIntervalType) or type_.typeName() in ("geometry", "geography")
 
 
 def _holds(type_: T.DataType, wanted: object) -> bool:

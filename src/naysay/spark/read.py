@@ -5,22 +5,35 @@ Small local CSV files are read by our own reader (`io/csv.py`); others by Spark 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.errors import TableError, UsageError
-from naysay.io.files import read_table, refuse_address, unknown_format
+from naysay.io.files import (
+    DATABASE_FORMATS,
+    read_table,
+    refuse_address,
+    refuse_notation,
+    refuse_workbook,
+    require_columns,
+    require_type,
+    source_shown,
+    unknown_format,
+)
+from naysay.io.files import format_of as file_format_of
 from naysay.io.json import lost_number
+from naysay.io.notation import DEFAULT, Notation
 from naysay.spark.csv import cast_partitions, partitions_of, read_csv, with_text
-from naysay.spark.frame import FILE_ROW, from_arrow, map_in_arrow, spark_type
+from naysay.spark.frame import FILE_ROW, Frame, from_arrow, map_in_arrow, spark_type
 from naysay.spark.identity import with_file_rows
 from naysay.spark.session import plain_errors
 
@@ -35,7 +48,9 @@ _FORMATS = {
     ".orc": "orc",
     ".txt": "csv",
 }
-FORMATS = ("csv", "json", "parquet", "orc", "table")
+_FILE_FORMATS = ("json", "parquet", "orc")
+# Files of one machine, which the driver reads and Spark gets as a table.
+_READ_BY_DRIVER = (*DATABASE_FORMATS, "arrow")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 # Up to this size a local CSV file is read by our own reader, which allows line breaks inside quotes and reports the
 # line of an error; Spark gets the table.
@@ -52,38 +67,124 @@ def read(
     format: str | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    table: str | None = None,
+    notation: Notation = DEFAULT,
+    options: Mapping[str, str] | None = None,
     numbered: bool = False,
 ) -> DataFrame:
-    """Read a file, a folder, a glob, any URL that Spark can read, or a table by its name.
+    """Read a file, a folder, a glob, any URL that Spark can read, a table by its name, or a table of a JDBC source.
 
-    If `numbered`, rows of Parquet files and of small CSV files carry their file and their number in it, by which a
-    `Frame` identifies them.
+    `format` is one of ours, or any format that Spark or its packages have; `options` are those of Spark's reader. If
+    `numbered`, rows of Parquet files and of small CSV files carry their file and their number in it, by which a `Frame`
+    identifies them.
     """
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"there is no input format {format!r}; choose one of: {', '.join(FORMATS)}")
-    refuse_address(source)
-    chosen = format or _format_of(session, source)
-    with plain_errors(source):
-        if chosen == "table":
-            return session.table(source)
+    is_jdbc = source.startswith("jdbc:")
+    if not is_jdbc:
+        refuse_address(source)
+        refuse_workbook(source)
+    chosen = format or ("jdbc" if is_jdbc else _format_of(session, source))
+    _require_options(source, chosen, table, options, notation)
+    with plain_errors(source_shown(source)):
         if chosen == "csv":
             if _is_small(source):
-                table = read_table(source, format="csv", encoding=encoding, delimiter=delimiter)
-                return _frame_of(session, table, source if numbered else None)
-            return read_csv(session, source, encoding, delimiter)
-        reader = session.read.format(chosen)
-        if chosen == "json":
-            reader = reader.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
-        else:
-            # A column that a file lacks is null there, regardless of the file that Spark looks at first.
-            reader = reader.option("mergeSchema", True)
-        parts = partitions_of(rows := reader.load(source), source)
-        if parts:
-            rows = reader.schema(with_text(rows.schema, parts)).load(source)
-        if chosen == "json" and encoding is None:
-            _require_kept(session, rows.schema, source)
-        rows = with_file_rows(rows) if numbered and chosen == "parquet" else rows
-        return cast_partitions(session, rows, parts, source)
+                rows = read_table(source, format="csv", encoding=encoding, delimiter=delimiter, notation=notation)
+                return _frame_of(session, rows, source if numbered else None)
+            return read_csv(session, source, encoding, delimiter, notation)
+        if chosen in _READ_BY_DRIVER:
+            return _frame_of(session, read_table(source, format=chosen, table=table, notation=notation), None)
+        data = _load(session, source, chosen, encoding, table, dict(options or {}), numbered=numbered)
+        _require_types(source, data, notation)
+        return data
+
+
+def _require_options(
+    source: str, format: str, table: str | None, options: Mapping[str, str] | None, notation: Notation
+) -> None:
+    if format != "csv":
+        refuse_notation(source, format, notation)
+    if table is not None and format not in (*DATABASE_FORMATS, "jdbc"):
+        raise UsageError(f"{source}: --table applies to DuckDB and SQLite files and JDBC sources, not to {format}")
+    if format == "jdbc" and table is None and not {"dbtable", "query"} & {name.lower() for name in options or ()}:
+        raise UsageError("a JDBC source needs the name of its table: --table TABLE")
+    if options and format in ("csv", "table", *_READ_BY_DRIVER):
+        raise UsageError(f"{source}: --option is for Spark's readers, which are not used for {format}")
+
+
+def _require_types(source: str, data: DataFrame, notation: Notation) -> None:
+    """Refuse a column that does not have its declared type."""
+    if notation.types:
+        require_columns(source, notation.types, data.columns)
+        for name, wanted in notation.arrow_types.items():
+            require_type(source, Frame.of(data).arrow_schema.field(name), wanted, notation.types[name])
+
+
+def _load(
+    session: SparkSession,
+    source: str,
+    format: str,
+    encoding: str | None,
+    table: str | None,
+    options: dict[str, str],
+    *,
+    numbered: bool,
+) -> DataFrame:
+    """Let Spark read a source."""
+    if format == "table":
+        return session.table(source)
+    reader = session.read.format(format)
+    if format == "jdbc":
+        options = {"url": source} | ({} if table is None else {"dbtable": table}) | options
+    if format not in _FILE_FORMATS:
+        reader = reader.options(**options)
+        return _loaded(session, format, lambda: reader.load() if format == "jdbc" else reader.load(source))
+    if format == "json":
+        reader = reader.option("mode", "FAILFAST").option("encoding", encoding or "UTF-8")
+    else:
+        # A column that a file lacks is null there, regardless of the file that Spark looks at first.
+        reader = reader.option("mergeSchema", True)
+    reader = reader.options(**options)
+    parts = partitions_of(rows := reader.load(source), source)
+    if parts:
+        rows = reader.schema(with_text(rows.schema, parts)).load(source)
+    if format == "json" and encoding is None:
+        _require_kept(session, rows.schema, source)
+    rows = with_file_rows(rows) if numbered and format == "parquet" else rows
+    return cast_partitions(session, rows, parts, source)
+
+
+# Formats that Spark reads with a package. {version} is that of Spark.
+_PACKAGES = {
+    "delta": "io.delta:delta-spark_{scala}:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:VERSION",
+    "hudi": "org.apache.hudi:hudi-spark{minor}-bundle_{scala}:VERSION",
+    "avro": "org.apache.spark:spark-avro_{scala}:{version}",
+}
+_NO_FORMAT = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|[.]DefaultSource")
+
+
+def _loaded(session: SparkSession, format: str, load: Callable[[], DataFrame]) -> DataFrame:
+    """Load a table, and say which package is missing if Spark does not know its format."""
+    try:
+        data = load()
+        # Spark Connect loads nothing before it is asked.
+        _ = data.schema
+    except Exception as error:
+        # PySpark raises this one as it came from Java, if there is a Java.
+        if _NO_FORMAT.search(str(error)) is None:
+            raise
+        raise UsageError(_missing_format(format, session.version)) from error
+    return data
+
+
+def _missing_format(format: str, version: str) -> str:
+    """How to get a format that Spark does not have."""
+    scala = "2.12" if version.startswith("3.") else "2.13"
+    minor = ".".join(version.split(".")[:2])
+    package = _PACKAGES.get(format.lower(), "").format(scala=scala, minor=minor, version=version)
+    if not package:
+        return f"Spark has no format {format!r}; check the name, or name its package with --packages GROUP:NAME:VERSION"
+    fitting = f", in the VERSION for Spark {minor}" if "VERSION" in package else ""
+    return f"Spark has no format {format!r} without its package; add --packages {package}{fitting}"
 
 
 def _require_kept(session: SparkSession, schema: T.StructType, source: str) -> None:
@@ -120,9 +221,11 @@ def _format_of(session: SparkSession, source: str) -> str:
         )
     if known := _format_by_name(source):
         return known
+    if local.is_file():
+        return file_format_of(source)
     if "/" not in source and _is_table(session, source):
         return "table"
-    if local.exists() or "/" in source:
+    if "/" in source:
         raise unknown_format(source)
     raise TableError(f"there is no file, folder or table {source!r}")
 
@@ -132,6 +235,14 @@ def _is_table(session: SparkSession, name: str) -> bool:
         return bool(session.catalog.tableExists(name))
     except ParseException:
         # Not every text can be the name of a table.
+        return False
+    except AnalysisException as error:
+        catalog, mark, rest = name.partition(".")
+        if mark and "." in rest and "catalog" in str(error).lower():
+            raise TableError(
+                f"there is no file {name!r}, and no catalog {catalog!r} in Spark; configure it with --conf "
+                f"spark.sql.catalog.{catalog}=CLASS"
+            ) from error
         return False
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,15 @@ from pyspark.sql import SparkSession
 
 from naysay import errors
 from naysay.errors import NaysayError, TableError, UsageError
+from naysay.spark import require_supported
+from naysay.spark.versions import is_connect
+
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+# A client of Spark Connect may come without py4j.
+with suppress(ImportError):
+    from py4j.protocol import Py4JError
+
+    SPARK_ERRORS += (Py4JError,)
 
 # Settings of a session that we start ourselves, each with its reason. A session that we are given keeps its own.
 _OWN_SETTINGS = {
@@ -31,6 +40,8 @@ _OWN_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # We partition large tables ourselves; more small shuffles would only cost time.
     "spark.sql.shuffle.partitions": "16",
+    # To note the line of Python that each column came from, PySpark would call Java several times per column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # How long a master or a server may take to respond.
 _ANSWER_SECONDS = 10.0
@@ -62,19 +73,25 @@ def session_for(
 
     `small`: it is for a table that is checked in seconds, so it should start fast.
     """
+    settings = dict(settings or {})
     active = SparkSession.getActiveSession()
     if active is not None:
+        _require_no_packages(settings, "a Spark session is already running")
+        for name, value in settings.items():
+            _set(active, name, value)
         yield active
         return
     master = master or "local[*]"
     is_remote = master.startswith("sc://")
+    if is_remote:
+        _require_no_packages(settings, "a Spark Connect server loads its own packages")
     _require_answer(master)
     builder = SparkSession.builder.appName(app)
     if is_remote:
         builder = builder.remote(master)
     else:
         _require_java()
-        wanted = {"spark.master": master, **_OWN_SETTINGS, **(settings or {})}
+        wanted = {"spark.master": master, **_OWN_SETTINGS, **_settings_for(settings), **settings}
         if master.startswith("local"):
             wanted |= _LOOPBACK_SETTINGS
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -84,6 +101,8 @@ def session_for(
                 os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
         if memory is not None:
             wanted["spark.driver.memory"] = memory
+        if not debug:
+            wanted["spark.log.level"] = "OFF"
         builder = builder.config(map=wanted)
     if not debug:
         # If Ctrl-C arrives while py4j waits for Spark, it would log tracebacks to the terminal without a handler.
@@ -93,11 +112,39 @@ def session_for(
     with _quiet_start(debug):
         session = builder.getOrCreate()
     try:
-        if not debug and not is_remote:
-            session.sparkContext.setLogLevel("OFF")
+        require_supported(session.version, "Spark")
+        if is_remote:
+            for name, value in settings.items():
+                _set(session, name, value)
         yield session
     finally:
         session.stop()
+
+
+def _require_no_packages(settings: Mapping[str, str], why: str) -> None:
+    if "spark.jars.packages" in settings:
+        raise UsageError(f"--packages has no effect here, because {why}; add the packages where it is started")
+
+
+def _set(session: Any, name: str, value: str) -> None:
+    if name in STREAM_SETTINGS:
+        # The session keeps its own.
+        return
+    try:
+        session.conf.set(name, value)
+    except PySparkException as error:
+        raise UsageError(f"--conf {name}={value}: {first_line(error)}") from error
+
+
+_DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def _settings_for(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without which Delta refuses to read a table, if its package was asked for."""
+    if "io.delta:" not in settings.get("spark.jars.packages", ""):
+        return {}
+    extensions = "io.delta.sql.DeltaSparkSessionExtension"
+    return {"spark.sql.extensions": extensions, "spark.sql.catalog.spark_catalog": _DELTA}
 
 
 def _require_java() -> None:
@@ -127,6 +174,9 @@ def _require_answer(master: str) -> None:
     raise UsageError(f"no Spark answers at {master} ({'; '.join(reasons)}); start it, or correct --master")
 
 
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\s:\]]+)")
+
+
 @contextmanager
 def _quiet_start(debug: bool) -> Iterator[None]:
     """Start Java with its error stream redirected to a file, which is shown only if the start fails.
@@ -147,6 +197,12 @@ def _quiet_start(debug: bool) -> Iterator[None]:
         except Exception as error:
             log.seek(0)
             lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            missing = next((found[1] for line in lines if (found := _UNRESOLVED.search(line))), None)
+            if missing is not None:
+                name = re.sub("[#;]", ":", missing)
+                raise UsageError(
+                    f"Spark did not start: it cannot download the package {name}; check --packages, and the network"
+                ) from error
             said = next((line for line in lines if re.search(r"Exception|Error|error", line)), first_line(error))
             raise UsageError(f"Spark did not start: {said.strip()}; run again with --debug for details") from error
         finally:
@@ -157,12 +213,10 @@ def _quiet_start(debug: bool) -> Iterator[None]:
 @contextmanager
 def plain_errors(source: str = "the table") -> Iterator[None]:
     """Turn what Spark raises about the data or its location into a TableError of one line."""
-    from py4j.protocol import Py4JError
-
     try:
         with errors_of_tasks():
             yield
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise translate_error(error, source) from error
 
 
@@ -176,8 +230,9 @@ def translate_error(error: Exception, source: str) -> NaysayError:
     return TableError(f"{source}: Spark failed: {first_line(error)}; run again with --debug for details")
 
 
+NOT_FOUND = r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException"
 _MEANINGS = (
-    (r"PATH_NOT_FOUND|Path does not exist|FileNotFoundException", "there is no file or folder {source!r}"),
+    (NOT_FOUND, "there is no file or folder {source!r}"),
     (r"TABLE_OR_VIEW_NOT_FOUND|PARSE_SYNTAX_ERROR", "there is no file, folder or table {source!r}"),
     (r"UNABLE_TO_INFER_SCHEMA", "{source}: there are no data files; name a file, a folder that holds files, or a glob"),
     (
@@ -195,8 +250,26 @@ _MEANINGS = (
     ),
     (r"MALFORMED_CSV_RECORD", "{source}: a row has more or fewer fields than the header{detail}"),
     (
-        r"FAILED_READ_FILE|Malformed ORC|CorruptedFile|SchemaColumnConvertNotSupported",
+        r"FAILED_READ_FILE|Malformed ORC|orc\.protobuf|readOrcSchemas|CorruptedFile|SchemaColumnConvertNotSupported",
         "{source}: a file is damaged or not what its name says{detail}",
+    ),
+    (
+        r'No FileSystem for scheme "?s3n?"?|S3AFileSystem',
+        "{source}: Spark reads S3 as s3a://, with its package: --packages org.apache.hadoop:hadoop-aws:VERSION, in the "
+        "VERSION of Spark's Hadoop; or use --engine local, which needs none",
+    ),
+    (
+        r"GoogleHadoopFileSystem|SecureAzureBlobFileSystem|AzureBlobFileSystem",
+        "{source}: Spark has no connector for this store; name its package with --packages, or use --engine local, "
+        "which needs none",
+    ),
+    (
+        r"FAILED_JDBC.CONNECTION",
+        "Spark cannot connect to {source}; check the address, and --option user=NAME --option password=PASSWORD",
+    ),
+    (
+        r"No suitable driver|ClassNotFoundException: \S*[Dd]river",
+        "Spark has no driver for {source}; name its package with --packages, such as org.postgresql:postgresql:VERSION",
     ),
     (
         r"Wrong FS|No FileSystem for scheme|UNSUPPORTED_DATASOURCE|DATA_SOURCE_NOT_FOUND",
@@ -222,8 +295,10 @@ def _detail(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text that is not blank."""
+    """The first line of an error's text that is not blank; of an error of Java, what Java says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        lines = [lines[1].removeprefix(": ")]
     return (lines or [type(error).__name__])[0][:300]
 
 
@@ -271,12 +346,18 @@ def place_of(session: Any, master: str) -> str:
 @contextmanager
 def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
     """Report repeatedly how many tasks of the running jobs are done, and how many there are."""
-    if ".connect." in type(session).__module__:
+    if is_connect(session):
         with _follow_over_connect(session, show):
             yield
         return
+    try:
+        tracker = session.sparkContext.statusTracker()
+    except Exception:
+        # Nothing else knows the tasks of such a session. Some platforms hide it: the work goes on without progress.
+        yield
+        return
     over = threading.Event()
-    watcher = threading.Thread(target=_follow, args=(session.sparkContext.statusTracker(), show, over), daemon=True)
+    watcher = threading.Thread(target=_follow, args=(tracker, show, over), daemon=True)
     watcher.start()
     try:
         yield
@@ -305,6 +386,11 @@ def _stages(tracker: Any, job: int) -> list[int]:
 
 @contextmanager
 def _follow_over_connect(session: Any, show: ShowProgress) -> Iterator[None]:
+    if not hasattr(session, "registerProgressHandler"):
+        # Spark 3.5 does not report over Connect.
+        yield
+        return
+
     def handle(stages: Any, **_: Any) -> None:
         known = list(stages or ())
         if known:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from naysay.arrays import FLOAT_EXACT
 from naysay.errors import TableError
 from naysay.io.csv import LONG, TOO_LARGE, TOO_SMALL
+from naysay.spark.versions import try_cast
 
 # What values look like; a column has the first type that all its values look like. Spaces and tabs around a number, a
 # date or a time of day mean nothing, as in our own reader. The end is \z: Java's $ would allow a line end before it,
@@ -55,10 +56,10 @@ def _shapes(position: str) -> list[Column]:
     tests = {
         "zero": ~value.rlike(_LEADING_ZERO),
         "integer": value.rlike(_INTEGER),
-        "long": value.try_cast("bigint").isNotNull(),
+        "long": try_cast(value, "bigint").isNotNull(),
         "wide": value.rlike(_WIDE),
         "boolean": value.rlike(_BOOLEAN),
-        "date": value.rlike(_DATE) & value.try_cast("date").isNotNull(),
+        "date": value.rlike(_DATE) & try_cast(value, "date").isNotNull(),
         "time": value.rlike(_TIME),
         "timestamp": value.rlike(_TIMESTAMP),
         "instant": value.rlike(_INSTANT),
@@ -83,8 +84,8 @@ def _further(position: str, found: dict[str, Any]) -> list[Column]:
         return _all(position, tests)
     if not found[f"{position} float"] or found[f"{position} integer"]:
         return []
-    number, whole = value.try_cast("double"), _part(value, _PLAIN, 1)
-    is_long = (F.length(whole) > _MOST_DIGITS) | (whole.try_cast("decimal(38,0)") > FLOAT_EXACT)
+    number, whole = try_cast(value, "double"), _part(value, _PLAIN, 1)
+    is_long = (F.length(whole) > _MOST_DIGITS) | (try_cast(whole, "decimal(38,0)") > FLOAT_EXACT)
     losses = {
         "too long": F.max(F.when(is_long, value)),
         "too large": F.max(F.when((F.abs(number) == float("inf")) & ~value.rlike(_NAMED), value)),
@@ -155,18 +156,18 @@ def _clock(value: Column) -> Column:
 
 def _wall(value: Column) -> Column:
     """The wall clock time; of an instant, in its own zone."""
-    return _clock(value).try_cast("timestamp_ntz")
+    return try_cast(_clock(value), "timestamp_ntz")
 
 
 def _instant(value: Column) -> Column:
     # Spark itself does not read offsets beyond 18 hours.
-    return F.concat(_clock(value), F.lit("Z")).try_cast("timestamp") - _offset(value)
+    return try_cast(F.concat(_clock(value), F.lit("Z")), "timestamp") - _offset(value)
 
 
 def _offset(value: Column) -> Column:
     sign = _part(value, _MOMENT, 3)
     # Without a zone, 0.
-    hours, minutes = (F.concat(sign, _part(value, _MOMENT, group)).try_cast("int") for group in (4, 5))
+    hours, minutes = (try_cast(F.concat(sign, _part(value, _MOMENT, group)), "int") for group in (4, 5))
     return F.make_dt_interval(F.lit(0), F.coalesce(hours, F.lit(0)), F.coalesce(minutes, F.lit(0)))
 
 

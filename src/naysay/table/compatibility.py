@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
@@ -35,13 +35,30 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def check_rule(schema: pa.Schema, rule: Rule) -> None:
-    """Raise RuleError, with a caret under the place, or TableError if the rule cannot be checked on this table."""
+def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = lambda name: "") -> None:
+    """Raise RuleError, with a caret under the place, or TableError if the rule cannot be checked on this table.
+
+    `why_text` says of a text column that is compared with numbers why it is not a number, if it knows.
+    """
     for number, predicate in enumerate(rule.predicates):
         with _pointing_at(rule, number, right=False):
             comparable_type(schema, predicate.left.name)
         with _pointing_at(rule, number, right=True):
-            check_predicate(schema, predicate)
+            try:
+                check_predicate(schema, predicate)
+            except RuleError as error:
+                raise _explained(error, schema, predicate, why_text) from None
+
+
+def _explained(error: RuleError, schema: pa.Schema, predicate: Predicate, why_text: Callable[[str], str]) -> RuleError:
+    """The error with a better hint, if it is about a number beside text that could be numbers."""
+    kinds = {column.name: kind_of(comparable_type(schema, column.name)) for column in predicate.columns}
+    texts = [name for name, kind in kinds.items() if kind is Kind.TEXT]
+    beside_number = any(kind.is_number for kind in kinds.values()) or (
+        isinstance(predicate.right, Constant) and constant_kind(predicate.right.value).is_number
+    )
+    hint = why_text(texts[0]) if texts and beside_number else ""
+    return RuleError(error.message, hint=hint) if hint else error
 
 
 @contextmanager
@@ -198,8 +215,12 @@ def compare_codes(left: Codes, op: Op, right: Codes, nulls: Nulls) -> BoolArray:
 
 def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> BoolArray:
     """`column op value` row by row, exactly; the kinds must compare (see `check_constant`)."""
-    truth = _compare_plain(column.plain, op, value)
     valid = column.plain.valid
+    if valid is not None and not valid.any():
+        # Nulls of no type compare with constants of any.
+        truth = np.zeros(len(valid), dtype=np.bool_)
+    else:
+        truth = _compare_plain(column.plain, op, value)
     if column.index is not None:
         truth = truth[column.index]
         valid = None if valid is None else valid[column.index]
@@ -212,7 +233,9 @@ def compare_constant(column: Indexed, op: Op, value: Value, nulls: Nulls) -> Boo
 
 def _compare_plain(plain: Plain, op: Op, value: Value) -> BoolArray:
     if isinstance(plain, Text):
-        less, equal = _compare_text(plain.array, value)
+        if op in (Op.EQ, Op.NE):
+            return _compare_text(plain.array, value, pc.equal if op is Op.EQ else pc.not_equal)
+        less, equal = (_compare_text(plain.array, value, compare) for compare in (pc.less, pc.equal))
     else:
         number = exact_number(value, plain.bits if isinstance(plain, Floats) else None)
         if isinstance(plain, Floats):
@@ -260,20 +283,17 @@ def _scaled(number: Fraction | float, scale: int) -> Fraction | float:
     return number * Fraction(10) ** scale if isinstance(number, Fraction) else number
 
 
-def _compare_text(array: pa.Array, value: Value) -> tuple[BoolArray, BoolArray]:
-    """Which values are less than the constant, and which are equal; likewise below."""
+def _compare_text(array: pa.Array, value: Value, compare: Callable[[pa.Array, pa.Scalar], pa.Array]) -> BoolArray:
+    """Which values have that relation to the constant."""
     assert isinstance(value, str)
     # As bytes: a constant may hold half a surrogate pair, which no text in a column can.
     scalar = pa.scalar(value.encode("utf-8", "surrogatepass"), pa.large_binary())
-    stored = array.cast(pa.large_binary())
-    less, equal = (
-        np.array(pc.fill_null(compare(stored, scalar), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-        for compare in (pc.less, pc.equal)
-    )
-    return less, equal
+    truth = pc.fill_null(compare(array.cast(pa.large_binary()), scalar), False)
+    return np.array(truth.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _compare_floats(values: Float64Array, number: Fraction | float) -> tuple[BoolArray, BoolArray]:
+    """Which values are less than the constant, and which are equal; likewise below."""
     if isinstance(number, float):
         if math.isnan(number):
             return ~np.isnan(values), np.isnan(values)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from naysay.errors import TableError
+from naysay.errors import NaysayError, TableError
+from naysay.rule.scan import nearest_name
 
 _FAILURES = (OverflowError, ValueError, pa.ArrowException)
 
@@ -108,9 +110,43 @@ def _of_view(type_: pa.DataType) -> pa.DataType | None:
     return pa.large_binary() if pa.types.is_binary_view(type_) else None
 
 
+def is_lazy(frame: Any) -> bool:
+    """Whether this is a LazyFrame of Polars: a query that has not run yet."""
+    return any(cls.__module__.startswith("polars.") and cls.__name__ == "LazyFrame" for cls in type(frame).__mro__)
+
+
+def lazy_columns(frame: Any) -> list[str]:
+    """The columns of a LazyFrame, without running its query."""
+    return list(_run_lazy(lambda: frame.collect_schema().names()))
+
+
+def collect(frame: Any, columns: Sequence[str] | None = None) -> Any:
+    """Run the query of a LazyFrame for some of its columns; None for all."""
+    if columns is not None:
+        known = lazy_columns(frame)
+        for name in columns:
+            if name not in known:
+                meant = nearest_name(name, known)
+                hint = f"did you mean {meant!r}?" if meant else f"its columns are {', '.join(map(repr, known[:8]))}"
+                raise TableError(f"this LazyFrame has no column {name!r}; {hint}")
+    return _run_lazy(lambda: frame.collect() if columns is None else frame.select(columns).collect())
+
+
+def _run_lazy(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:
+        # A query runs anybody's code, so that it may raise anything.
+        if isinstance(error, (MemoryError, NaysayError)):
+            raise
+        raise TableError(f"this LazyFrame cannot be collected: {_first_line(error)}") from error
+
+
 def _read(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
+    if is_lazy(frame):
+        frame = collect(frame)
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, pa.RecordBatchReader):

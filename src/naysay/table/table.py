@@ -17,6 +17,7 @@ from naysay.table import compatibility
 from naysay.table.column import Codes, Indexed, Kind, Text, kind_of, read_column
 from naysay.table.compatibility import compare_codes, compare_constant
 from naysay.table.frame import decoded, to_arrow, without_views
+from naysay.table.looks import Look, Seen, TextColumn, number_hint
 from naysay.table.numbers import clear_nulls, encode_numbers, rank_together
 from naysay.table.text import Spread, encode_text
 
@@ -58,7 +59,26 @@ class Table:
 
     def require(self, rule: Rule) -> None:
         """Raise RuleError or TableError, naming column, type and remedy, if the table cannot have the rule."""
-        compatibility.check_rule(self.arrow.schema, rule)
+        compatibility.check_rule(self.arrow.schema, rule, self._why_text)
+
+    def _why_text(self, name: str) -> str:
+        """Why a text column is not a number, if most of its values look like numbers."""
+        text = TextColumn(self.column(name))
+        facts = text.facts()
+        if facts.look is not Look.NUMBER or not facts.is_mostly:
+            return ""
+        row = text.first_unlike(Look.NUMBER)
+        (value,) = self.select([name]).take(np.array([row])).column(0).to_pylist()
+        return number_hint(name, facts, Seen(value, {"row": row}))
+
+    def column(self, name: str) -> Indexed:
+        """A column of a comparable kind in its plain form."""
+
+        def read() -> Indexed:
+            compatibility.comparable_type(self.arrow.schema, name)
+            return read_column(self.arrow.column(compatibility.place(self.arrow.schema, name)))
+
+        return self._cache.get(("column", (name,), False), read)
 
     def codes(self, name: str, *, ordered: bool) -> Codes:
         """The codes of one column. Codes that keep order serve equality too, so numbers are encoded once for both."""
@@ -83,7 +103,7 @@ class Table:
             names = (predicate.left.name, predicate.right.name)
             left, right = self.joint(names, ordered=predicate.op.is_order)
             return compare_codes(left, predicate.op, right, nulls)
-        return compare_constant(self._column(predicate.left.name), predicate.op, predicate.right.value, nulls)
+        return compare_constant(self.column(predicate.left.name), predicate.op, predicate.right.value, nulls)
 
     def prepare(self, columns: Sequence[tuple[tuple[str, ...], bool]], n_threads: int) -> None:
         """Encode several groups of columns, each `(names, ordered)` as for `joint`, on threads.
@@ -128,13 +148,6 @@ class Table:
         """The named columns as a table of their own."""
         return Table(self.arrow.select([compatibility.place(self.arrow.schema, name) for name in names]))
 
-    def _column(self, name: str) -> Indexed:
-        def read() -> Indexed:
-            compatibility.comparable_type(self.arrow.schema, name)
-            return read_column(self.arrow.column(compatibility.place(self.arrow.schema, name)))
-
-        return self._cache.get(("column", (name,), False), read)
-
     def _joint(self, names: tuple[str, ...], ordered: bool, n_pieces: int, spread: Spread) -> tuple[Codes, ...]:
         key = self._joint_key(names, ordered)
         _, _, ordered = key
@@ -142,7 +155,7 @@ class Table:
         def make() -> tuple[Codes, ...]:
             distinct = list(dict.fromkeys(names))
             compatibility.check_joint(self.arrow.schema, distinct)
-            columns = [self._column(name) for name in distinct]
+            columns = [self.column(name) for name in distinct]
             codes = encode(columns, ordered=ordered, n_pieces=n_pieces, spread=spread)
             of_name = dict(zip(distinct, codes, strict=True))
             return tuple(of_name[name] for name in names)

@@ -151,11 +151,12 @@ def _enlarge(book: Dictionary) -> Dictionary:
 
 
 def _n_bytes(array: pa.Array) -> int:
-    offsets = _offsets(array)
+    offsets = offsets_of(array)
     return int(offsets[-1]) - int(offsets[0])
 
 
-def _offsets(array: pa.Array) -> NDArray[np.signedinteger[Any]]:
+def offsets_of(array: pa.Array) -> NDArray[np.signedinteger[Any]]:
+    """Where each text begins and ends in the bytes of the array."""
     dtype = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
     buffer = array.buffers()[1]
     if buffer is None or buffer.size == 0:
@@ -165,7 +166,7 @@ def _offsets(array: pa.Array) -> NDArray[np.signedinteger[Any]]:
 
 def _buffers(array: pa.Array) -> tuple[Int32Array, UInt64Array, UInt8Array]:
     """Offsets, the bytes as whole words, and the bytes: all read-only, so that kernels have one signature."""
-    offsets = _offsets(array)
+    offsets = offsets_of(array)
     buffer = array.buffers()[2]
     data = np.frombuffer(buffer if buffer is not None else b"", np.uint8)
     start = 0

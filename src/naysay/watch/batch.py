@@ -111,37 +111,54 @@ def concat_pairs(parts: Sequence[SlotPairs]) -> SlotPairs:
     return SlotPairs(np.concatenate([part.left for part in parts]), np.concatenate([part.right for part in parts]))
 
 
+# More pairs than this are not kept: the index lists them again when they are asked for.
+_MAX_KEPT = 1_000_000
+
+
 class PairLog:
     """A set of pairs, and its size: `apply` adds pairs that are not in it and removes pairs that are.
 
     Both only append; the set is computed when it is asked for, and when the log gets long. Amortised O(log n) per pair.
+    A set that has become large is forgotten, and `pairs` is None: memory and changes follow the rows, not the pairs.
     If violations are only counted, only `count` is used.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self._settled = NO_PAIRS
+        self._settled: SlotPairs | None = NO_PAIRS
         self._added: list[SlotPairs] = []
         self._removed: list[SlotPairs] = []
         self._n_logged = 0
 
     def apply(self, delta: PairDelta) -> None:
+        self.count += len(delta.added) - len(delta.removed)
+        if self.count > _MAX_KEPT:
+            self._settled, self._added, self._removed = None, [], []
+        if self._settled is None:
+            return
         if len(delta.removed):
             self._removed.append(delta.removed)
         if len(delta.added):
             self._added.append(delta.added)
-        self.count += len(delta.added) - len(delta.removed)
         self._n_logged += len(delta.removed) + len(delta.added)
         if len(self._added) + len(self._removed) > 1024 or self._n_logged > 1_000_000 + len(self._settled):
             self.pairs()
 
-    def pairs(self) -> SlotPairs:
-        """The set, ascending by left and right."""
-        if self._added or self._removed:
+    def pairs(self) -> SlotPairs | None:
+        """The set, ascending by left and right; None if it was forgotten."""
+        if self._settled is not None and (self._added or self._removed):
             every, gone = concat_pairs((self._settled, *self._added)), concat_pairs(self._removed)
             self._settled = _net(every, gone)
             self._added, self._removed, self._n_logged = [], [], 0
         return self._settled
+
+    def keep(self, listed: SlotPairs) -> SlotPairs:
+        """The whole set as the index lists it, in order; kept from now on if it has become small enough."""
+        order = np.lexsort((listed.right, listed.left))
+        pairs = SlotPairs(listed.left[order], listed.right[order])
+        if 2 * len(pairs) <= _MAX_KEPT:
+            self._settled, self._n_logged = pairs, 0
+        return pairs
 
 
 def net_change(delta: PairDelta) -> PairDelta:

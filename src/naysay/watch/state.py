@@ -63,7 +63,7 @@ class WatchState:
 
     def pairs(self) -> dict[str, SlotPairs]:
         """The current violations; none if they are only counted."""
-        return {name: watched.log.pairs() for name, watched in self._watched.items()}
+        return {name: self._pairs_of(name, watched) for name, watched in self._watched.items()}
 
     def rows_in_conflict(self) -> dict[str, int]:
         """The number of rows in violations of each rule. If violations are only counted, this looks at all rows."""
@@ -85,20 +85,21 @@ class WatchState:
         try:
             if fresh:
                 self._fill(fresh)
-            self._start(name, join, log)
+            found = self._start(name, join, log)
         except BaseException:
             self._columns.release(sources)
             raise
         self._watched[name] = _Watched(rule, join, sources, log)
-        return PairDelta(NO_PAIRS, log.pairs())
+        return PairDelta(NO_PAIRS, found)
 
     def remove_rule(self, name: str) -> PairDelta:
         """Stop watching a rule; returns its violations as removed."""
+        found = self._pairs_of(name, self._watched[name])
         watched = self._watched.pop(name)
         if not watched.join.one_row:
             self._index.remove(name)
         self._columns.release(watched.sources)
-        return PairDelta(watched.log.pairs(), NO_PAIRS)
+        return PairDelta(found, NO_PAIRS)
 
     def apply(self, **tables: pa.Table) -> dict[str, PairDelta]:
         """Apply inserts, updates and deletes; returns the net change of each rule's violations."""
@@ -137,20 +138,33 @@ class WatchState:
                 watched.log.count += growth[name]
         return {}
 
-    def _start(self, name: str, join: Join, log: PairLog) -> None:
-        """Find or count the violations of a new rule."""
+    def _start(self, name: str, join: Join, log: PairLog) -> SlotPairs:
+        """Find or count the violations of a new rule; returns those found."""
         rows = self._coded_rows()
         if isinstance(self._index, CountingIndex):
             log.count = len(_breaking(join, rows)) if join.one_row else self._index.add(name, join, rows)
-        elif join.one_row:
-            log.apply(PairDelta(NO_PAIRS, _breaking(join, rows)))
-        else:
+            return NO_PAIRS
+        if not join.one_row:
             self._index.add(name, join, rows)
-            try:
-                log.apply(PairDelta(NO_PAIRS, self._index.violations(name, rows)))
-            except BaseException:
+        try:
+            found = self._find_all(name, join)
+        except BaseException:
+            if not join.one_row:
                 self._index.remove(name)
-                raise
+            raise
+        log.apply(PairDelta(NO_PAIRS, found))
+        kept = log.pairs()
+        return found if kept is None else kept
+
+    def _find_all(self, name: str, join: Join) -> SlotPairs:
+        assert not isinstance(self._index, CountingIndex)
+        rows = self._coded_rows()
+        return _breaking(join, rows) if join.one_row else self._index.violations(name, rows)
+
+    def _pairs_of(self, name: str, watched: _Watched) -> SlotPairs:
+        """The violations of a rule as they were kept, or listed again if they are too many to keep."""
+        kept = watched.log.pairs()
+        return watched.log.keep(self._find_all(name, watched.join)) if kept is None else kept
 
     def _coded_rows(self) -> CodedRows:
         slots = self.table.slots

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -26,6 +25,9 @@ from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of
+from naysay.spark.versions import to_arrow, union
+
+Number = TypeVar("Number", int, Expression)
 
 N_LIMBS = 3
 _BITS = 16
@@ -56,7 +58,7 @@ def from_limbs(limbs: Sequence[int | None]) -> int:
 
 _LIMBS = [f"limb{number}" for number in range(N_LIMBS)]
 _SAME = [f"same{number}" for number in range(N_LIMBS)]
-_NUMBERS = [*_LIMBS, "itself", "rows", "removed"]
+_NUMBERS = [*_LIMBS, "itself", "rows", "removed", "distinct"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,15 @@ class Sums:
     """What a branch adds up to.
 
     `pairs` is a sum of products of group sizes, some of them subtracted; `itself` counts pairs of a row with itself
-    among them. `rows` are in conflict and `removed` is the fewest to remove, if the branch knows; `sample` holds
-    hashes of a few groups (or rows) in conflict, the same in every run.
+    among them. `rows` are in conflict, with `distinct` keys and values, and `removed` is the fewest to remove, if the
+    branch knows; `sample` holds hashes of a few groups (or rows) in conflict, the same in every run.
     """
 
     pairs: int
     itself: int
     rows: int
     removed: int
+    distinct: int
     sample: tuple[int, ...]
 
     def summary(self, plan: RulePlan) -> RuleSummary[int]:
@@ -88,7 +91,7 @@ def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:
     """Run all branches as one job; the sums of each by its number."""
     if not branches:
         return {}
-    return {row["rule"]: _read_sums(row) for row in reduce(DataFrame.union, branches).toArrow().to_pylist()}
+    return {row["rule"]: _read_sums(row) for row in to_arrow(union(branches)).to_pylist()}
 
 
 def count_branch(plan: RulePlan) -> DataFrame:
@@ -118,22 +121,67 @@ def conflict_groups(plan: RulePlan) -> DataFrame:
     """The keys in conflict of a rule that runs by grouping.
 
     Columns k0, k1, ... (comparable), n (rows); except for a key, also same0 ... (limbs of the sum of squares of the
-    sizes of distinct values) and most (rows of the commonest value).
+    sizes of distinct values), most (rows of the commonest value) and values (how many there are).
     """
-    rows = plan.data.filter(plan.on_side(Row.LEFT))
     names = _key_names(plan)
-    keys = [plan.comparable(match.left).alias(name) for name, match in zip(names, plan.join.key, strict=True)]
-    n_rows = F.count(F.lit(1))
     if plan.part is None:
-        return rows.select(*keys).groupBy(*names).agg(n_rows.alias("n")).filter(F.col("n") > 1)
-    value = plan.comparable(plan.part.left).alias("value")
-    values = rows.select(*keys, value).groupBy(*names, "value").agg(n_rows.alias("c"))
+        keys = plan.data.filter(plan.on_side(Row.LEFT)).select(*_keys(plan))
+        return keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter(F.col("n") > 1)
     size = F.col("c")
-    groups = values.groupBy(*names).agg(
-        F.sum(size).alias("n"), *_sums(product_limbs(size, size), _SAME), F.max(size).alias("most")
+    groups = (
+        value_groups(plan)
+        .groupBy(*names)
+        .agg(
+            F.sum(size).alias("n"),
+            *_sums(product_limbs(size, size), _SAME),
+            F.max(size).alias("most"),
+            F.count(F.lit(1)).alias("values"),
+        )
     )
     # A group without rows in conflict adds nothing to any sum.
     return groups.filter(F.col("n") > (F.lit(1) if plan.any_two_conflict else F.col("most")))
+
+
+def _keys(plan: RulePlan) -> list[Expression]:
+    keys = zip(_key_names(plan), plan.join.key, strict=True)
+    return [plan.comparable(match.left).alias(name) for name, match in keys]
+
+
+def value_groups(plan: RulePlan) -> DataFrame:
+    """The rows of each key and value: k0, k1, ..., value, c."""
+    assert plan.part is not None
+    rows = plan.data.filter(plan.on_side(Row.LEFT))
+    values = rows.select(*_keys(plan), plan.comparable(plan.part.left).alias("value"))
+    return values.groupBy(*_key_names(plan), "value").agg(F.count(F.lit(1)).alias("c"))
+
+
+def row_conflicts(plan: RulePlan, n_rows: int) -> DataFrame:
+    """With how many others each row conflicts, for a rule that runs by grouping: by its key and value.
+
+    Columns k0, k1, ..., value (except for a key) and n, the conflicts of each such row, for those in conflict. `n_rows`
+    are in conflict: if there is no key, all that are on a side.
+    """
+    names = _key_names(plan)
+    if plan.part is None:
+        return conflict_groups(plan).select(*names, conflicts_among_all(plan, F.col("n")).alias("n"))
+    size = F.col("c")
+    # Without a key, one task would have to hold all values to add up their rows.
+    total = F.sum(size).over(Window.partitionBy(*names)) if names else F.lit(n_rows)
+    if isinstance(plan.part, Order):
+        others = total + size - 2 if plan.any_two_conflict else total - size
+    else:
+        others = _times(plan) * (total - size)
+    return value_groups(plan).select(*names, "value", others.cast(T.LongType()).alias("n")).filter("n > 0")
+
+
+def conflicts_among_all(plan: RulePlan, n_rows: Number) -> Number:
+    """With how many others each of some rows conflicts if every two of them do."""
+    return _times(plan) * (n_rows - 1)
+
+
+def _times(plan: RulePlan) -> int:
+    """How often two rows of a key or a dependency conflict: both ways round, which a symmetric rule counts as one."""
+    return 1 if plan.join.symmetric else 2
 
 
 def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFrame:
@@ -150,7 +198,8 @@ def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFr
         sums.append(F.sum(size).alias("itself"))
     if not count_only:
         kept = 1 if plan.any_two_conflict else F.col("most")
-        sums += [F.sum(size).alias("rows"), F.sum(size - kept).alias("removed")]
+        distinct = F.count(F.lit(1)) if plan.part is None else F.sum("values")
+        sums += [F.sum(size).alias("rows"), F.sum(size - kept).alias("removed"), distinct.alias("distinct")]
     if n_sample:
         sums.append(_sample(hash_of([F.col(name) for name in _key_names(plan)]), n_sample))
     return sums_branch(plan.number, conflict_groups(plan).agg(*sums))
@@ -249,5 +298,6 @@ def _read_sums(row: dict[str, Any]) -> Sums:
         row["itself"] or 0,
         row["rows"] or 0,
         row["removed"] or 0,
+        row["distinct"] or 0,
         tuple(found for found in sample if found is not None),
     )

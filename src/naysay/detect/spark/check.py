@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from naysay.detect.result import Removal, RowConflicts, SamplePair
+from naysay.detect.result import Removal, RowConflicts, SamplePair, Suspect, ValueGroup
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, rule_branch
+from naysay.detect.spark.conflicts import Findings, conflict_grid, tally_rows
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
@@ -24,7 +26,6 @@ from naysay.detect.spark.key_groups import (
     measure_branches,
     task_rule,
 )
-from naysay.detect.spark.listing import conflict_grid, conflict_rows_branch, count_in_grid
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
 from naysay.detect.spark.sample import (
     SampleRequest,
@@ -36,10 +37,12 @@ from naysay.detect.spark.sample import (
 )
 from naysay.detect.spark.worker import SUMMARY, TaskRule
 from naysay.detect.summary import RuleSummary
+from naysay.detect.suspects import first_groups
 from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, hash_of
 from naysay.spark.frame import Frame, map_in_arrow
-from naysay.spark.identity import Identity, Naming
+from naysay.spark.identity import Identity, Naming, number_repeats
+from naysay.spark.versions import to_arrow
 from naysay.table.frame import plain_records
 
 _SIZES = Sizes()
@@ -47,11 +50,16 @@ _SIZES = Sizes()
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """The summary of each rule by its number, and what is known about all rows over all rules."""
+    """The summary of each rule by its number, and what is known about all rows over all rules.
+
+    `first` has suspects and groups to show of rules, if they are known; `spread` are the rules whose groups were cut.
+    """
 
     rules: dict[int, RuleSummary[SamplePair]]
     rows_in_conflict: int | None
     busiest: tuple[RowConflicts, ...] = ()
+    first: Mapping[int, tuple[tuple[Suspect, ...], tuple[ValueGroup, ...]]] = field(default_factory=dict)
+    spread: Set[int] = frozenset()
 
 
 def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) -> TableSummary:
@@ -66,9 +74,8 @@ def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) ->
         n_sample=n_sample,
         number_copies=identity.naming is Naming.CONTENT,
     )
-    found = {
-        row["rule"]: worker.read_summary(row) for row in map_in_arrow(records, work, SUMMARY).toArrow().to_pylist()
-    }
+    rows = to_arrow(map_in_arrow(records, work, worker.WHOLE)).to_pylist()
+    found = {row["rule"]: worker.read_summary(row) for row in rows}
     if not found:
         return TableSummary({plan.number: RuleSummary() for plan in plans}, rows_in_conflict=0)
     of_all = found[worker.ALL_RULES]
@@ -77,10 +84,32 @@ def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) ->
         summary = found[plan.number]
         pairs = [named_pairs(identity, plan, shown) for shown in summary.sample]
         of_rules[plan.number] = summary.with_sample(sum(pairs, ()))
-    return TableSummary(of_rules, of_all.rows_in_conflict, _busiest(identity, of_all.sample[0]))
+    first = {row["rule"]: _first(identity, plans[row["rule"]], row) for row in rows if row["suspects"]}
+    return TableSummary(of_rules, of_all.rows_in_conflict, _busiest(identity, of_all.sample[0]), first)
+
+
+def _first(
+    identity: Identity, plan: RulePlan, row: Mapping[str, Any]
+) -> tuple[tuple[Suspect, ...], tuple[ValueGroup, ...]]:
+    """Suspects and groups to show, from what a task with all rows returns about a rule."""
+    frame = plan.comparisons.frame
+    shown = worker.read_table(row["suspects"])
+    named = in_outer_types(shown, identity.positions, identity.types).rename_columns(list(identity.names))
+    types = [frame.type_of(name) for name in plan.columns]
+    values = in_outer_types(shown, plan.columns, types).rename_columns([*map(frame.name_of, plan.columns)])
+    suspects = tuple(map(Suspect, plain_records(named), plain_records(values)))
+    if not row["groups"]:
+        return suspects, ()
+    groups = worker.read_table(row["groups"])
+    *keys, _, _ = groups.column_names
+    keys_shown = [frame.name_of(name) for name in keys]
+    return suspects, first_groups(groups.rename_columns([*keys_shown, *groups.column_names[-2:]]))
 
 
 def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:
+    if identity.naming is Naming.CONTENT:
+        # Copies of a row are in equally many conflicts, so no copy is among the busiest without those before it.
+        rows = rows.set_column(0, "i0", number_repeats(rows.column("i0").combine_chunks()))
     named = in_outer_types(rows, identity.positions, identity.types).rename_columns(list(identity.names))
     numbers = zip(rows.column("conflicts").to_pylist(), rows.column("rules").to_pylist(), strict=True)
     return tuple(
@@ -92,69 +121,79 @@ def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:
 def check_large(
     plans: Sequence[RulePlan], identity: Identity, n_sample: int, sizes: Sizes, *, quick: bool
 ) -> TableSummary:
-    """Each rule by its own route. Where rows lie and which of them are in most conflicts is not determined."""
+    """Each rule by its own route, then the rows in conflict with all rules together."""
     # One violation does not say whether there are more of them than a rule tolerates.
     strict = [plan for plan in plans if not plan.named.has_tolerance]
     early = first_violations(identity, strict) if quick and strict else {}
     rest = [plan for plan in plans if plan.number not in early]
-    found = _find_all(rest, n_sample, sizes)
-    requests = [SampleRequest(plan, found[plan.number].sample) for plan in rest if found[plan.number].violations]
-    shown = samples(identity, requests, n_sample)
+    findings = _find_all(rest, n_sample, sizes)
+    found = findings.summaries
+    broken = [plan for plan in rest if found[plan.number].violations]
+    shown = samples(identity, [SampleRequest(plan, found[plan.number].sample) for plan in broken], n_sample)
+    counted = [plan for plan in broken if plan.named.has_tolerance] if quick else broken
+    tallies = tally_rows(counted, findings, identity) if counted else {}
     answers = {number: RuleSummary(1, sample=(pair,)) for number, pair in early.items()}
-    answers |= {number: summary.with_sample(shown.get(number, ())) for number, summary in found.items()}
-    holds = not any(answer.violations for answer in answers.values())
-    return TableSummary(answers, 0 if holds else None)
+    for number, summary in found.items():
+        answers[number] = summary.with_sample(shown.get(number, ()))
+        if number in tallies:
+            answers[number] = _with_tally(answers[number], tallies[number], is_spread=number in findings.spread)
+    if not tallies:
+        return TableSummary(answers, 0)
+    of_all = tallies[worker.ALL_RULES]
+    busiest = _busiest(identity, of_all.sample[0])
+    return TableSummary(answers, of_all.rows_in_conflict, busiest, spread=findings.spread)
 
 
-def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> dict[int, RuleSummary[int]]:
-    """The summary of each rule, by its number; samples are hashes that lead to rows to show."""
+def _with_tally(
+    summary: RuleSummary[SamplePair], tally: RuleSummary[pa.Table], *, is_spread: bool
+) -> RuleSummary[SamplePair]:
+    """With where the rows in conflict lie; if tasks could not add up these rows, with their number too."""
+    n_rows = tally.rows_in_conflict
+    if is_spread:
+        # Something must go, and of rows in conflict all but one are always enough.
+        summary = replace(summary, rows_in_conflict=n_rows, removal=Removal(1, n_rows - 1))
+    return replace(summary, where=tally.where)
+
+
+def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> Findings:
+    """The summary of each rule, except for what takes all rules together."""
     by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
     sums = collect_sums([rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets))
-    found = {plan.number: sums[plan.number].summary(plan) for plan in by_grouping}
-    return found | _by_kernels(measure_all(sets, sizes, sums), n_sample)
+    measured = measure_all(sets, sizes, sums)
+    found, grids = _by_kernels(measured, n_sample)
+    return Findings(
+        {plan.number: sums[plan.number].summary(plan) for plan in by_grouping} | found, sums, measured, grids
+    )
 
 
-def _by_kernels(sets: Sequence[Measured], n_sample: int) -> dict[int, RuleSummary[int]]:
+def _by_kernels(sets: Sequence[Measured], n_sample: int) -> tuple[dict[int, RuleSummary[int]], dict[int, Grid]]:
     summaries: list[DataFrame] = []
-    grids: list[Grid] = []
-    spread: list[Measured] = []
+    grids: dict[int, Grid] = {}
     for each in sets:
         summarise = partial(_summarise, n_sample=n_sample, removal=not each.is_spread)
         summaries += each.over_small_groups(summarise)
         in_blocks = []
         for plan in each.keys.plans:
-            grid = None if each.keys.crossed else conflict_grid(each.only(plan))
+            grid = conflict_grid(each.only(plan))
             if grid is None:
                 in_blocks.append(plan)
             else:
-                grids.append(grid)
+                grids[plan.number] = grid
         if in_blocks:
             summaries += each.only(*in_blocks).over_giant_groups(summarise)
-        if each.is_spread:
-            spread += [each.only(plan) for plan in in_blocks]
     plans = [plan for each in sets for plan in each.keys.plans]
     found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
     found |= collect_summaries(summaries)
-    for grid in grids:
-        number, summary = grid.plan.number, grid.summarise(n_sample)
-        n_rows = count_in_grid(grid) if summary.violations else 0
-        found[number] = _bound_removal(found[number].merge(replace(summary, rows_in_conflict=n_rows)))
-    broken = [each for each in spread if found[each.plan.number].violations]
-    for number, sums in collect_sums([conflict_rows_branch(each) for each in broken]).items():
-        found[number] = _bound_removal(replace(found[number], rows_in_conflict=sums.rows))
-    return with_hashes(plans, found)
+    for number, grid in grids.items():
+        found[number] = found[number].merge(grid.summarise(n_sample))
+    return with_hashes(plans, found), grids
 
 
 def _summarise(records: DataFrame, rules: tuple[TaskRule, ...], n_sample: int, *, removal: bool) -> DataFrame:
     """What a report says about each rule, in each partition of dealt records."""
     answer = partial(worker.summarise_rule, n_sample=n_sample, removal=removal)
     return map_in_arrow(records, partial(worker.answer_partition, rules=rules, answer=answer), SUMMARY)
-
-
-def _bound_removal(summary: RuleSummary[pa.Table]) -> RuleSummary[pa.Table]:
-    """The bounds if tasks cannot know: something must go, and of rows in conflict all but one are always enough."""
-    return replace(summary, removal=Removal(1, summary.rows_in_conflict - 1)) if summary.violations else summary
 
 
 def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> tuple[int, list[str]]:

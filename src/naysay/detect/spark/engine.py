@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import NoReturn
 
@@ -17,21 +17,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import ColumnFacts, Report, Verdict
+from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
-from naysay.detect.spark.check import check_large, check_whole
+from naysay.detect.spark.check import TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
 from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, plan_rules
+from naysay.detect.spark.suspects import groups_of, knows_suspects, suspects_of
+from naysay.detect.spark.table import SparkListing
+from naysay.detect.spark.traps import SparkSource
 from naysay.detect.summary import compared_columns, rule_result
+from naysay.detect.suspects import is_dependency
+from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Row, Rule
 from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame
-from naysay.spark.identity import identity_of
+from naysay.spark.identity import Identity, identity_of
 from naysay.spark.session import errors_of_tasks
 
 _FEW_RULES = 8
@@ -58,7 +63,9 @@ class SparkEngine:
         plans = self._plans(rules, options)
         identity = identity_of(frame, options.key)
         n_sample = 1 if quick else options.sample
-        n_rows = int(frame.data.count())
+        source = SparkSource(frame, options.nulls, identity)
+        cautions = find_traps(rules, source) if options.warn else NO_CAUTIONS
+        n_rows = source.n_rows
         if plans and n_rows <= self.sizes.rows_a_task:
             whole = check_whole(plans, identity, n_sample)
         else:
@@ -69,19 +76,40 @@ class SparkEngine:
         for plan, rule in zip(plans, rules, strict=True):
             summary, strategy = whole.rules[plan.number], f"{plan_of(plan.join).name}, by {plan.route.value}"
             require_64_bits(summary.violations, rule)
-            results.append(rule_result(rule, summary, n_rows, strategy, seconds / len(rules), quick=quick))
+            result = rule_result(rule, summary, n_rows, strategy, seconds / len(rules), quick=quick)
+            result = replace(result, warnings=cautions.of_rule(plan.number))
+            if result.violations:
+                result = self._with_suspects(result, plan, whole, identity, n_rows)
+            results.append(result)
             if progress is not None:
                 progress(rule)
         schema = tuple(map(ColumnFacts, frame.names, (type_.simpleString() for type_ in frame.types)))
         report = Report("spark", "", n_rows, frame.names, tuple(results), seconds, identity.description, options.nulls)
-        report = replace(report, schema=schema)
+        report = replace(report, schema=schema, table_warnings=cautions.table)
         if quick and not all(result.holds for result in results):
             return report
         return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
 
+    def _with_suspects(
+        self, result: RuleResult, plan: RulePlan, whole: TableSummary, identity: Identity, n_rows: int
+    ) -> RuleResult:
+        """The result of a broken rule with its suspects and groups, of which nothing is computed yet but the first."""
+        first_suspects, first_groups = whole.first.get(plan.number, ((), ()))
+        result = replace(result, first_suspects=first_suspects, first_groups=first_groups)
+        if knows_suspects(plan, is_spread=plan.number in whole.spread):
+            make = partial(suspects_of, plan, identity, self.sizes, n_rows)
+            removal = result.rows_to_remove
+            # Within an interval, tasks that see their rows in another order may find another set that is enough.
+            count = (lambda: removal.most) if removal is not None and removal.is_exact else None
+            suspects = SparkListing("suspect", result.rule, make, count)
+            result = replace(result, suspects=suspects)
+        if is_dependency(plan.join):
+            result = replace(result, groups=SparkListing("group", result.rule, partial(groups_of, plan)))
+        return result
+
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation."""
-        (result,) = self.check([rule], replace(options, quick=True))
+        (result,) = self.check([rule], replace(options, quick=True, warn=False))
         return Verdict(rule, result.holds, next(iter(result.sample), None))
 
     @errors_of_tasks()
@@ -99,7 +127,7 @@ class SparkEngine:
         return [require_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
 
     @errors_of_tasks()
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> DataFrame:
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> SparkListing:
         """List violations: rule, left, right, then left_COLUMN and right_COLUMN for each compared column.
 
         With a limit, the first ones in the order of the identities of left and right row: the same in every run.
@@ -110,10 +138,12 @@ class SparkEngine:
         pairs = list_violations(plan, identity, limit, self.sizes)
         left, right = (compared_columns(plan.rule, row) for row in Row)
         first = identity.value("left_")
-        second = F.lit(None) if plan.join.one_row else identity.value("right_")
+        # A one-row rule has no right row: null, of the type of a left one.
+        second = F.when(F.lit(False), first) if plan.join.one_row else identity.value("right_")
         values = [f"left_{name}" for name in left] + [f"right_{name}" for name in right]
         names = [f"left_{frame.name_of(name)}" for name in left] + [f"right_{frame.name_of(name)}" for name in right]
-        return pairs.select(F.lit(rule.name), first, second, *values).toDF("rule", "left", "right", *names)
+        listed = pairs.select(F.lit(rule.name), first, second, *values).toDF("rule", "left", "right", *names)
+        return SparkListing("violation", rule, lambda: listed, lambda: self.count([rule], options)[0], limit)
 
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> NoReturn:
         raise UsageError("clusters applies to frames in memory; on Spark list the violations, with a limit")
@@ -127,6 +157,12 @@ class SparkEngine:
         rows = rows.select(*columns, reduce(or_, marks, F.lit(False)).alias("in_conflict"))
         good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
         return good.select(*columns).toDF(*names), bad.select(*columns).toDF(*names)
+
+    @errors_of_tasks()
+    def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
+        """The traps of rules."""
+        self._plans(rules, options)
+        return find_traps(rules, SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key)))
 
     def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
         _refuse_options(options)

@@ -26,16 +26,16 @@ from naysay.detect.spark import worker
 from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, collect_summaries, itself_of
 from naysay.detect.spark.plan import RulePlan
 from naysay.detect.spark.strips import Cells, Strips, cut, plain
-from naysay.detect.spark.worker import DIM, KNOWN, LEFT, RIGHT, SIDE, TASK, TaskRule
+from naysay.detect.spark.worker import DIM, LEFT, RIGHT, SIDE, TASK, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Row
-from naysay.spark.frame import map_in_arrow
+from naysay.spark.frame import from_arrow, map_in_arrow
+from naysay.spark.versions import deal_out, to_arrow
 
 _SAMPLE = 20_000
-# Cells are numbers on the driver, and some of them literals in a plan: at most this many.
+# Cells are numbers on the driver: at most this many.
 _MAX_CELLS = 1 << 16
-_MAX_LITERALS = 1 << 12
 
 _SIDES = (("l", Row.LEFT, LEFT), ("r", Row.RIGHT, RIGHT))
 
@@ -81,8 +81,7 @@ class Grid:
     @property
     def knows_conflicts(self) -> bool:
         """Whether it shows which rows are in conflict: no row may meet itself, and no key be taken for another."""
-        n_literals = len(self.cells) * int(np.prod([cuts.n for cuts in self.strips[:-1]]))
-        return self.plan.join.irreflexive and not self.more_cells and n_literals <= _MAX_LITERALS
+        return self.plan.join.irreflexive and not self.more_cells
 
     @property
     def ties(self) -> list[BoolArray]:
@@ -111,19 +110,35 @@ class Grid:
         shows = decided and n_sample and not self.more_cells
         return RuleSummary(decided, sample=(self._rows_of_cells(n_sample),) if shows else ()).merge(within)
 
-    def conflicts(self) -> DataFrame:
-        """The rows in conflict, as `conflicts_of_partition` gives them: decided by cells, and found within strips."""
-        return self.known_conflicts().union(self.conflicts_within())
+    def conflicts(self, schema: T.StructType) -> list[DataFrame]:
+        """The records in conflict, as `worker.conflicts_of_partition` gives them: by cells, and within strips.
 
-    def conflicts_within(self) -> DataFrame:
-        """The rows in conflict that are found within strips and that cells do not decide."""
+        Only for a grid that `knows_conflicts`.
+        """
+        if not self.cells:
+            return []
         work = partial(worker.conflicts_of_strips, dims=self._dims())
-        return self._over_strips(work, conflict_schema(self.plan), self._is_known().alias(KNOWN))
+        sides = _SIDES[:1] if self.plan.join.symmetric else _SIDES
+        return [self._over_strips(work, schema), *(self._decided_conflicts(*side, schema) for side in sides)]
 
-    def known_conflicts(self) -> DataFrame:
-        """The rows in conflict that cells decide."""
-        place = F.col(SIDE).cast(T.LongType()) if self.sided else F.lit(0).cast(T.LongType())
-        return self.records.filter(self._is_known()).select(*self.plan.columns, place.alias("place"))
+    def _decided_conflicts(self, side: str, row: Row, number: int, schema: T.StructType) -> DataFrame:
+        """The records on one side that strips decide to be in conflict, with how many rows."""
+        names = ["hash", *(f"{side}{order}" for order in range(self.n_orders))]
+        cells, partners = [], []
+        for hashed, of_key in self.cells.items():
+            counts = of_key.left_partners(self.ties) if row is Row.LEFT else of_key.right_partners(self.ties)
+            places = np.argwhere(counts)
+            cells.append(np.column_stack((np.full(len(places), hashed), places)))
+            partners.append(counts[tuple(places.T)])
+        columns = [*np.concatenate(cells).T, np.concatenate(partners)]
+        # At most as many cells as the driver has anyway.
+        decided = from_arrow(self.plan.data.sparkSession, pa.table(columns, names=[*names, schema.names[-1]]))
+        on_side = self.plan.on_side(row)
+        if self.sided:
+            on_side = on_side & (F.col(SIDE) == number)
+        records = self.records.filter(on_side).withColumn("hash", self.found.keys.key_hash())
+        place = F.lit(worker.place_of(worker.DECIDED, number)).alias("place")
+        return records.join(F.broadcast(decided), names).select(*schema.names[:-2], place, schema.names[-1])
 
     def _within_strips(self, answer: worker.Answer) -> RuleSummary[pa.Table]:
         if not self.cells:
@@ -132,7 +147,7 @@ class Grid:
         summaries = collect_summaries([self._over_strips(work, worker.SUMMARY)])
         return summaries.get(self.plan.number, RuleSummary())
 
-    def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType, *extra: Expression) -> DataFrame:
+    def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType) -> DataFrame:
         """Do work on the records of all strips that leave something undecided, dealt out evenly."""
         copies = []
         for order in range(self.n_orders):
@@ -150,40 +165,14 @@ class Grid:
             codes += [(2 * F.col(f"l{order}")).alias(f"left{order}"), self._right_code(order).alias(f"right{order}")]
         placement, n_tasks = self._placement()
         parts = records.select(
-            *names,
-            *codes,
-            *extra,
-            F.col("copy.dim").alias(DIM),
-            F.col("copy.strip").alias(TASK),
-            placement.alias("placement"),
+            *names, *codes, F.col("copy.dim").alias(DIM), F.col("copy.strip").alias(TASK), placement.alias("placement")
         )
-        return map_in_arrow(parts.repartitionById(n_tasks, F.col("placement")).drop("placement"), work, schema)
+        return map_in_arrow(deal_out(parts, n_tasks, F.col("placement")).drop("placement"), work, schema)
 
     def _right_code(self, order: int) -> Expression:
         right = F.col(f"r{order}")
         ties = np.flatnonzero(self.ties[order]).tolist()
         return 2 * right + F.when(right.isin(ties), 1).otherwise(0) if ties else 2 * right
-
-    def _is_known(self) -> Expression:
-        """Whether cells show by themselves that a record is in conflict."""
-        hashes = sorted(self.cells)
-        group = F.array_position(F.array(*map(F.lit, hashes)), self.found.keys.key_hash()).cast(T.IntegerType()) - 1
-        last = self.n_orders - 1
-        known = []
-        for side, row, number in _SIDES:
-            reach_of = Cells.left_reach if row is Row.LEFT else Cells.right_reach
-            place = group
-            for order in range(last):
-                place = place * self.strips[order].n + F.col(f"{side}{order}")
-            numbers = np.concatenate([reach_of(self.cells[hashed], self.ties).ravel() for hashed in hashes]).tolist()
-            reach = F.get(F.array(*map(F.lit, numbers)), place)
-            on_side = self.plan.on_side(row)
-            if self.sided:
-                on_side = on_side & (F.col(SIDE) == number)
-            known.append(
-                on_side & (2 * F.col(f"l{last}") < reach if row is Row.LEFT else self._right_code(last) > reach)
-            )
-        return known[0] | known[1]
 
     def _rows_of_cells(self, n_sample: int) -> pa.Table:
         """Values of a few rows of two cells that conflict with each other."""
@@ -196,7 +185,7 @@ class Grid:
             for order, strip in enumerate(cell):
                 inside = inside & (F.col(f"{side}{order}") == strip)
             parts.append(rows.filter(inside).select(*self.plan.columns).limit(n_sample))
-        return parts[0].union(parts[1]).toArrow()
+        return to_arrow(parts[0].union(parts[1]))
 
     def _dims(self) -> tuple[TaskRule, ...]:
         """For each order the rule as it reads inside a strip of that order."""
@@ -231,12 +220,6 @@ class Grid:
             chosen[strip] = emptiest
         places = F.array(*(F.lit(place) for place in chosen))
         return F.get(places, F.col("copy.dim").cast(T.IntegerType()) * width + F.col("copy.strip")), n_tasks
-
-
-def conflict_schema(plan: RulePlan) -> T.StructType:
-    """Rows in conflict as tasks give them: the values of the rule's columns, and the `place` where each was found."""
-    fields = [T.StructField(name, plan.comparisons.frame.type_of(name)) for name in plan.columns]
-    return T.StructType([*fields, T.StructField("place", T.LongType())])
 
 
 def grid_of(found: Measured) -> Grid:

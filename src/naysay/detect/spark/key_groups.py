@@ -25,6 +25,7 @@ from naysay.plan.join import Join
 from naysay.rule.model import Row
 from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
 from naysay.spark.frame import map_in_arrow
+from naysay.spark.versions import deal_out, to_arrow, union
 
 Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
 
@@ -130,7 +131,7 @@ class KeySet:
             return {HASH_OF_NOTHING: n_records}
         groups = self._groups().filter(F.col("n") > n_giant).select(self.key_hash().alias("hash"), "n")
         found: dict[int, int] = {}
-        for row in groups.toArrow().to_pylist():
+        for row in to_arrow(groups).to_pylist():
             found[row["hash"]] = found.get(row["hash"], 0) + row["n"]
         return dict(sorted(found.items()))
 
@@ -149,7 +150,7 @@ def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
 
 def task_rule(plan: RulePlan) -> TaskRule:
     """The rule as a task sees it that has whole rows."""
-    return TaskRule(plan.number, plan.join, plan.comparisons.nulls, plan.columns)
+    return TaskRule(plan.number, plan.join, plan.comparisons.nulls, plan.columns, symmetric=plan.join.symmetric)
 
 
 def itself_of(plan: RulePlan) -> str:
@@ -165,8 +166,8 @@ def side_column(side: int) -> Expression:
 class Measured:
     """A key set whose groups have been measured.
 
-    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have. `repeats`:
-    most records are like many others in all columns of the rules.
+    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have. About
+    `n_points` of the records are distinct; `repeats`: most are like many others in all columns of the rules.
     """
 
     keys: KeySet
@@ -175,6 +176,7 @@ class Measured:
     largest: int
     giants: Mapping[int, int] = field(default_factory=dict)
     repeats: bool = False
+    n_points: int | None = None
 
     @property
     def plan(self) -> RulePlan:
@@ -251,7 +253,7 @@ class Measured:
             if name not in (*keys.key_names, "copy")
         ]
         parts = records.select(*kept, F.col("copy.side").alias(SIDE), F.col("copy.task").alias(TASK))
-        return parts.repartitionById(n_tasks, F.col(TASK))
+        return deal_out(parts, n_tasks, F.col(TASK))
 
 
 def _look_up(key: Expression, values: Mapping[int, int]) -> Expression:
@@ -287,7 +289,7 @@ def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None =
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
     giants = keys.giant_keys(n_giant, sums.rows) if sums.removed > n_giant else {}
-    return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats)
+    return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats, n_points)
 
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
@@ -306,6 +308,6 @@ def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[p
     """Run the tasks of all summaries as one job and merge what they found. A rule without violations may be absent."""
     found: dict[int, RuleSummary[pa.Table]] = {}
     if summaries:
-        for row in reduce(DataFrame.union, summaries).toArrow().to_pylist():
+        for row in to_arrow(union(summaries)).to_pylist():
             found[row["rule"]] = found.get(row["rule"], RuleSummary()).merge(worker.read_summary(row))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -17,16 +17,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker
-from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch, sums_branch
-from naysay.detect.spark.grid import Grid, conflict_schema, grid_of, has_strips
-from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure
+from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch
+from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values
+from naysay.detect.spark.key_groups import KeySet, Sizes, measure
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
 from naysay.detect.spark.worker import RowNames, TaskRule
 from naysay.detect.summary import compared_columns
 from naysay.rule.model import Nulls, Row, Rule
-from naysay.spark.expressions import Comparisons, every
+from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame, map_in_arrow
 from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
+from naysay.spark.versions import union
 from naysay.table.compatibility import free_name
 
 
@@ -51,13 +52,14 @@ def _mark(plan: RulePlan, rows: DataFrame, sizes: Sizes, n_rows: int) -> tuple[D
     if plan.route is Route.GROUPS:
         values, sought = _conflict_keys(plan)
     else:
-        values = _conflict_values(measure(KeySet((plan,)), sizes, n_rows)).drop("n")
+        found = measure(KeySet((plan,)), sizes, n_rows)
+        values = conflict_values(found, conflict_grid(found)).drop(worker.conflicts_name(plan.number))
         sought = [plan.comparable(name) for name in plan.columns]
         on_side = F.lit(True)
     names = [f"r{plan.number}_{i}" for i in range(len(sought))]
     mark = f"r{plan.number}"
     values = values.toDF(*names).withColumn(mark, F.lit(True))
-    joined = rows.join(values, _equal(sought, names), "left").drop(*names)
+    joined = rows.join(values, all_equal(sought, names), "left").drop(*names)
     return joined, on_side & F.col(mark).isNotNull()
 
 
@@ -65,7 +67,7 @@ def only_conflicts(plan: RulePlan) -> RulePlan:
     """The same rule on the rows whose key is in conflict, for a rule that runs by grouping and has a key."""
     values, sought = _conflict_keys(plan)
     names = [f"r_{i}" for i in range(len(sought))]
-    rows = plan.data.join(values.toDF(*names), _equal(sought, names), "left_semi")
+    rows = plan.data.join(values.toDF(*names), all_equal(sought, names), "left_semi")
     frame = replace(plan.comparisons.frame, data=rows)
     return replace(plan, comparisons=replace(plan.comparisons, frame=frame))
 
@@ -73,56 +75,6 @@ def only_conflicts(plan: RulePlan) -> RulePlan:
 def _conflict_keys(plan: RulePlan) -> tuple[DataFrame, list[Expression]]:
     keys = conflict_groups(plan).select(*(f"k{i}" for i in range(len(plan.join.key))))
     return keys, [plan.comparable(match.left) for match in plan.join.key]
-
-
-def _equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
-    return every(value.eqNullSafe(F.col(name)) for value, name in zip(values, names, strict=True))
-
-
-def _conflict_values(found: Measured) -> DataFrame:
-    """The values of a rule's columns in rows in conflict: v0, v1, ... in comparable form, once each, and n, their rows.
-
-    Whether a row is in conflict depends on these values only: rows that agree in them are in conflict together.
-    """
-
-    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
-        find = partial(worker.conflicts_of_partition, rule=rules[0])
-        return map_in_arrow(records, find, conflict_schema(found.plan))
-
-    grid = conflict_grid(found)
-    parts = found.over_groups(work) if grid is None else [*found.over_small_groups(work), grid.conflicts()]
-    return _count_rows(found.plan, reduce(DataFrame.union, parts))
-
-
-def conflict_grid(found: Measured) -> Grid | None:
-    """The strips of a rule's giant groups, if they show which rows are in conflict."""
-    if not found.giants or not has_strips(found.plan.join) or not found.plan.join.irreflexive:
-        return None
-    grid = grid_of(found)
-    return grid if grid.knows_conflicts else None
-
-
-def count_in_grid(grid: Grid) -> int:
-    """The rows in conflict of the giant groups of a grid."""
-    if not grid.cells:
-        return 0
-    # Known by one of its records, a row may be found by the other: only values bring the two together.
-    rows = grid.conflicts() if grid.sided else grid.conflicts_within()
-    n_known = 0 if grid.sided else int(grid.known_conflicts().count())
-    return n_known + int(_count_rows(grid.plan, rows).agg(F.sum("n")).collect()[0][0] or 0)
-
-
-def _count_rows(plan: RulePlan, rows: DataFrame) -> DataFrame:
-    values = [plan.comparable(name).alias(f"v{i}") for i, name in enumerate(plan.columns)]
-    names = [f"v{i}" for i in range(len(values))]
-    places = rows.select(*values, "place").groupBy(*names, "place").agg(F.count(F.lit(1)).alias("n"))
-    # A row is found on each side and in each part of the work in which it has a partner: any one of them counts it.
-    return places.groupBy(*names).agg(F.max("n").alias("n"))
-
-
-def conflict_rows_branch(found: Measured) -> DataFrame:
-    """A branch that counts the rows in conflict, if tasks cannot add them up."""
-    return sums_branch(found.plan.number, _conflict_values(found).agg(F.sum("n").alias("rows")))
 
 
 def list_violations(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:
@@ -165,7 +117,7 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
         return map_in_arrow(records, list_pairs, T.StructType(fields))
 
     extra = identity.attached(sided=found.is_spread)
-    return reduce(DataFrame.union, found.over_groups(work, extra))
+    return union(found.over_groups(work, extra))
 
 
 def _naming(identity: Identity, *, sided: bool) -> RowNames:

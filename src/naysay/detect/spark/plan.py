@@ -9,6 +9,7 @@ from enum import Enum
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 
+from naysay.detect.spark.traps import why_text
 from naysay.plan.join import Join, Match, Order, join_of
 from naysay.rule.model import Row, Rule
 from naysay.spark.expressions import Comparisons
@@ -75,7 +76,7 @@ def plan_rules(comparisons: Comparisons, rules: Sequence[Rule]) -> list[RulePlan
     """Check that the rules fit the table, and choose a route for each."""
     plans = []
     for number, rule in enumerate(rules):
-        comparisons.frame.require(rule)
+        comparisons.frame.require(rule, why_text(comparisons.frame))
         by_position = comparisons.frame.by_position(rule)
         join = join_of(by_position)
         plans.append(RulePlan(comparisons, number, rule, by_position, join, route_of(join)))

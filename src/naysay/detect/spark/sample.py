@@ -23,6 +23,7 @@ from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import arrow_type, from_arrow
 from naysay.spark.identity import Identity, Naming, number_repeats, sorted_by
+from naysay.spark.versions import to_arrow, union
 from naysay.table import Table
 
 # How many rows are looked at before all of them are.
@@ -53,7 +54,7 @@ def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Ta
     parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
     hashes: dict[int, set[int]] = {}
     if parts:
-        for row in reduce(DataFrame.union, parts).toArrow().to_pylist():
+        for row in to_arrow(union(parts)).to_pylist():
             hashes.setdefault(row["rule"], set()).add(row["hash"])
     return {number: each.with_sample(tuple(sorted(hashes.get(number, ())))) for number, each in found.items()}
 
@@ -85,7 +86,7 @@ def samples(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) 
 def first_violations(identity: Identity, plans: Sequence[RulePlan]) -> dict[int, SamplePair]:
     """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
     names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
-    rows = plans[0].data.limit(_PREFIX).select(*names, *identity.attached()).toArrow()
+    rows = to_arrow(plans[0].data.limit(_PREFIX).select(*names, *identity.attached()))
     shown = {plan.number: _pairs(identity, rows, plan, 1) for plan in plans}
     return {number: pairs[0] for number, pairs in shown.items() if pairs}
 
@@ -113,7 +114,7 @@ def _find(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) ->
     groups = _values_of_rules({each.plan: each.names for each in wanted})
     together = Window.partitionBy("rule", *groups).orderBy("nth", *identity.positions)
     rows = rows.withColumn("turn", F.row_number().over(together)).filter(F.col("turn") <= 2 * (n_sample + 1))
-    return rows.drop("nth", "turn").toArrow()
+    return to_arrow(rows.drop("nth", "turn"))
 
 
 def _values_of_rules(columns_of: Mapping[RulePlan, Sequence[str]]) -> list[Expression]:

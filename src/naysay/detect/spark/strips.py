@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.spark.versions import TimeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def literal(value: Any, type_: T.DataType) -> Expression:
         return F.struct(*(literal(value[field.name], field.dataType).alias(field.name) for field in type_.fields))
     if isinstance(type_, T.DecimalType):
         return F.lit(f"{value:f}" if isinstance(value, Decimal) else str(value)).cast(type_)
-    if isinstance(type_, T.TimeType):
+    if isinstance(type_, TimeType):
         # Spark makes no literal of a time of day but from text.
         return F.lit(str(value)).cast(type_)
     if isinstance(type_, T.DayTimeIntervalType):
@@ -123,10 +125,6 @@ def _epoch() -> Expression:
     return F.lit("1970-01-01").cast(T.TimestampNTZType())
 
 
-# Beyond all codes of strips, for cells that have nothing to meet.
-_NEVER = 1 << 30
-
-
 @dataclass(frozen=True, slots=True)
 class Cells:
     """How many left and how many right rows of a group are in each cell, a strip of each order."""
@@ -135,40 +133,33 @@ class Cells:
     right: Int64Array
 
     def count(self, ties: Sequence[BoolArray]) -> int:
-        """Pairs of rows whose cells satisfy every order, by prefix sums. O(cells)."""
+        """Pairs of rows whose cells satisfy every order. O(cells)."""
+        some = np.flatnonzero(self.right)
+        n_left = self.right_partners(ties).ravel()[some].tolist()
+        return sum(map(mul, n_left, self.right.ravel()[some].tolist()))
+
+    def left_partners(self, ties: Sequence[BoolArray]) -> Int64Array:
+        """For each cell, with how many right rows a left row in it satisfies every order by strips alone."""
+        above = self.right
+        for axis, tie in enumerate(ties):
+            from_here = np.flip(np.cumsum(np.flip(above, axis), axis=axis), axis)
+            above = from_here - above * ~_along(tie, axis, above.ndim)
+        return above
+
+    def right_partners(self, ties: Sequence[BoolArray]) -> Int64Array:
+        """The same for a right row and the left rows, by prefix sums."""
         below = self.left
         for axis, tie in enumerate(ties):
             below = np.cumsum(below, axis=axis) - below * ~_along(tie, axis, below.ndim)
-        some = np.flatnonzero(self.right)
-        pairs = zip(below.ravel()[some].tolist(), self.right.ravel()[some].tolist(), strict=True)
-        return sum(n_left * n_right for n_left, n_right in pairs)
-
-    def left_reach(self, ties: Sequence[BoolArray]) -> Int64Array:
-        """For the cells of all orders but the last: a left row is in conflict if 2 * its last strip is less."""
-        codes = 2 * np.arange(ties[-1].size) + ties[-1]
-        reach = np.where(self.right > 0, codes, -1).max(axis=-1)
-        for axis, tie in enumerate(ties[:-1]):
-            beyond = np.maximum.accumulate(_shift(np.flip(reach, axis), axis, -1), axis=axis)
-            reach = np.maximum(np.flip(beyond, axis), np.where(_along(tie, axis, reach.ndim), reach, -1))
-        return np.asarray(reach, np.int64)
-
-    def right_reach(self, ties: Sequence[BoolArray]) -> Int64Array:
-        """The same for right rows: in conflict if their last strip's code is greater than this."""
-        reach = np.where(self.left > 0, 2 * np.arange(ties[-1].size), _NEVER).min(axis=-1)
-        for axis, tie in enumerate(ties[:-1]):
-            beyond = np.minimum.accumulate(_shift(reach, axis, _NEVER), axis=axis)
-            reach = np.minimum(beyond, np.where(_along(tie, axis, reach.ndim), reach, _NEVER))
-        return np.asarray(reach, np.int64)
+        return below
 
     def some_pair(self, ties: Sequence[BoolArray]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """A left and a right cell that are decided in every order, if there are any."""
-        reach = self.left_reach(ties)
-        for cell in np.argwhere(self.left):
-            if 2 * cell[-1] < reach[tuple(cell[:-1])]:
-                for other in np.argwhere(self.right):
-                    codes = [2 * strip + ties[axis][strip] for axis, strip in enumerate(other)]
-                    if all(2 * strip < code for strip, code in zip(cell, codes, strict=True)):
-                        return tuple(cell.tolist()), tuple(other.tolist())
+        for cell in np.argwhere((self.left > 0) & (self.left_partners(ties) > 0)):
+            for other in np.argwhere(self.right):
+                codes = [2 * strip + ties[axis][strip] for axis, strip in enumerate(other)]
+                if all(2 * strip < code for strip, code in zip(cell, codes, strict=True)):
+                    return tuple(cell.tolist()), tuple(other.tolist())
         return None
 
 
@@ -177,12 +168,3 @@ def _along(values: BoolArray, axis: int, n_axes: int) -> BoolArray:
     shape = [1] * n_axes
     shape[axis] = values.size
     return values.reshape(shape)
-
-
-def _shift(values: Int64Array, axis: int, fill: int) -> Int64Array:
-    """Values moved one place up an axis, so that what is accumulated over them leaves out the place itself."""
-    moved = np.roll(values, 1, axis=axis)
-    first: list[slice | int] = [slice(None)] * values.ndim
-    first[axis] = 0
-    moved[tuple(first)] = fill
-    return moved

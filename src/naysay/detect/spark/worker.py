@@ -16,7 +16,18 @@ import pyarrow.compute as pc
 
 from naysay.arrays import Int64Array
 from naysay.detect.result import Removal
-from naysay.detect.summary import RuleSummary, Tally, busiest_rows, check_rule, find_conflicts, single_conflicts
+from naysay.detect.summary import (
+    N_BUSIEST,
+    Conflicts,
+    RuleSummary,
+    Tally,
+    busiest_rows,
+    check_rule,
+    find_conflicts,
+    single_conflicts,
+    slices,
+)
+from naysay.detect.suspects import is_dependency, value_groups
 from naysay.plan.bind import BoundJoin, Memo, bind, singles
 from naysay.plan.join import Join
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
@@ -29,12 +40,13 @@ LEFT, RIGHT = 0, 1
 # The part of the work to which a record belongs, if a group is cut into parts; the order along which it was cut.
 TASK = "task"
 DIM = "dim"
-# Whether a record is already known to be in conflict.
-KNOWN = "known"
-# How many equal records one represents.
+# How many equal records one represents; made many again, the number of the one that they were.
 WEIGHT = "weight"
+POINT = "point"
 # The order in which Spark read the rows.
 PLACE = "place"
+# Spark numbers rows by their partition, above these bits, and their place in it.
+PLACE_BITS = 33
 # Pairs that are listed before they are passed on.
 _PIECE = 1 << 18
 # Takes the place of a rule's number for what is said about all rules together.
@@ -49,7 +61,12 @@ SUMMARY = pa.schema(
     ]
 )
 
+# A summary of a whole table has suspects and groups to show, too.
+WHOLE = SUMMARY.append(pa.field("suspects", pa.binary())).append(pa.field("groups", pa.binary()))
+
 Batches = Iterable[pa.RecordBatch]
+Arrow = Iterator[pa.RecordBatch]
+Number = int | Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,7 @@ class TaskRule:
 
     `sided`: a row is sent as one record for each side, and SIDE says which. `itself` then names a column that is true
     if the row would meet itself in this task. `meets_itself`: pairs of a row with itself are counted here, and
-    subtracted later.
+    subtracted later. `symmetric`: as written, the rule reads the same both ways round.
     """
 
     number: int
@@ -68,6 +85,7 @@ class TaskRule:
     sided: bool = False
     itself: str | None = None
     meets_itself: bool = False
+    symmetric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +106,7 @@ class BoundRule:
         """For each left record of the join whether its own row is among its partners."""
         if self.rule.itself is None:
             return np.zeros(join.left.n_rows, np.int64)
-        return numbers(self.table, self.rule.itself)[join.left.rows]
+        return integers(self.table, self.rule.itself)[join.left.rows]
 
     def count(self) -> int:
         from naysay.detect.violations import count
@@ -157,38 +175,59 @@ def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -
     return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
 
 
-def conflicts_of_partition(batches: Batches, rule: TaskRule) -> Iterator[pa.RecordBatch]:
-    """The records in conflict, as the values of the rule's columns.
+# The parts of the work in which a row may be found in conflict: groups, strips of the order DIM, and cells of strips.
+DECIDED = 1 << 20
 
-    `place` distinguishes the sides and tasks in which one row may be found, so that the rows of each set of values can
-    be counted.
+
+def place_of(part: int, side: Number, task: Number = 0) -> Number:
+    """A number for the part of the work, the task and the side in which a record is: one row is there at most once."""
+    return (part << 40) + 2 * task + side
+
+
+def conflicts_of_partition(batches: Batches, rules: tuple[TaskRule, ...], columns: tuple[str, ...]) -> Arrow:
+    """The records in conflict with any of the rules: `columns`, `place`, and for each rule with how many rows.
+
+    A row that is sent to several places conflicts with the sum of these.
     """
     table = read(batches)
     if table is not None:
-        yield from _conflicts(table, rule, 0)
+        yield from _conflicts(table, rules, columns, 0)
 
 
-def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Iterator[pa.RecordBatch]:
-    """The same within strips, of the records that are not KNOWN to be in conflict."""
+def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Arrow:
+    """The same within strips, for one rule: a record belongs to a strip of the order DIM."""
     for dim, table in _by_dim(batches):
-        yield from _conflicts(table, dims[dim], 1 + dim)
+        yield from _conflicts(table, (dims[dim],), dims[dim].columns, 1 + dim)
 
 
-def _conflicts(table: Table, rule: TaskRule, part: int) -> Iterator[pa.RecordBatch]:
+def _conflicts(table: Table, rules: tuple[TaskRule, ...], columns: tuple[str, ...], part: int) -> Arrow:
+    counts = [_conflicts_with(table, rule) for rule in rules]
+    rows = np.flatnonzero(np.logical_or.reduce(counts))
+    if POINT in table.names:
+        # Records that are all alike have the same conflicts: one of them says it for all.
+        rows = rows[np.diff(integers(table, POINT)[rows], prepend=-1) != 0]
+    task = integers(table, TASK)[rows] if TASK in table.names else 0
+    side = integers(table, SIDE)[rows] if rules[0].sided else 0
+    found = table.select(columns).take(rows)
+    found = found.append_column(PLACE, pa.array(np.broadcast_to(place_of(part, side, task), rows.size), pa.int64()))
+    for rule, of_rule in zip(rules, counts, strict=True):
+        found = found.append_column(conflicts_name(rule.number), pa.array(of_rule[rows], pa.int64()))
+    yield from found.combine_chunks().to_batches()
+
+
+def conflicts_name(number: int) -> str:
+    """The column with the number of rows with which a row breaks the rule of a number."""
+    return f"n{number}"
+
+
+def _conflicts_with(table: Table, rule: TaskRule) -> Int64Array:
+    """For each record with how many it breaks the rule, either way round; once if the rule is symmetric."""
     bound = bind_rule(table, rule)
-    join = bound.join
-    left = join.left.rows[bound.partners(join) > 0]
-    is_symmetric = join.symmetric and join.mirror
-    right = left if is_symmetric else join.right.rows[bound.partners(join.swapped()) > 0]
-    if not rule.sided:
-        left, right = np.union1d(left, right), right[:0]
-    for side, rows in ((LEFT, left), (RIGHT, right)):
-        if KNOWN in table.names:
-            rows = rows[numbers(table, KNOWN)[rows] == 0]
-        task = numbers(table, TASK)[rows] if TASK in table.names else np.zeros(rows.size, np.int64)
-        place = pa.array((part << 40) + 2 * task + side, pa.int64())
-        found = table.select(rule.columns).take(rows).append_column("place", place)
-        yield from found.combine_chunks().to_batches()
+    counts = np.zeros(table.n_rows, np.int64)
+    counts[bound.join.left.rows] = bound.partners(bound.join)
+    if not rule.symmetric and counts.any():
+        counts[bound.join.right.rows] += bound.partners(bound.join.swapped())
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +276,7 @@ def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
         names = arrow.column(place).combine_chunks()
         if rule.sided:
             alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
-            names = number_repeats(names, alike, numbers(table, SIDE))
+            names = number_repeats(names, alike, integers(table, SIDE))
         else:
             names = number_repeats(names)
         arrow = arrow.set_column(place, naming.copies, names)
@@ -284,9 +323,12 @@ def check_partition(
     table = _in_order(table, names[0] if number_copies else None)
     tally, memo = Tally(table.n_rows), Memo()
     found: list[tuple[int, RuleSummary[bytes]]] = []
+    suspects, groups = [], []
     for rule in rules:
         conflicts = check_rule(table, rule.join, rule.nulls, n_sample, memo=memo)
         tally.add(rule, conflicts)
+        suspects.append(b"".join(_pack(table, (*names, *rule.columns), conflicts.suspects[:n_sample])))
+        groups.append(_first_groups(table, rule, conflicts, n_sample, memo))
         right = () if conflicts.right is None else (conflicts.right,)
         sample = _pack(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
         found.append((rule.number, RuleSummary.of(conflicts, sample, table.n_rows)))
@@ -295,7 +337,93 @@ def check_partition(
     named = named.append_column("conflicts", pa.array([row.conflicts for row in busiest], pa.int64()))
     broken = [[rules[place].number for place in row.rules] for row in busiest]
     named = named.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
-    yield _summaries([*found, (ALL_RULES, RuleSummary(rows_in_conflict=n_rows, sample=(_stream(named),)))])
+    of_all = RuleSummary(rows_in_conflict=n_rows, sample=(_stream(named),))
+    columns = _summaries([*found, (ALL_RULES, of_all)]).columns
+    shown = [pa.array([*each, None], pa.binary()) for each in (suspects, groups)]
+    yield pa.RecordBatch.from_arrays([*columns, *shown], schema=WHOLE)
+
+
+def _first_groups(table: Table, rule: TaskRule, conflicts: Conflicts, n_first: int, memo: Memo) -> bytes | None:
+    if not conflicts.violations or not is_dependency(rule.join):
+        return None
+    bound = bind(table, rule.join, rule.nulls, memo)
+    return _stream(value_groups(table, rule.join, bound, conflicts.rows).head(n_first))
+
+
+def suspects_of_table(batches: Batches, rule: TaskRule, names: tuple[str, ...], number_copies: bool) -> Arrow:
+    """The rows to remove of a whole table: `names` and the columns of the rule."""
+    table = read(batches)
+    if table is not None:
+        table = _in_order(table, names[0] if number_copies else None)
+        rows = check_rule(table, rule.join, rule.nulls, 0).suspects
+        yield from table.select((*names, *rule.columns)).take(rows).combine_chunks().to_batches()
+
+
+def suspects_of_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...]) -> Arrow:
+    """The rows to remove of whole groups, the same in every run."""
+    from naysay.detect.removal import rows_to_remove
+
+    table = read(batches)
+    if table is not None:
+        table = Table(sorted_by(table.arrow.combine_chunks(), names))
+        _, rows = rows_to_remove(bind_rule(table, rule).join)
+        yield from table.select((*names, *rule.columns)).take(rows).combine_chunks().to_batches()
+
+
+def tally_partition(
+    batches: Batches, numbers: tuple[int, ...], names: tuple[str, ...], sizes: tuple[int, ...]
+) -> Arrow:
+    """Rows in conflict with some rules: how many and where, and the busiest of them, as SUMMARY.
+
+    Records are `names`, PLACE as Spark numbers rows, and for each rule the conflicts. `sizes` are the rows of each
+    partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    place = _row_places(integers(table, PLACE), sizes)
+    counts = {number: integers(table, conflicts_name(number)) for number in numbers}
+    totals = np.sum(list(counts.values()), axis=0)
+    found: list[tuple[int, RuleSummary[bytes]]] = []
+    for number, of_rule in counts.items():
+        rows = np.flatnonzero(of_rule)
+        where = () if place is None else slices(place[rows], sum(sizes))
+        found.append((number, RuleSummary(rows_in_conflict=int(rows.size), where=where)))
+    rows = np.flatnonzero(totals)
+    busiest = rows[np.lexsort((integers(table, PLACE)[rows], -totals[rows]))[:N_BUSIEST]]
+    broken = [[number for number, of_rule in counts.items() if of_rule[row]] for row in busiest]
+    shown = table.select((*names, PLACE)).take(busiest).append_column("conflicts", pa.array(totals[busiest]))
+    shown = shown.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
+    of_all = RuleSummary(rows_in_conflict=int(rows.size), sample=(_stream(shown),))
+    yield _summaries([*found, (ALL_RULES, of_all)])
+
+
+def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | None:
+    """The places of rows in the table from their numbers by Spark; None if they were read otherwise than measured."""
+    partition, place = numbered >> PLACE_BITS, numbered & ((1 << PLACE_BITS) - 1)
+    size = np.array(sizes, np.int64)
+    if partition.max(initial=0) >= size.size:
+        return None
+    # A table that Spark holds on the driver it may number before it is cut into partitions: all rows are in the first.
+    room = size if partition.any() else np.array([size.sum()])
+    return None if np.any(place >= room[partition]) else (np.cumsum(size) - size)[partition] + place
+
+
+def merge_tallies(batches: Batches) -> Arrow:
+    """The tallies of all partitions as one."""
+    found: dict[int, RuleSummary[pa.Table]] = {}
+    for batch in batches:
+        for record in batch.to_pylist():
+            tally = read_summary(record)
+            found[record["rule"]] = found[record["rule"]].merge(tally) if record["rule"] in found else tally
+    if found:
+        rows = pa.concat_tables(found[ALL_RULES].sample)
+        by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
+        rows = rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST])
+        of_all = found[ALL_RULES].with_sample((_stream(rows),))
+        yield _summaries(
+            (number, of_all if number == ALL_RULES else each.with_sample(())) for number, each in found.items()
+        )
 
 
 def _in_order(table: Table, copies: str | None) -> Table:
@@ -322,15 +450,15 @@ def _expand(table: pa.Table) -> pa.Table:
     columns = {}
     for name in table.drop_columns([WEIGHT]).column_names:
         column = table.column(name).combine_chunks()
-        if name in (SIDE, TASK, DIM, KNOWN) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
+        if name in (SIDE, TASK, DIM) or pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
             columns[name] = column.take(places)
         else:
             coded = column.dictionary_encode()
             columns[name] = pa.DictionaryArray.from_arrays(coded.indices.take(places), coded.dictionary)
-    return pa.table(columns)
+    return pa.table({**columns, POINT: places})
 
 
-def numbers(table: Table, name: str) -> Int64Array:
+def integers(table: Table, name: str) -> Int64Array:
     """A column of integers or booleans as an array."""
     return np.asarray(pc.cast(table.arrow.column(name), pa.int64()).to_numpy(), np.int64)
 
@@ -338,7 +466,7 @@ def numbers(table: Table, name: str) -> Int64Array:
 def _by_dim(batches: Batches) -> Iterator[tuple[int, Table]]:
     table = read(batches)
     if table is not None:
-        of_dim = numbers(table, DIM)
+        of_dim = integers(table, DIM)
         for dim in np.unique(of_dim).tolist():
             yield dim, Table(table.take(np.flatnonzero(of_dim == dim)))
 
@@ -361,7 +489,7 @@ def _summaries(found: Iterable[tuple[int, RuleSummary[bytes]]]) -> pa.RecordBatc
 
 def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
     """A record of SUMMARY; its sample is a table of rows."""
-    sample = (pa.ipc.open_stream(record["sample"]).read_all(),) if record["sample"] else ()
+    sample = (read_table(record["sample"]),) if record["sample"] else ()
     removal = Removal(record["least"], record["most"])
     return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
 
@@ -369,6 +497,10 @@ def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
 def _pack(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
     """The values of some columns in some rows, as an Arrow stream; nothing for no rows."""
     return (_stream(table.select(names).take(rows)),) if rows.size else ()
+
+
+def read_table(packed: bytes) -> pa.Table:
+    return pa.ipc.open_stream(packed).read_all()
 
 
 def _stream(table: pa.Table) -> bytes:

@@ -13,10 +13,11 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -50,6 +51,7 @@ from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
 from naysay.spark.session import errors_of_tasks
+from naysay.spark.versions import deal_out, interrupt, tagged, to_arrow, union
 from naysay.table import Table
 from naysay.table.column import Kind
 
@@ -109,7 +111,7 @@ def _holders(frame: Frame, kind: Kind, names: Sequence[str]) -> DataFrame:
         frame.data.select(F.lit(number).alias("holder"), _common(frame, kind, name, names).alias("value")).distinct()
         for number, name in enumerate(names)
     ]
-    together = reduce(DataFrame.unionAll, parts).filter(F.col("value").isNotNull())
+    together = union(parts).filter(F.col("value").isNotNull())
     sets = together.groupBy("value").agg(F.sort_array(F.collect_set("holder")).alias("holders"))
     return sets.groupBy("holders").agg(F.count(F.lit(1)).alias("values"))
 
@@ -173,15 +175,12 @@ def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS)
         with budget.phase("space"):
             space = space_of(frame, request.columns, request.scope)
         request = request.fitted_to(space)
-        rows = distinct_rows(frame, space).persist()
-        try:
-            profile = profile_of(rows, space, budget)
-            fields = fields_from(rows, space, request.nulls, profile)
-            problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
-            method, answer = _solve(problem, rows, fields, profile, blocks)
-            ranker = _ranker(answer, problem, rows, profile)
-        finally:
-            rows.unpersist()
+        rows = distinct_rows(frame, space)
+        profile = profile_of(rows, space, budget)
+        fields = fields_from(profile, space, request.nulls)
+        problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
+        method, answer = _solve(problem, rows, fields, profile, blocks)
+        ranker = _ranker(answer, problem, frame, profile)
         return replace(conclude(problem, answer, method, ranker), engine="spark")
 
 
@@ -199,10 +198,15 @@ class Profile:
     n_rows: int
     n_distinct: int
     nullable: frozenset[str]
+    # Some distinct rows, with the columns of the space.
+    sample: pa.Table
 
 
 def distinct_rows(frame: Frame, space: Space) -> DataFrame:
-    """The distinct rows under the names of their positions, and how many rows of the table equal each."""
+    """The distinct rows under the names of their positions, and how many rows of the table equal each.
+
+    They are not persisted, which serverless Spark refuses: each job computes them again, so there are few of them.
+    """
     names = [position(frame.place(name)) for name in space.names]
     counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
@@ -210,17 +214,21 @@ def distinct_rows(frame: Frame, space: Space) -> DataFrame:
 
 
 def profile_of(rows: DataFrame, space: Space, budget: Budget) -> Profile:
-    names = [position(place) for place in range(len(space.names))]
+    """One job: what is counted and the sample share the shuffle of the distinct rows."""
+    places = {position(place): name for place, name in enumerate(space.names)}
     with budget.phase("encode"):
-        wanted = [F.max(F.col(name).isNull().cast(T.IntegerType())).alias(name) for name in names]
-        found = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *wanted).collect()[0]
-    nullable = frozenset(given for given, name in zip(space.names, names, strict=True) if found[name])
-    return Profile(int(found["rows"] or 0), int(found["distinct"]), nullable)
+        nulls = [F.max(F.col(place).isNull().cast(T.IntegerType())).alias(f"nulls in {place}") for place in places]
+        counts = rows.agg(F.sum(WEIGHT).alias("rows"), F.count(F.lit(1)).alias("distinct"), *nulls)
+        found = to_arrow(counts.unionByName(rows.limit(_SAMPLE_ROWS), allowMissingColumns=True))
+    is_sample = found.column(WEIGHT).is_valid()
+    sample = found.filter(is_sample).select(list(places)).rename_columns(list(space.names))
+    (counted,) = found.filter(pc.invert(is_sample)).select(counts.columns).to_pylist()
+    nullable = frozenset(name for place, name in places.items() if counted[f"nulls in {place}"])
+    return Profile(counted["rows"] or 0, counted["distinct"], nullable, sample)
 
 
-def fields_from(rows: DataFrame, space: Space, nulls: Nulls, profile: Profile) -> Fields:
-    sample = rows.limit(_SAMPLE_ROWS).toArrow().drop_columns([WEIGHT]).rename_columns(list(space.names))
-    return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(sample), space), space))
+def fields_from(profile: Profile, space: Space, nulls: Nulls) -> Fields:
+    return fields_of(space, nulls, profile.nullable, chances_of(codes_of(Table(profile.sample), space), space))
 
 
 def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
@@ -297,17 +305,15 @@ def _collect(data: DataFrame, budget: Budget) -> pa.Table | None:
 
     def work() -> pa.Table | None:
         # Tags belong to the thread that sets them: the session's other work goes on.
-        session.addTag(tag)
-        try:
-            return data.toArrow()
-        except Exception:
-            if budget.stopped():
-                return None
-            raise
-        finally:
-            session.removeTag(tag)
+        with tagged(session, tag):
+            try:
+                return to_arrow(data)
+            except Exception:
+                if budget.stopped():
+                    return None
+                raise
 
-    found = run_all([work], budget, on_stop=lambda: session.interruptTag(tag))
+    found = run_all([work], budget, on_stop=lambda: interrupt(session, tag))
     return found[0] if found else None
 
 
@@ -321,15 +327,15 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
     # As `worker.task_of` numbers them.
     task = low * n_blocks - F.floor(low * (low - 1) / 2) + high - low
     numbered = copies.withColumn(TASK, task.cast(T.IntegerType())).drop("other")
-    return numbered.repartitionById(n_blocks * (n_blocks + 1) // 2, F.col(TASK))
+    return deal_out(numbered, n_blocks * (n_blocks + 1) // 2, F.col(TASK))
 
 
-def _ranker(answer: Answer, problem: Problem, rows: DataFrame, profile: Profile) -> Ranker:
+def _ranker(answer: Answer, problem: Problem, frame: Frame, profile: Profile) -> Ranker:
     """With how many rows share a value at most, column by column, from one more job."""
-    names = {name: position(place) for place, name in enumerate(problem.space.names)}
+    names = {name: position(frame.place(name)) for name in problem.space.names}
     # No further job once time is up: the number of rows is the bound that never makes a rule look better.
     known = len(answer.covers) and not problem.budget.stopped()
-    largest = _largest(rows, list(names.values()), problem.request.nulls) if known else {}
+    largest = _largest(frame.data, list(names.values()), problem.request.nulls) if known else {}
     max_equal = tuple(
         _most(group.comparison, {name: largest.get(place, 0) for name, place in names.items()})
         if known and not group.comparison.within_row
@@ -359,8 +365,8 @@ def _largest(rows: DataFrame, names: Sequence[str], nulls: Nulls) -> dict[str, i
             )
         )
     )
-    values = rows.select(each.alias("of"), WEIGHT)
+    values = rows.select(each.alias("of"))
     if nulls is Nulls.SQL:
         values = values.filter(~F.col("of.null"))
-    counted = values.groupBy("of.name", "of.value", "of.null").agg(F.sum(WEIGHT).alias(WEIGHT))
+    counted = values.groupBy("of.name", "of.value", "of.null").agg(F.count(F.lit(1)).alias(WEIGHT))
     return {row["name"]: int(row[WEIGHT]) for row in counted.groupBy("name").agg(F.max(WEIGHT).alias(WEIGHT)).collect()}

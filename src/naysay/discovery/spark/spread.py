@@ -28,6 +28,7 @@ from naysay.discovery.spark.worker import WEIGHT
 from naysay.discovery.vertices import missing_some, to_int
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import map_in_arrow
+from naysay.spark.versions import deal_out
 
 # The seconds of proving that are worth a job.
 _SECONDS_PER_JOB = 4.0
@@ -103,7 +104,7 @@ class Provers:
         names = [name for name in self._rows.columns if name != WEIGHT]
         place = F.explode(F.sequence(F.lit(0), F.lit(len(parts) - 1)))
         copies = self._rows.withColumn(HASH, hash_of([F.col(name) for name in names])).withColumn("place", place)
-        dealt = copies.repartitionById(len(parts), F.col("place"))
+        dealt = deal_out(copies, len(parts), F.col("place"))
         return dealt.withColumn(PART, F.element_at(F.array(*map(F.lit, parts)), F.col("place") + 1)).drop("place")
 
 

@@ -65,6 +65,7 @@ from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
 from naysay.live.layout import Layout, layout_of
 from naysay.spark.frame import Frame, from_arrow, map_in_arrow, position, spark_type
 from naysay.spark.session import errors_of_tasks
+from naysay.spark.versions import to_arrow as fetch
 from naysay.table.frame import to_arrow
 
 
@@ -181,7 +182,7 @@ class ParquetRows:
         return _plain_of(self.layout.schema)
 
     def _collect(self, rows: DataFrame) -> tuple[Int64Array, pa.Table]:
-        found = rows.toArrow()
+        found = fetch(rows)
         serials = found.column(SERIAL).to_numpy().astype(np.int64)
         table = found.drop_columns([SERIAL]).rename_columns(list(self.layout.names)).cast(self.layout.schema)
         return serials, table.combine_chunks()
@@ -295,14 +296,11 @@ class SparkEvolveEngine:
         """What `discover` would return for the current rows; one pass over the rows for the ranking."""
         now, request = self._relation, self.settings.request
         answer = Answer(self.rules.covers, False, now.counted.edges, now.counted.counts)
-        distinct = distinct_rows(Frame.of(self.rows()), self.space).persist()
-        try:
-            profile = profile_of(distinct, self.space, Budget())
-            no_rows = _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows)
-            problem = Problem.of(self.space, no_rows, request, request.budget())
-            ranker = _ranker(answer, problem, distinct, profile)
-        finally:
-            distinct.unpersist()
+        frame = Frame.of(self.rows())
+        profile = profile_of(distinct_rows(frame, self.space), self.space, Budget())
+        no_rows = _without_rows(replace(now.fields, layout=now.counted.shape), self.n_rows)
+        problem = Problem.of(self.space, no_rows, request, request.budget())
+        ranker = _ranker(answer, problem, frame, profile)
         return replace(conclude(problem, answer, self.settings.method, ranker), engine="spark")
 
     @errors_of_tasks()
@@ -366,7 +364,7 @@ class SparkEvolveEngine:
         changed = ChangedRows.of(gone_rows.select(names), batch.change.rows.select(names), dead)
         columns = [position(self.layout.names.index(name)) for name in names]
         work = compare_partition(fields, changed)
-        found = map_in_arrow(rows.all().select(*columns, SERIAL), work, schema_of(layout)).toArrow()
+        found = fetch(map_in_arrow(rows.all().select(*columns, SERIAL), work, schema_of(layout)))
         serials = np.concatenate([batch.gone.serials, batch.fresh.serials])
         across = (read_evidence(found, number, serials, layout).both_ways(layout) for number in (0, 1))
         gone, came = (merge_evidence(parts) for parts in zip(within, across, strict=True))
@@ -400,15 +398,12 @@ class SparkEvolveEngine:
 
 
 def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields, Evidence]:
-    distinct = distinct_rows(frame, space).persist()
-    try:
-        profile = profile_of(distinct, space, Budget())
-        fields = fields_from(distinct, space, settings.request.nulls, profile)
-        evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
-        if profile.n_rows > 1:
-            evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Budget())
-    finally:
-        distinct.unpersist()
+    distinct = distinct_rows(frame, space)
+    profile = profile_of(distinct, space, Budget())
+    fields = fields_from(profile, space, settings.request.nulls)
+    evidence: Evidence | None = PairEvidence.empty(fields.layout).evidence
+    if profile.n_rows > 1:
+        evidence = evidence_of_pairs(distinct, fields, profile, BLOCKS, Budget())
     assert evidence is not None, "a clock without an end stopped"
     return fields, evidence
 
@@ -421,9 +416,9 @@ def _to_arrow(frame: Any, layout: Layout) -> Any:
     """A frame as Arrow, with the time zones of the layout if it is Spark's; what is not a frame as it is."""
     if isinstance(frame, (list, tuple, pa.Array, pa.ChunkedArray, np.ndarray)):
         return frame
-    if not hasattr(frame, "toArrow"):
+    if not hasattr(frame, "mapInArrow"):
         return to_arrow(frame)
-    table = frame.toArrow()
+    table = fetch(frame)
     for place, field in enumerate(table.schema):
         if field.name in layout.names and pa.types.is_timestamp(field.type) and field.type.tz is not None:
             wanted = layout.schema.field(field.name)

@@ -10,55 +10,69 @@ from naysay.kernels.trees.zones import LEAF_ROWS, Rows, Zones, holds, may_hold
 
 
 @kernel
-def kept_commonest(keys: Int64Array, values: Int64Array, places: Int64Array) -> int:
-    """Sum over keys of the rows that have the key's most common value. `places` sorts by (key, value). O(n)."""
-    kept = 0
-    best = 0
-    run = 0
-    for at in range(places.size):
-        place = places[at]
-        new_key = at == 0 or keys[place] != keys[places[at - 1]]
+def removed_commonest(keys: Int64Array, values: Int64Array, places: Int64Array) -> BoolArray:
+    """Which rows do not have the (first) most common value of their key. `places` sorts by (key, value). O(n)."""
+    removed = np.ones(places.size, np.bool_)
+    best_start = 0
+    best_end = 0
+    start = 0
+    for at in range(1, places.size + 1):
+        is_last = at == places.size
+        new_key = is_last or keys[places[at]] != keys[places[start]]
+        if not new_key and values[places[at]] == values[places[start]]:
+            continue
+        if at - start > best_end - best_start:
+            best_start = start
+            best_end = at
+        start = at
         if new_key:
-            kept += best
-            best = 0
-        if new_key or values[place] != values[places[at - 1]]:
-            run = 0
-        run += 1
-        best = max(best, run)
-    return kept + best
+            for kept in range(best_start, best_end):
+                removed[places[kept]] = False
+            best_start = at
+            best_end = at
+    return removed
 
 
 @kernel
-def kept_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> int:
-    """Sum over keys of the longest subsequence of values that never rises, in the order of `places`.
+def removed_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> BoolArray:
+    """Which rows are not in their key's longest subsequence of values that never rises, in the order of `places`.
 
     `places` brings the rows of a key together. Patience sorting, O(n log n).
     """
+    removed = np.ones(places.size, np.bool_)
+    # For each length the place of the subsequence's end, and before each place the one that it follows.
     tails = np.empty(places.size, np.int64)
-    kept = 0
+    before = np.empty(places.size, np.int64)
     length = 0
-    for at in range(places.size):
-        place = places[at]
-        if at > 0 and keys[place] != keys[places[at - 1]]:
-            kept += length
+    for at in range(places.size + 1):
+        is_last = at == places.size
+        if is_last or (at > 0 and keys[places[at]] != keys[places[at - 1]]):
+            place = tails[length - 1] if length > 0 else -1
+            while place >= 0:
+                removed[place] = False
+                place = before[place]
             length = 0
-        # tails never rises; the value replaces the first tail below it.
+        if is_last:
+            break
+        place = places[at]
+        # The values of tails never rise; this one replaces the first below it.
         low = 0
         high = length
         while low < high:
             middle = (low + high) // 2
-            if tails[middle] >= values[place]:
+            if values[tails[middle]] >= values[place]:
                 low = middle + 1
             else:
                 high = middle
-        tails[low] = values[place]
+        before[place] = tails[low - 1] if low > 0 else -1
+        tails[low] = place
         length = max(length, low + 1)
-    return kept + length
+    return removed
 
 
 @kernel
-def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_steps: int) -> tuple[int, bool]:
-    """Match left rows with partners, each row at most once on either side; returns the number of pairs.
+def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_steps: int) -> tuple[Int64Array, bool]:
+    """Match left rows with partners, each row at most once on either side; returns the rows of each pair in turn.
 
     Arguments as for `trees.zones.list_partners`. The flag is True if the matching is maximal: no violation is left
     between unmatched rows. Stops after max_steps visited nodes and compared rows.
@@ -72,6 +86,7 @@ def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_ste
     places_by_identity = np.argsort(feature_identities)
     sorted_identities = feature_identities[places_by_identity]
     dead = np.zeros(n_rows, np.bool_)
+    matched = np.empty(2 * rows.shape[0], np.int64)
     n_matched = 0
     n_steps = 0
     stack = np.empty(128, np.int64)
@@ -87,7 +102,7 @@ def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_ste
             node = stack[n_stack]
             n_steps += 1
             if n_steps > max_steps:
-                return n_matched, False
+                return matched[: 2 * n_matched], False
             if alive[node] == 0 or not may_hold(rows[i], least, greatest, node, n_orders):
                 continue
             if node < n_leaves:
@@ -103,11 +118,13 @@ def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_ste
                     break
         if found < 0:
             continue
+        matched[2 * n_matched] = identities[i]
+        matched[2 * n_matched + 1] = feature_identities[found]
         n_matched += 1
         _kill(found, dead, alive, n_leaves)
         if own >= 0:
             _kill(own, dead, alive, n_leaves)
-    return n_matched, True
+    return matched[: 2 * n_matched], True
 
 
 @kernel

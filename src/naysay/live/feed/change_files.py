@@ -22,9 +22,12 @@ from pyarrow import types
 
 from naysay.arrays import Int64Array
 from naysay.errors import TableError
-from naysay.io.csv import CsvFile, has_leading_zero, loss, open_csv, read_csv, suspects, without_ragged
+from naysay.io.csv import CsvFile, has_leading_zero, loss, open_csv, read_csv, read_text, suspects, without_ragged
+from naysay.io.csv_files import convert_files
+from naysay.io.files import require_columns, require_type
 from naysay.io.json import read_json_lines
-from naysay.live.feed.changes import OP_COLUMN, ChangeRows, RejectedChange, split_ops
+from naysay.io.notation import DEFAULT, Notation
+from naysay.live.feed.changes import OP_COLUMN, ChangeRows, FirstBatchError, RejectedChange, split_ops
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -49,20 +52,36 @@ def endings() -> tuple[str, ...]:
     return tuple(_FORMATS)
 
 
-def read_changes(name: str, data: bytes, known: pa.Schema | None) -> ChangeRows:
+def read_changes(name: str, data: bytes, known: pa.Schema | None, notation: Notation = DEFAULT) -> ChangeRows:
     """Read a change file; `known` has the types of an existing table. TableError if nothing can be read.
 
-    Only text is converted: a Parquet column of another type is for the caller to refuse.
+    Only text is converted: a Parquet column of another type is for the caller to refuse. CSV files may have another
+    notation; the types that it declares are those of the first file.
     """
     reader = _READERS.get(format_of(name) or "")
     if reader is None:
         ending = PurePath(name).suffix
         raise TableError(f"{name}: a change file is Parquet, CSV or JSON lines, not {ending!r}")
     try:
-        table, rows, rejected = reader(name, data, known)
+        if notation and format_of(name) == "csv":
+            table, rows, rejected = _read_notation(name, data, known, notation)
+        else:
+            table, rows, rejected = reader(name, data, known)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{name}: the file cannot be read: {_first_line(error)}") from error
+    if known is None:
+        _require_declared(name, table.schema, notation)
     return split_ops(name, table, rows, rejected)
+
+
+def _require_declared(name: str, schema: pa.Schema, notation: Notation) -> None:
+    """Stop before the first file is applied if a declared column is missing, or has another type."""
+    try:
+        require_columns(name, notation.types, schema.names)
+        for column, wanted in notation.arrow_types.items():
+            require_type(name, schema.field(column), wanted, notation.types[column])
+    except TableError as error:
+        raise FirstBatchError(f"{error}\nNothing was applied. Correct the types.") from error
 
 
 def _numbered(table: pa.Table) -> _Read:
@@ -81,18 +100,36 @@ def _given(known: pa.Schema | None) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in known or () if not types.is_null(field.type)}
 
 
-def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
+def _open_csv(name: str, data: bytes) -> tuple[CsvFile, list[RejectedChange], Callable[[int], Int64Array]]:
+    """A file without its ragged rows; these, rejected; and the numbers of the other rows, if there are so many."""
     file = open_csv(name, data, delimiter="\t" if name.lower().endswith(".tsv") else None)
-    given = {**_given(known), OP_COLUMN: pa.string()}
     file, ragged = without_ragged(file)
     rejected = [
         RejectedChange(bad.row, f"{bad.n_fields} columns, but the header has {len(file.names)}", bad.text, name)
         for bad in ragged
     ]
+    gone = np.array([bad.row for bad in ragged], np.int64)
+    return file, rejected, lambda n_rows: np.setdiff1d(np.arange(1, n_rows + len(gone) + 1), gone)
+
+
+def _read_csv(name: str, data: bytes, known: pa.Schema | None) -> _Read:
+    file, rejected, numbers = _open_csv(name, data)
+    given = {**_given(known), OP_COLUMN: pa.string()}
     table, fits = _typed_csv(file, given)
-    n_all = table.num_rows + len(ragged)
-    rows = np.setdiff1d(np.arange(1, n_all + 1), np.array([bad.row for bad in ragged], np.int64))
+    rows = numbers(table.num_rows)
     return (table, rows, rejected) if fits else _convert_rows(name, table, rows, rejected, given)
+
+
+def _read_notation(name: str, data: bytes, known: pa.Schema | None, notation: Notation) -> _Read:
+    """Read a CSV file in another notation, rejecting each row with a value that is not of its column's type."""
+    file, rejected, numbers = _open_csv(name, data)
+    (converted,) = convert_files([file], notation, {**_given(known), OP_COLUMN: pa.string()})
+    reasons: dict[int, str] = {}
+    for bad in converted.bad_values():
+        reasons.setdefault(bad.row, f"column {file.names[bad.place]!r}: {bad.text!r} {bad.complaint}")
+    rows = numbers(converted.table.num_rows)
+    text = read_text(file, range(len(file.names))).rename_columns(file.names) if reasons else converted.table
+    return _without_rejected(name, converted.table, text, rows, rejected, reasons)
 
 
 def _typed_csv(file: CsvFile, given: dict[str, pa.DataType]) -> tuple[pa.Table, bool]:
@@ -221,11 +258,23 @@ def _convert_rows(
         columns[column_name], bad = _convert(column, wanted)
         for place in bad:
             reasons.setdefault(place, f"column {column_name!r}: cannot convert {column[place].as_py()!r} to {wanted}")
+    return _without_rejected(name, pa.table(columns), table, rows, rejected, reasons)
+
+
+def _without_rejected(
+    name: str,
+    table: pa.Table,
+    text: pa.Table,
+    rows: Int64Array,
+    rejected: list[RejectedChange],
+    reasons: dict[int, str],
+) -> _Read:
+    """The rows for which there is no reason to reject them; the others are shown as they were written."""
     for place, reason in sorted(reasons.items()):
-        content = json.dumps(table.slice(place, 1).to_pylist()[0], ensure_ascii=False)
+        content = json.dumps(text.slice(place, 1).to_pylist()[0], ensure_ascii=False)
         rejected.append(RejectedChange(int(rows[place]), reason, content, name))
     good = np.setdiff1d(np.arange(table.num_rows), np.array(list(reasons), np.int64))
-    return pa.table(columns).take(pa.array(good)), rows[good], rejected
+    return table.take(pa.array(good)), rows[good], rejected
 
 
 def _convert(column: pa.ChunkedArray, wanted: pa.DataType) -> tuple[pa.ChunkedArray, Sequence[int]]:

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from naysay.errors import StateError, UsageError
+from naysay.io.notation import DEFAULT, Notation
 from naysay.live.feed.change_files import endings, format_of, read_changes
 from naysay.live.feed.changes import AppliedBatch, ChangeSink, read_or_reject, reject_whole
 from naysay.live.journal.seal import SealedLines
@@ -221,16 +222,19 @@ class Follower:
         moment: float = MOMENT,
         files: LocalFiles | None = None,
         clock: Callable[[], float] = time.monotonic,
+        notation: Notation = DEFAULT,
     ) -> None:
         folder_at(str(source))
         self.source = source
+        self.notation = notation
         self.sink = sink
         self.taker = Taker(files or LocalFiles(), folder, moment, clock)
         self._folder = folder.resolve()
 
     def drain(self) -> Iterator[AppliedBatch]:
         """Apply the waiting files, up to the first that is still changing."""
-        yield from apply_files(self.sink, self.taker, {self.batch_id(path): path for path in self._change_files()})
+        found = {self.batch_id(path): path for path in self._change_files()}
+        yield from apply_files(self.sink, self.taker, found, self.notation)
 
     def batch_id(self, path: Path) -> str:
         return path.name if self.source.is_file() else path.relative_to(self.source).as_posix()
@@ -247,7 +251,9 @@ class Follower:
         return self._folder not in path.resolve().parents
 
 
-def apply_files(sink: ChangeSink, taker: Taker[Place], found: Mapping[str, Place]) -> Iterator[AppliedBatch]:
+def apply_files(
+    sink: ChangeSink, taker: Taker[Place], found: Mapping[str, Place], notation: Notation = DEFAULT
+) -> Iterator[AppliedBatch]:
     """Apply new files, in the given order, up to the first that is still changing; report changes of applied ones."""
     taker.keep(found)
     waiting = [name for name in found if not sink.has_applied(name)]
@@ -258,14 +264,16 @@ def apply_files(sink: ChangeSink, taker: Taker[Place], found: Mapping[str, Place
         if batch is not None:
             yield batch
     for number, name in enumerate(waiting, start=1):
-        batch = _apply_file(sink, taker, name, found[name])
+        batch = _apply_file(sink, taker, name, found[name], notation)
         if batch is not None:
             yield replace(batch, n_waiting=len(waiting) - number)
         elif name in taker.changing:
             return
 
 
-def _apply_file(sink: ChangeSink, taker: Taker[Place], name: str, place: Place) -> AppliedBatch | None:
+def _apply_file(
+    sink: ChangeSink, taker: Taker[Place], name: str, place: Place, notation: Notation
+) -> AppliedBatch | None:
     """Apply a change file as a batch; None if it is gone, or still being written."""
     start = time.perf_counter()
     found = taker.read(name, place)
@@ -273,6 +281,6 @@ def _apply_file(sink: ChangeSink, taker: Taker[Place], name: str, place: Place) 
         return None
     data, stamp = found
     taker.taken.add(name, name, data, stamp)
-    batch = sink.apply(name, read_or_reject(name, lambda: read_changes(name, data, sink.schema)))
+    batch = sink.apply(name, read_or_reject(name, lambda: read_changes(name, data, sink.schema, notation)))
     lag = max(0.0, time.time() - stamp.mtime_ns / 1e9)
     return replace(batch, seconds=time.perf_counter() - start, lag=lag)

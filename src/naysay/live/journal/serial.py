@@ -122,6 +122,8 @@ def _rule_to_json(rule: Rule) -> dict[str, Any]:
         "max_violations": rule.max_violations,
         "max_fraction": rule.max_fraction,
         "description": rule.description,
+        # States of earlier versions do not have it.
+        **({} if rule.min_rows is None else {"min_rows": rule.min_rows}),
         "predicates": [
             [_operand_to_json(predicate.left), predicate.op.value, _operand_to_json(predicate.right)]
             for predicate in rule.predicates
@@ -142,6 +144,7 @@ def _rule_from_json(item: dict[str, Any]) -> Rule:
         item["max_violations"],
         item["max_fraction"],
         item["description"],
+        item.get("min_rows"),
     )
 
 

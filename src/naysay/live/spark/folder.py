@@ -6,19 +6,23 @@ results, one can continue where the other stopped, and all files share the time 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import StateError, TableError
+from naysay.io.notation import DEFAULT, Notation
 from naysay.live.feed.change_files import format_of, read_changes
 from naysay.live.feed.changes import AppliedBatch, ChangeRows, ChangeSink, merge_changes, read_or_reject, reject_whole
 from naysay.live.feed.follow import MOMENT, LocalFiles, Stamp, Taker, apply_files, folder_at
 from naysay.live.journal.serial import digest_of
+from naysay.spark.session import NOT_FOUND, SPARK_ERRORS
+from naysay.spark.versions import to_arrow
 
 Admit = Callable[[ChangeRows], ChangeRows]
 _SCHEMA = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
@@ -40,33 +44,46 @@ class _Files:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._local = LocalFiles()
+        # The stamps that the last listing brought along. Each is used once: to look at a file is a job.
+        self._listed: dict[str, Stamp] = {}
 
     def stamp(self, place: _File) -> Stamp | None:
         if place.local is not None:
             return self._local.stamp(place.local)
-        system, path = self._hadoop(place.path)
-        if not system.exists(path):
-            return None
-        status = system.getFileStatus(path)
-        return Stamp(status.getLen(), status.getModificationTime() * 1_000_000, 0)
+        listed = self._listed.pop(place.path, None)
+        return listed or next(iter(self._stamps(place.path).values()), None)
 
     def read(self, place: _File) -> bytes | None:
         if place.local is not None:
             return self._local.read(place.local)
-        content = self._session.read.format("binaryFile").load(place.path).select("content").toArrow()["content"]
-        return bytes(content[0].as_py()) if len(content) else None
+        content = self._look(place.path, "content")
+        return bytes(content["content"][0].as_py()) if content.num_rows else None
 
-    def list(self, base: str) -> Iterator[str]:
+    def list_paths(self, base: str) -> list[str]:
         """The paths of all files in a folder that is not local."""
-        system, path = self._hadoop(base)
-        found = system.listFiles(path, True)
-        while found.hasNext():
-            yield found.next().getPath().toString()
+        self._listed = self._stamps(base)
+        return list(self._listed)
 
-    def _hadoop(self, path: str) -> tuple[Any, Any]:
-        jvm: Any = self._session._jvm
-        place = jvm.org.apache.hadoop.fs.Path(path)
-        return place.getFileSystem(self._session._jsc.hadoopConfiguration()), place
+    def forget_listing(self) -> None:
+        self._listed = {}
+
+    def _stamps(self, path: str) -> dict[str, Stamp]:
+        found = self._look(path, "path", "length", "modificationTime")
+        times = found["modificationTime"].cast(pa.int64())
+        columns = (column.to_pylist() for column in (found["path"], found["length"], times))
+        return {name: Stamp(size, 1000 * microseconds, 0) for name, size, microseconds in zip(*columns, strict=True)}
+
+    def _look(self, path: str, *columns: str) -> pa.Table:
+        """What Spark knows of the file, or of all files in the folder, at a path; no rows if there is none."""
+        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", True)
+        # A path to read is a pattern; this one is a name.
+        pattern = re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+        try:
+            return to_arrow(reader.load(pattern).select(*columns))
+        except SPARK_ERRORS as error:
+            if re.search(NOT_FOUND, str(error)):
+                return pa.table({name: [] for name in columns})
+            raise
 
 
 class FolderSource:
@@ -87,8 +104,10 @@ class FolderSource:
         *,
         moment: float = MOMENT,
         clock: Callable[[], float] = time.monotonic,
+        notation: Notation = DEFAULT,
     ) -> None:
         self._session = session
+        self._notation = notation
         self._admit = admit
         self.pinned = admit is not None
         self._state = state.resolve()
@@ -110,7 +129,7 @@ class FolderSource:
 
     def steps(self, sink: ChangeSink, batch: DataFrame, number: int) -> Iterator[AppliedBatch | None]:
         """Apply one of its batches; yields None from time to time while waiting, so that it can be stopped."""
-        files = self._change_files([str(path) for path in batch.toArrow()["path"].to_pylist()])
+        files = self._change_files([str(path) for path in to_arrow(batch)["path"].to_pylist()])
         if self._admit is not None:
             yield from self._apply_together(sink, files, number)
             return
@@ -137,7 +156,7 @@ class FolderSource:
                 if step is not None:
                     yield step
         else:
-            yield from apply_files(sink, self._taker, files)
+            yield from apply_files(sink, self._taker, files, self._notation)
         if self._taker.changing:
             yield None
 
@@ -146,6 +165,7 @@ class FolderSource:
         batch_id = f"batch {number}, {len(files)} files, {names}"
         if not files or sink.has_applied(batch_id):
             return
+        self._files.forget_listing()
         for file in files:
             self._taker.look(file.name, file)
         changes = []
@@ -179,12 +199,12 @@ class FolderSource:
     def _admit_file(self, name: str, data: bytes, sink: ChangeSink) -> ChangeRows:
         assert self._admit is not None
         admit = self._admit
-        return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema)))
+        return read_or_reject(name, lambda: admit(read_changes(name, data, sink.schema, self._notation)))
 
     def _list_files(self) -> list[_File]:
         """The change files in the folder, in order."""
         if self._local is None:
-            paths = list(self._files.list(self._base))
+            paths = self._files.list_paths(self._base)
         elif self._local.is_file():
             paths = [str(self._local)]
         else:

@@ -19,11 +19,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from naysay.errors import NaysayError, StateError, TableError, UsageError
+from naysay.io.notation import DEFAULT, Notation
 from naysay.live.feed.changes import OP_COLUMN, AppliedBatch, ChangeSink, read_or_reject, split_ops
 from naysay.live.feed.output import write_bytes
 from naysay.live.journal.seal import read_sealed, sealed
 from naysay.live.spark.folder import FolderSource
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
+from naysay.spark.versions import is_connect, to_arrow
 
 # Current violations are written at most this often while batches arrive, and once they have stopped.
 _CURRENT_SECONDS = 10.0
@@ -36,13 +38,14 @@ _RECORD_VERSION = 2
 class StreamOptions:
     """Where the state is, when to stop, and how often to look: every `interval` seconds, 0 for as fast as possible.
 
-    `partitions` is 0 if the state is in this process.
+    `partitions` is 0 if the state is in this process. `notation` is that of CSV change files.
     """
 
     state: Path
     once: bool = False
     interval: float = 0.0
     partitions: int = 0
+    notation: Notation = DEFAULT
 
 
 class FrameSource:
@@ -70,7 +73,7 @@ class FrameSource:
         batch_id = f"batch {number}"
         if sink.has_applied(batch_id):
             return
-        table = batch.toArrow()
+        table = to_arrow(batch)
         if table.num_rows == 0:
             return
         if self._order:
@@ -193,7 +196,8 @@ class Stream:
         number = id(self)
         _running[number] = self
         writer = frame.writeStream.foreachBatch(lambda batch, batch_id: _take(number, batch, batch_id))
-        writer = writer.option("checkpointLocation", self._record.checkpoint.as_uri())
+        # Not as_uri(): Spark takes the path as it is, and an escaped blank would be part of another name.
+        writer = writer.option("checkpointLocation", f"file://{self._record.checkpoint}")
         trigger: dict[str, Any] = (
             {"availableNow": True} if options.once else {"processingTime": f"{options.interval} seconds"}
         )
@@ -321,7 +325,7 @@ class Stream:
 
 
 def _refuse_connect(session: SparkSession) -> None:
-    if "connect" in type(session).__module__.split("."):
+    if is_connect(session):
         raise UsageError(
             "a watch on Spark keeps its state next to the driver, which is elsewhere with Spark Connect; "
             "run it there, or with --engine local"

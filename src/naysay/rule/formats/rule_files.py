@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from naysay.rule.render import render
 from naysay.rule.scan import Scanner
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-_YAML_BEGINS = re.compile(r"-(?:\s|$)|---|%YAML|\{|\[(?!\s*DC\s*:)|(?:\w[\w ./+-]*|'[^']*'|\"[^\"]*\")\s*:\s*(?:#.*)?$")
+_YAML_BEGINS = re.compile(
+    r"-(?:\s|$)|---|%YAML|\{|\[(?!\s*DC\s*:)|min_rows\s*:\s*\d|(?:\w[\w ./+-]*|'[^']*'|\"[^\"]*\")\s*:\s*(?:#.*)?$"
+)
 _BARE_NAME = re.compile(BARE_NAME)
 
 
@@ -32,12 +34,16 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RulesFile:
-    """What was read: the rules, the line on which each begins, and an error for each text that is not a rule."""
+    """What was read: the rules, the line on which each begins, and an error for each text that is not a rule.
+
+    `types` are the types that the file declares for columns of CSV files.
+    """
 
     rules: tuple[Rule, ...]
     lines: tuple[int, ...]
     errors: tuple[RuleError, ...]
     format: Format
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_rules(
@@ -130,8 +136,8 @@ def read_rules(
         # Most files are lines, which need not pay for the import of yaml.
         from naysay.rule.formats.yaml_files import read_yaml
 
-        rules, lines, errors = read_yaml(text, source=source, columns=columns)
-        return RulesFile(tuple(rules), tuple(lines), tuple(errors), format)
+        rules, lines, errors, types = read_yaml(text, source=source, columns=columns)
+        return RulesFile(tuple(rules), tuple(lines), tuple(errors), format, types)
     rules, lines, errors = [], [], []
     for number, line in enumerate([text] if format is Format.COLUMNS else text.split("\n"), start=1):
         if format is Format.LINES and line.lstrip()[:1] in ("", "#"):
@@ -155,17 +161,19 @@ def detect_format(text: str) -> Format:
     return Format.COLUMNS if foreign.is_column_file(text) else Format.LINES
 
 
-def render_file(rules: Sequence[Rule], *, short: bool = False) -> str:
+def render_file(rules: Sequence[Rule], *, short: bool = False, types: Mapping[str, str] | None = None) -> str:
     """Write rules as a file that `parse_rules` reads back: lines, or YAML if a rule has more than a name.
+
+    Types of columns are written, too, as YAML.
 
     >>> from naysay.rule import parse
     >>> print(render_file([parse("zip: ZipCode -> City")], short=True), end="")
     zip: ZipCode -> City
     """
-    if any(rule != Rule(rule.predicates, rule.name) for rule in rules):
+    if types or any(rule != Rule(rule.predicates, rule.name) for rule in rules):
         from naysay.rule.formats.yaml_files import write_yaml
 
-        return write_yaml(rules, short=short)
+        return write_yaml(rules, short=short, types=types)
     return "".join(_render_line(rule, short) + "\n" for rule in rules)
 
 

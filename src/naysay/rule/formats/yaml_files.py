@@ -1,12 +1,17 @@
 """Rules in YAML: a list of rules, or a mapping from names to rules, either of them possibly under `rules:`.
 
+Next to `rules:` there may be `types:`, the types of columns of CSV files, by their names.
+
 A rule is its text, or a mapping of the text and what else there is to say about it:
 
     - name: zip_city
       rule: ZipCode -> City
       severity: warning
       max_fraction: 0.001
+      min_rows: 1000
       description: A zip code belongs to one city.
+
+Next to `rules:` there may be a `min_rows` for all rules that have none.
 
 The file is read as a stream of events and only texts are taken from it, so that no tag, anchor or alias has any effect
 and each error has its line.
@@ -15,13 +20,14 @@ and each error has its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import yaml
 
 from naysay.errors import RuleError
+from naysay.rule.formats.column_types import TYPE_NAMES, column_type
 from naysay.rule.model import Rule, Severity
 from naysay.rule.parse import read_rule
 from naysay.rule.render import render
@@ -29,7 +35,7 @@ from naysay.rule.scan import HALF_CHARACTER, VALID_UTF_8, Scanner, nearest_name,
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
-_FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "description")
+_FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "min_rows", "description")
 _WHOLE = re.compile(r"\+?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -70,6 +76,8 @@ class _Reader:
         self.rules: list[Rule] = []
         self.at: list[int] = []
         self.errors: list[RuleError] = []
+        self.types: dict[str, str] = {}
+        self.min_rows: int | None = None
 
     def fail(self, node: _YamlNode, message: str, hint: str = "") -> NoReturn:
         raise self.error(node.line, node.column, message, hint)
@@ -83,10 +91,7 @@ class _Reader:
             return
         inner = root.value("rules")
         if inner is not None and inner.kind != "text":
-            for name in root.items[::2]:
-                if name.text != "rules":
-                    message = f"unexpected {shortened(name.text)!r} next to 'rules'"
-                    self.errors.append(self.error(name.line, name.column, message, "Only 'rules' is read."))
+            self._read_settings(root)
             root = inner
         if root.kind == "list":
             for item in root.items:
@@ -105,13 +110,44 @@ class _Reader:
         else:
             self._try(root)
 
+    def _read_settings(self, root: _YamlNode) -> None:
+        """What a file says about all its rules, next to `rules`."""
+        for name, value in root.pairs:
+            if name.text == "min_rows" and value.kind == "text":
+                try:
+                    self.min_rows = None if value.is_missing else self._field("min_rows", value)
+                except RuleError as error:
+                    self.errors.append(error)
+            elif name.text == "types":
+                self._read_types(value)
+            elif name.text != "rules":
+                message = f"unexpected {shortened(name.text)!r} next to 'rules'"
+                hint = "Only 'rules', 'types' and 'min_rows' are read."
+                self.errors.append(self.error(name.line, name.column, message, hint))
+
+    def _read_types(self, node: _YamlNode) -> None:
+        if node.kind != "mapping":
+            self.errors.append(
+                self.error(node.line, node.column, "'types' is a mapping from columns to types", "Write zip: text.")
+            )
+            return
+        for name, value in node.pairs:
+            found = column_type(value.text) if value.kind == "text" else None
+            if found is None:
+                message = f"{shortened(value.text)!r} is not a type"
+                self.errors.append(self.error(value.line, value.column, message, f"Use {TYPE_NAMES}."))
+            elif name.text in self.types:
+                self.errors.append(self.error(name.line, name.column, f"a second type for {shortened(name.text)!r}"))
+            else:
+                self.types[name.text] = found
+
     def _try(self, node: _YamlNode, name: _YamlNode | None = None) -> None:
         try:
             rule = self._rule(node, name)
         except RuleError as error:
             self.errors.append(error)
         else:
-            self.rules.append(rule)
+            self.rules.append(replace(rule, min_rows=self.min_rows) if rule.min_rows is None else rule)
             self.at.append((name or node).line + 1)
 
     def _rule(self, node: _YamlNode, name: _YamlNode | None) -> Rule:
@@ -164,9 +200,10 @@ class _Reader:
             if text.lower() not in names:
                 self.fail(node, f"{shown} is not a severity", f"Use one of {', '.join(names)}.")
             return Severity(text.lower())
-        if name == "max_violations":
+        if name in ("max_violations", "min_rows"):
             if not _WHOLE.fullmatch(text):
-                self.fail(node, f"{shown} is not a number of violations", "Use 0, 1, 2, ...")
+                what = "violations" if name == "max_violations" else "rows"
+                self.fail(node, f"{shown} is not a number of {what}", "Use 0, 1, 2, ...")
             return int(text)
         if name == "max_fraction":
             fraction = float(text) if len(text) < 400 and _FRACTION.fullmatch(text) else -1.0
@@ -178,8 +215,8 @@ class _Reader:
 
 def read_yaml(
     text: str, *, source: str, columns: Sequence[str] | None
-) -> tuple[list[Rule], list[int], list[RuleError]]:
-    """The rules of a YAML text, the line on which each begins, and the errors."""
+) -> tuple[list[Rule], list[int], list[RuleError], dict[str, str]]:
+    """The rules of a YAML text, the line on which each begins, the errors, and the types of columns."""
     reader = _Reader(text, source, columns)
     try:
         reader.read(_compose(text, reader))
@@ -187,15 +224,15 @@ def read_yaml(
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
         message = f"this is not YAML: {error.problem or error.context}"
-        return [], [], [reader.error(line, column, message, "Quote a rule that contains a colon or a #.")]
+        return [], [], [reader.error(line, column, message, "Quote a rule that contains a colon or a #.")], {}
     except yaml.YAMLError as error:
-        return [], [], [reader.error(0, 0, f"this is not YAML: {str(error).splitlines()[0]}")]
+        return [], [], [reader.error(0, 0, f"this is not YAML: {str(error).splitlines()[0]}")], {}
     except UnicodeEncodeError as error:
         line, column = text.count("\n", 0, error.start), error.start - text.rfind("\n", 0, error.start) - 1
-        return [], [], [reader.error(line, column, HALF_CHARACTER, VALID_UTF_8)]
+        return [], [], [reader.error(line, column, HALF_CHARACTER, VALID_UTF_8)], {}
     except RuleError as error:
-        return [], [], [error]
-    return reader.rules, reader.at, sorted(reader.errors, key=lambda error: error.line)
+        return [], [], [error], {}
+    return reader.rules, reader.at, sorted(reader.errors, key=lambda error: error.line), reader.types
 
 
 def _compose(text: str, reader: _Reader) -> _YamlNode | None:
@@ -225,8 +262,8 @@ def _compose(text: str, reader: _Reader) -> _YamlNode | None:
     return roots[0] if roots else None
 
 
-def write_yaml(rules: Sequence[Rule], *, short: bool) -> str:
-    """Write rules as a YAML list that `read_yaml` reads back."""
+def write_yaml(rules: Sequence[Rule], *, short: bool, types: Mapping[str, str] | None = None) -> str:
+    """Write rules as a YAML list that `read_yaml` reads back; under `rules:` if there are types of columns."""
     entries = []
     for rule in rules:
         entry: dict[str, Any] = {"name": rule.name} if rule.name else {}
@@ -237,10 +274,13 @@ def write_yaml(rules: Sequence[Rule], *, short: bool) -> str:
             entry["max_violations"] = int(rule.max_violations)
         if rule.max_fraction is not None:
             entry["max_fraction"] = float(rule.max_fraction)
+        if rule.min_rows is not None:
+            entry["min_rows"] = int(rule.min_rows)
         if rule.description:
             entry["description"] = rule.description
         entries.append(entry)
-    return yaml.dump(entries, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+    document = {"types": dict(types), "rules": entries} if types else entries
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1)
 
 
 class _Dumper(yaml.SafeDumper):

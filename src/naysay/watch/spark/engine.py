@@ -52,6 +52,7 @@ from naysay.live.spark.stream import FrameSource, Stream, StreamOptions
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.session import errors_of_tasks, plain_errors
+from naysay.spark.versions import deal_out, to_arrow
 from naysay.table.compatibility import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
 from naysay.watch.part import PartPlan, Reply, Task, groups_of, part_numbers, rows_group
@@ -177,8 +178,8 @@ class PartitionedWatch:
         with plain_errors("the stream"), errors_of_tasks():
             frame = from_arrow(self._session, pa.table(columns, schema=SCHEMA))
             for stage in stages:
-                frame = map_in_arrow(frame.repartitionById(self._n_places, F.col("place")), stage, SCHEMA)
-            found = frame.select("content").toArrow()
+                frame = map_in_arrow(deal_out(frame, self._n_places, F.col("place")), stage, SCHEMA)
+            found = to_arrow(frame.select("content"))
         return [json.loads(content) for content in found["content"].to_pylist()]
 
     def _check_parts(self) -> None:
@@ -325,7 +326,8 @@ def follow_folder(
 ) -> Stream:
     """Feed a folder's change files to a sink."""
     admit = sink.admit if isinstance(sink, PartitionedWatch) else None
-    return Stream(FolderSource(session, source, options.state, admit), sink, options, show)
+    folder = FolderSource(session, source, options.state, admit, notation=options.notation)
+    return Stream(folder, sink, options, show)
 
 
 def watch_frame(

@@ -1,0 +1,184 @@
+"""Rows in conflict over all rules: how many there are, where they lie, and which are in most conflicts.
+
+With how many others a row breaks a rule depends on the values of the rule's columns only. So Spark finds the values in
+conflict with each rule, and every row looks up its own: no pair is formed, no row needs a name, and copies of a row are
+as many rows as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from naysay.detect.spark import worker
+from naysay.detect.spark.aggregate import Sums, conflicts_among_all, row_conflicts
+from naysay.detect.spark.grid import Grid, grid_of, has_strips
+from naysay.detect.spark.key_groups import Measured
+from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.worker import PLACE, PLACE_BITS, SUMMARY, TaskRule, conflicts_name
+from naysay.detect.summary import RuleSummary
+from naysay.rule.model import Row
+from naysay.spark.expressions import every, hash_of
+from naysay.spark.frame import map_in_arrow
+from naysay.spark.identity import Identity
+from naysay.spark.versions import to_arrow, union
+
+# At most this many values in conflict are sent to all tasks that read the table; more of them travel, with the rows.
+_FEW_VALUES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is known about each rule before its rows are counted; samples are hashes that lead to rows to show.
+
+    `sums` are those of rules that run by filter or grouping; `sets` and `grids` were measured for the others.
+    """
+
+    summaries: dict[int, RuleSummary[int]]
+    sums: Mapping[int, Sums]
+    sets: Sequence[Measured]
+    grids: Mapping[int, Grid]
+
+    @property
+    def spread(self) -> set[int]:
+        """The rules of which a row may have been in several tasks, which then cannot add up the rows in conflict."""
+        return {plan.number for each in self.sets if each.is_spread for plan in each.keys.plans}
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """Values in conflict, at most about `n_values`, to be found by `sought`; the last columns are the conflicts."""
+
+    sought: Sequence[Expression]
+    values: DataFrame
+    n_values: int
+
+    @property
+    def is_small(self) -> bool:
+        return self.n_values <= _FEW_VALUES
+
+
+def conflict_grid(found: Measured) -> Grid | None:
+    """The strips of a rule's giant groups, if they show which rows are in conflict."""
+    if not found.giants or found.keys.crossed or not has_strips(found.plan.join) or not found.plan.join.irreflexive:
+        return None
+    grid = grid_of(found)
+    return grid if grid.knows_conflicts else None
+
+
+def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
+    """The values of the columns of a key set in rows in conflict: v0, v1, ... in comparable form, once each.
+
+    Behind them, for each rule, the number of others with which each such row conflicts. Giant groups go in blocks, or
+    by the grid of the only rule if it has one.
+    """
+    keys = found.keys
+    counts = [conflicts_name(plan.number) for plan in keys.plans]
+    type_of = keys.plans[0].comparisons.frame.type_of
+    fields = [T.StructField(name, type_of(name)) for name in keys.columns]
+    schema = T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
+
+    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+        find = partial(worker.conflicts_of_partition, rules=rules, columns=tuple(keys.columns))
+        return map_in_arrow(records, find, schema)
+
+    parts = found.over_small_groups(work)
+    parts += found.over_giant_groups(work) if grid is None else grid.conflicts(schema)
+    values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]
+    names = [f"v{i}" for i in range(len(values))]
+    rows = union(parts).select(*values, PLACE, *counts)
+    # Rows with the same values have the same conflicts in each place.
+    places = rows.groupBy(*names, PLACE).agg(*(F.max(name).alias(name) for name in counts))
+    return places.groupBy(*names).agg(*(F.sum(name).alias(name) for name in counts))
+
+
+def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
+    """Whether values are those of some columns, where null is equal to null."""
+    return every(value.eqNullSafe(F.col(name)) for value, name in zip(values, names, strict=True))
+
+
+def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity) -> dict[int, RuleSummary[pa.Table]]:
+    """For each broken rule how many rows are in conflict and where; for ALL_RULES how many, and the busiest rows."""
+    look_ups = _look_ups(plans, findings)
+    is_small = all(each.is_small for each in look_ups)
+    data = plans[0].data
+    rows = data.withColumn(PLACE, F.monotonically_increasing_id())
+    if not is_small:
+        # Rows that travel to where the values are take only what is needed along.
+        columns = dict.fromkeys(name for plan in plans for name in plan.columns)
+        rows = rows.select(*columns, *identity.attached(), PLACE)
+    for number, each in enumerate(look_ups):
+        names = [f"v{number}_{i}" for i in range(len(each.sought))]
+        values = each.values.toDF(*names, *each.values.columns[len(names) :])
+        values = F.broadcast(values) if each.is_small else values
+        rows = rows.join(values, all_equal(each.sought, names), "left").drop(*names)
+    counts = {conflicts_name(plan.number): _conflicts_of(plan, findings) for plan in plans}
+    rows = rows.filter(reduce(or_, (count > 0 for count in counts.values())))
+    named = identity.attached() if is_small else identity.positions
+    rows = rows.select(*named, PLACE, *(count.alias(name) for name, count in counts.items()))
+    read = [value for each in look_ups for value in each.sought]
+    read += [plan.on_side(Row.LEFT) for plan in plans if plan.route is not Route.KERNELS]
+    tally = partial(
+        worker.tally_partition,
+        numbers=tuple(plan.number for plan in plans),
+        names=tuple(identity.positions),
+        sizes=_partition_sizes(data, read),
+    )
+    tallies = map_in_arrow(rows, tally, SUMMARY).repartition(1)
+    merged = map_in_arrow(tallies, worker.merge_tallies, SUMMARY)
+    return {row["rule"]: worker.read_summary(row) for row in to_arrow(merged).to_pylist()}
+
+
+def _look_ups(plans: Sequence[RulePlan], findings: Findings) -> list[_LookUp]:
+    found = []
+    for plan in plans:
+        if plan.route is Route.GROUPS and (plan.join.key or plan.part is not None):
+            parts = [*plan.join.key, *([] if plan.part is None else [plan.part])]
+            sums = findings.sums[plan.number]
+            values = row_conflicts(plan, sums.rows).withColumnRenamed("n", conflicts_name(plan.number))
+            found.append(_LookUp([plan.comparable(part.left) for part in parts], values, sums.distinct))
+    numbers = {plan.number for plan in plans}
+    for each in findings.sets:
+        broken = [plan for plan in each.keys.plans if plan.number in numbers]
+        # The giant groups of each rule are cut in another way.
+        for together in [[plan] for plan in broken] if each.giants else [broken] if broken else []:
+            part = each.only(*together)
+            sought = [together[0].comparable(name) for name in part.keys.columns]
+            n_values = each.n_records if each.n_points is None else each.n_points
+            if not each.is_spread:
+                n_values = min(n_values, sum(findings.summaries[plan.number].rows_in_conflict for plan in together))
+            found.append(_LookUp(sought, conflict_values(part, findings.grids.get(together[0].number)), n_values))
+    return found
+
+
+def _conflicts_of(plan: RulePlan, findings: Findings) -> Expression:
+    """With how many others a row breaks a rule, once its values have been looked up; never null."""
+    if plan.route is Route.FILTER:
+        count = F.lit(1)
+    elif plan.route is Route.GROUPS and not plan.join.key and plan.part is None:
+        count = F.lit(conflicts_among_all(plan, findings.sums[plan.number].rows))
+    else:
+        count = F.coalesce(F.col(conflicts_name(plan.number)), F.lit(0))
+    # The values of a rule that runs by kernels include those that decide on which side a row is.
+    on_side = F.lit(True) if plan.route is Route.KERNELS else plan.on_side(Row.LEFT)
+    return F.when(on_side, count).otherwise(F.lit(0)).cast(T.LongType())
+
+
+def _partition_sizes(data: DataFrame, read: Sequence[Expression]) -> tuple[int, ...]:
+    """The number of rows in each partition, in the order in which Spark reads them.
+
+    What else is `read` of each row may change the partitions, so it is read here too.
+    """
+    partition = F.shiftright(F.monotonically_increasing_id(), PLACE_BITS).alias("partition")
+    rows = data.select(partition, hash_of(read).alias("read"))
+    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read")).collect()
+    sizes = {row["partition"]: row["n"] for row in counts}
+    return tuple(sizes.get(place, 0) for place in range(max(sizes, default=-1) + 1))

@@ -1,0 +1,229 @@
+"""The same on both engines: what violations offer, and what reports of many tasks say about rows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from spark_differential import IN_PARTS, IN_TASKS, KEY, judge_suspects
+from tables import to_spark
+
+import naysay
+from naysay import Report
+from naysay.detect.request import CheckOptions
+from naysay.detect.result import Listing
+from naysay.detect.spark import conflicts
+from naysay.detect.spark.engine import SparkEngine
+from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.worker import ALL_RULES, PLACE, PLACE_BITS, merge_tallies, read_summary, tally_partition
+from naysay.rule import Nulls
+
+SHAPES = (
+    "not(t.b > 2)",
+    "not(t.a == t.c)",
+    "key(a, b)",
+    "a -> b",
+    "not(t.a == s.a and t.b < s.b)",
+    "not(t.a == s.a and t.b <= s.b)",
+    "not(t.a == s.a and t.b > s.b and t.c < s.c)",
+    "not(t.a == s.c and t.b != s.b)",
+    "not(t.a == s.a and t.b != s.b and t.c != s.c)",
+    "not(t.a < s.a and t.b < s.b and t.c < s.c)",
+    "not(t.a == s.a and t.b < s.b and t.c != s.c)",
+    "not(t.a == 1 and s.b == 2)",
+    "'=named': a -> c",
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = random.Random(3)
+    columns = {name: [rng.choice([*range(5), None]) for _ in range(24)] for name in "abc"}
+    moments = pa.array([1_700_000_000_000_000 + 7 * place for place in range(24)], pa.timestamp("us", "UTC"))
+    return pa.table({**columns, "id": [f"row {place:02d}" for place in range(24)], "at": moments})
+
+
+def types(table: pa.Table) -> list[tuple[str, pa.DataType]]:
+    """Names and types; Spark also notes which columns cannot be null."""
+    return [(field.name, _type(field.type)) for field in table.schema]
+
+
+def _type(type_: pa.DataType) -> pa.DataType:
+    return pa.struct([(field.name, field.type) for field in type_]) if pa.types.is_struct(type_) else type_
+
+
+@pytest.mark.parametrize("key", [("id",), ("id", "at")])
+def test_both_engines_list_the_same_columns_and_values(spark: Any, table: pa.Table, key: tuple[str, ...]) -> None:
+    data = to_spark(spark, table)
+    n_broken = 0
+    for rule in SHAPES if len(key) == 1 else SHAPES[::4]:
+        here = naysay.violations(table, rule, key=key, limit=None)
+        there = naysay.violations(data, rule, key=key, limit=None)
+        n_broken += here.total > 0
+        assert types(there.table) == types(here.table), rule
+        assert sorted(map(repr, there)) == sorted(map(repr, here)), rule
+        assert (len(there), there.total, there.complete) == (len(here), here.total, here.complete)
+        assert list(there.to_pandas().dtypes) == list(here.to_pandas().dtypes)
+        assert there.to_arrow().equals(there.table)
+        assert pa.table(there).equals(there.table)
+    assert n_broken > 3
+
+
+@pytest.mark.parametrize("rule", [SHAPES[0], "a -> b"])
+@pytest.mark.parametrize("limit", [0, 3, 1000])
+def test_a_limit_cuts_both_short_and_says_so(spark: Any, table: pa.Table, rule: str, limit: int) -> None:
+    here = naysay.violations(table, rule, key="id", limit=limit)
+    there = naysay.violations(to_spark(spark, table), rule, key="id", limit=limit)
+    assert (len(there), there.total, there.complete) == (len(here), here.total, here.complete)
+    assert len(list(there)) == len(there) == there.table.num_rows
+    assert there.head(2).num_rows == here.head(2).num_rows == min(2, limit)
+    assert types(there.table) == types(here.table)
+
+
+def test_on_spark_they_are_a_data_frame_too(spark: Any, table: pa.Table) -> None:
+    found = naysay.violations(to_spark(spark, table), "a -> b", key="id", limit=2)
+    assert isinstance(found.data, DataFrame)
+    assert found.select("left").count() == 2
+    assert found.columns == ["rule", "left", "right", "left_a", "left_b", "right_a", "right_b"]
+    assert repr(found) == "<Violations of a -> b: a Spark DataFrame of the first 2>"
+    assert str(found).startswith(f"a -> b: {found.total:,} violations, the first 2\n")
+    assert f"{found.total:,} violations, the first 2" in found._repr_html_()
+    assert not hasattr(found, "no_such_thing")
+
+
+def test_a_clean_table_has_empty_violations_on_both(spark: Any, table: pa.Table) -> None:
+    data = to_spark(spark, table)
+    for rule in ("key(id)", "not(t.b > 100)"):
+        here, there = naysay.violations(table, rule), naysay.violations(data, rule, key="id")
+        assert (
+            (len(there), there.total, there.complete, list(there))
+            == (0, 0, True, [])
+            == ((len(here), here.total, here.complete, list(here)))
+        )
+
+
+def facts(report: Report) -> list[Any]:
+    """What a report says, except for times and methods."""
+    results = [(result.violations, result.rows_in_conflict, result.where, result.passes) for result in report]
+    return [report.n_rows, report.rows_in_conflict, report.busiest, *results]
+
+
+def test_a_report_beyond_one_task_says_what_it_says_in_process(spark: Any) -> None:
+    """At the default sizes: a column with errors for each shape, some of them far apart."""
+    data = spark.range(260_000).selectExpr(
+        "id",
+        "id % 50000 as a",
+        "if(id in (77, 200077), -1, id % 50000) as b",
+        "id % 997 as c",
+        "id % 997 + if(id % 86000 = 5, 40, 0) as d",
+        "if(id > 259000, id % 500, null) as e",
+    )
+    rules = [
+        "a -> b",
+        "not(t.b < 0)",
+        "not(t.a == s.a and t.c <= s.c and t.d > s.d)",
+        "not(t.e == s.c and t.d != s.d and t.b != s.b)",
+    ]
+    report = naysay.check(data, rules, key="id")
+    assert facts(report) == facts(naysay.check(data.toArrow(), rules, key="id"))
+    assert len(report.busiest) == 20
+    assert all(len(result.where) == 60 for result in report)
+
+
+@pytest.mark.parametrize("sizes", [IN_TASKS, IN_PARTS])
+def test_copies_of_a_row_are_named_as_in_one_task(spark: Any, table: pa.Table, sizes: Sizes) -> None:
+    data = to_spark(spark, pa.concat_tables([table, table.slice(3, 9), table]).select(["a", "b", "c"]))
+    rules = [naysay.parse(rule) for rule in SHAPES[1 :: 1 if sizes == IN_TASKS else 5]]
+    options = CheckOptions(sample=0)
+    whole, parts = (SparkEngine(data, size).check(rules, options) for size in (Sizes(), sizes))
+    assert parts.rows_in_conflict == whole.rows_in_conflict
+    assert parts.busiest == whole.busiest
+    assert any("#" in row.identity["row"] for row in parts.busiest)
+    assert [result.where for result in parts] == [result.where for result in whole]
+
+
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_values_sent_to_all_tasks_or_met_by_rows_are_the_same(
+    spark: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(conflicts, "_FEW_VALUES", few)
+    rules = [naysay.parse(rule) for rule in SHAPES]
+    options = CheckOptions(key=("id",), nulls=Nulls.EQUAL)
+    report = SparkEngine(to_spark(spark, table), IN_TASKS).check(rules, options)
+    here = naysay.check(table, rules, key="id", nulls="equal")
+    assert (report.rows_in_conflict, report.busiest) == (here.rows_in_conflict, here.busiest)
+    assert [result.where for result in report] == [result.where for result in here]
+
+
+def test_a_quick_check_counts_rows_only_for_tolerances(spark: Any, table: pa.Table) -> None:
+    rules = [naysay.parse("a -> b"), replace(naysay.parse("a -> c"), max_violations=1000)]
+    report = SparkEngine(to_spark(spark, table), IN_TASKS).check(rules, CheckOptions(key=("id",), quick=True))
+    here = naysay.check(table, rules, key="id", quick=True)
+    assert facts(report) == facts(here)
+    assert (report.rows_in_conflict, report[0].where, bool(report[1].where)) == (None, (), True)
+
+
+def test_rows_read_otherwise_than_measured_lie_nowhere() -> None:
+    """The result of a join may have other partitions in another job."""
+    rows = pa.table({"i0": ["x", "y"], PLACE: [0, (1 << PLACE_BITS) + 2], "n0": [3, 4]})
+
+    def where(sizes: tuple[int, ...]) -> tuple[int, ...]:
+        batches = rows.to_batches()
+        (batch,) = merge_tallies(tally_partition(batches, numbers=(0,), names=("i0",), sizes=sizes))
+        found = {record["rule"]: read_summary(record) for record in batch.to_pylist()}
+        assert (found[0].rows_in_conflict, found[ALL_RULES].rows_in_conflict) == (2, 2)
+        (busiest,) = found[ALL_RULES].sample
+        assert busiest.column("i0").to_pylist() == ["y", "x"]
+        return found[0].where
+
+    assert where((2, 3)) == (1, 0, 0, 0, 1)
+    assert where((2, 2)) == ()
+    assert where((5,)) == ()
+
+
+@pytest.mark.parametrize(("sizes", "n_known"), [(Sizes(), 13), (IN_TASKS, 12)])
+def test_every_shape_has_suspects(spark: Any, table: pa.Table, sizes: Sizes, n_known: int) -> None:
+    """Beyond one task, those of rules whose rows go to several tasks are not known."""
+    named = table.append_column(KEY, pa.array(range(100, 124), pa.int64()))
+    rules = [naysay.parse(rule) for rule in SHAPES]
+    assert judge_suspects(spark, named, rules, Nulls.SQL, sizes) == n_known
+
+
+@pytest.mark.parametrize("sizes", [Sizes(), IN_TASKS])
+def test_groups_and_suspects_have_the_columns_of_those_in_process(spark: Any, table: pa.Table, sizes: Sizes) -> None:
+    rules = [naysay.parse(rule) for rule in SHAPES]
+    report = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(key=("id", "at"), sample=100))
+    for result, here in zip(report, naysay.check(table, rules, key=("id", "at"), sample=100), strict=True):
+        assert (result.groups is None) == (here.groups is None)
+        if result.groups is not None and here.groups is not None:
+            assert result.groups.table.schema.names == here.groups.table.schema.names
+            assert _groups(result.groups) == _groups(here.groups)
+            assert (len(result.groups), result.groups.total) == (len(here.groups), here.groups.total)
+        if result.suspects is not None and here.suspects is not None:
+            assert types(result.suspects.head(0)) == types(here.suspects.table)
+        if sizes == Sizes():
+            assert result.first_suspects == here.first_suspects
+            assert result.first_groups == here.first_groups
+
+
+def _groups(listing: Listing) -> list[Any]:
+    """The groups in an order that does not hang on ties."""
+    found = [
+        (row["a"], row["rows"], sorted((each["rows"], each["value"]) for each in row["values"])) for row in listing
+    ]
+    shares = [max(values)[0] / n_rows for _, n_rows, values in found]
+    assert shares == sorted(shares, reverse=True)
+    return sorted(found)
+
+
+def test_copies_among_suspects_are_numbered(spark: Any) -> None:
+    data = spark.createDataFrame([(1, "x")] * 3 + [(1, "y")] * 2 + [(2, "z")], "a int, b string")
+    for sizes in (Sizes(), Sizes(rows_a_task=2)):
+        (result,) = SparkEngine(data, sizes).check([naysay.parse("a -> b")], CheckOptions())
+        rows = result.suspects.table.to_pylist()
+        assert [(row["a"], row["b"]) for row in rows] == [(1, "y")] * 2
+        assert sorted(row["row"][32:] for row in rows) == ["", "#2"]

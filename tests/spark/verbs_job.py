@@ -1,0 +1,209 @@
+"""Run in its own process: every verb, compared with the oracle, on whatever version of Spark is installed.
+
+    python verbs_job.py classic|connect|sc://HOST:PORT FIRST_SEED N_SEEDS [MOST_SECONDS]
+
+What serverless Spark refuses raises an error here: RDDs, the SparkContext, the JVM, persist, cache and checkpoint.
+Every other seed uses Arrow batches of three rows; the sizes of tasks alternate.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from spark_differential import (
+    IN_ONE_TASK,
+    IN_PARTS,
+    IN_TASKS,
+    draw,
+    judge_check,
+    judge_counts,
+    judge_lists,
+    judge_verify,
+    with_strips,
+)
+from tables import to_spark
+
+from conftest import SETTINGS
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "watch"))
+
+from feeder import RULES, SCHEMA, batches, rows
+from outputs import brute_force, rows_after, standing, write_changes
+
+import naive
+import naysay
+from cases import rows_of
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.spark.engine import Blocks, discover
+from naysay.errors import UsageError
+from naysay.live.layout import named
+from naysay.rule import canonical, parse
+from naysay.rule.model import Rule
+from naysay.spark import read as spark_read
+
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_COLUMNS = "id LONG, a LONG, b STRING, c STRING, x LONG, y DOUBLE, op STRING, at LONG"
+
+
+def open_session(place: str) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder
+    for name, value in {} if place.startswith("sc://") else SETTINGS.items():
+        builder = builder.config(name, value)
+    if place == "classic":
+        return builder.master("local[2]").getOrCreate()
+    session = builder.remote("local[2]" if place == "connect" else place).getOrCreate()
+    assert "connect" in type(session).__module__, type(session)
+    return session
+
+
+def forbid(session: Any) -> None:
+    """Make everything that serverless Spark refuses raise an error, as it does there."""
+    frame = type(session.range(1))
+    for name in ("persist", "cache", "unpersist", "checkpoint", "localCheckpoint"):
+        setattr(frame, name, _refusal(name))
+    if is_classic(session):
+        # Over Connect there are no such things.
+        _forbid_property(frame, "rdd")
+        for name in ("sparkContext", "_jvm", "_jsc"):
+            _forbid_property(type(session), name)
+
+
+def is_classic(session: Any) -> bool:
+    return "connect" not in type(session).__module__
+
+
+def _refusal(name: str) -> Any:
+    def refuse(*given: Any, **named: Any) -> None:
+        raise AssertionError(f"{name} is refused on serverless Spark")
+
+    return refuse
+
+
+def _forbid_property(owner: Any, name: str) -> None:
+    """PySpark itself may use it, naysay may not."""
+    original = getattr(owner, name, None)
+    store: dict[int, Any] = {}
+
+    def read(self: Any) -> Any:
+        if str(sys._getframe(1).f_globals.get("__name__", "")).startswith("naysay"):
+            raise AssertionError(f"{name} is refused on serverless Spark")
+        if isinstance(original, property):
+            return original.fget(self)  # type: ignore[misc]
+        return store[id(self)] if id(self) in store else self.__dict__[name]
+
+    def write(self: Any, value: Any) -> None:
+        store[id(self)] = value
+
+    setattr(owner, name, property(read, write))
+
+
+def judge_seed(session: Any, seed: int, folder: Path) -> None:
+    session.conf.set(_BATCH, "3" if seed % 2 else "10000")
+    table, rules, nulls = draw(seed, 16, 20)
+    sizes = (IN_TASKS, IN_PARTS, IN_ONE_TASK)[seed % 3]
+    some = rules[:4] + with_strips(rules)[:1]
+    judge_check(session, table, rules, nulls, IN_ONE_TASK)
+    judge_check(session, table, some, nulls, sizes)
+    judge_counts(session, table, some, nulls, sizes)
+    judge_lists(session, table, some[:1], nulls, sizes)
+    judge_verify(session, table, some[1:2], nulls, sizes)
+
+
+def judge_files(session: Any, seed: int, folder: Path) -> None:
+    """Files that Spark reads: CSV with types from all values, and Parquet with numbered rows."""
+    table = rows(random.Random(seed), list(range(40)))
+    table = table.append_column("day", pa.array([f"2024-02-{1 + k % 29:02}" for k in range(40)]))
+    table = table.append_column("at", pa.array([f"2024-02-{1 + k % 29:02} 10:00:{k % 3:02}.5" for k in range(40)]))
+    pa.csv.write_csv(table, folder / "rows.csv")
+    pa.parquet.write_table(table, folder / "rows.parquet")
+    rules = [parse(text) for text in (*RULES, "key(day, at)", "day -> at", "not(t.at < s.at and t.day > s.day)")]
+    kept, spark_read._WHOLE_BYTES = spark_read._WHOLE_BYTES, -1
+    try:
+        for name in ("rows.csv", "rows.parquet"):
+            data = spark_read.read(session, str(folder / name), numbered=True)
+            found = [result.violations for result in naysay.check(data, rules)]
+            assert found == [naive.count(rows_of(table), rule) for rule in rules], (name, found)
+    finally:
+        spark_read._WHOLE_BYTES = kept
+
+
+def judge_rules(table: pa.Table, rules: list[Rule]) -> None:
+    """Rules that hold, of which no predicate can be left out, and all that the in-process engine finds."""
+    records = rows_of(table)
+    for rule in rules:
+        assert naive.verify(records, rule), rule
+        for left_out in range(len(rule.predicates)):
+            rest = tuple(part for place, part in enumerate(rule.predicates) if place != left_out)
+            assert not rest or not naive.verify(records, Rule(rest)), rule
+    expected = naysay.discover(table, method="all-pairs").rules
+    assert {canonical(rule) for rule in rules} == {canonical(rule) for rule in expected}
+
+
+def judge_discover(session: Any, seed: int, folder: Path) -> None:
+    table = rows(random.Random(seed), list(range(30))).select(["a", "b", "c", "x"])
+    for method in ("all-pairs", "selective"):
+        found = discover(to_spark(session, table), DiscoverRequest(method=method, max_seconds=300), Blocks(provers=2))
+        judge_rules(table, list(found.rules))
+
+
+def judge_evolve(session: Any, seed: int, folder: Path) -> None:
+    made = batches(seed, 4)
+    columns = ["a", "b", "c", "x"]
+    first = to_spark(session, made[0]["inserts"])
+    with naysay.Evolver(first, "id", state=folder / "evolve", columns=columns) as evolver:
+        for batch in made[1:]:
+            evolver.apply(**batch)
+        now = pa.Table.from_pylist(list(rows_after(made).values()), SCHEMA)
+        assert evolver.n_rows == now.num_rows
+        judge_rules(now.select(columns), list(evolver.rules))
+
+
+def judge_watch(session: Any, seed: int, folder: Path) -> None:
+    """A streaming DataFrame, in this process and in parts; over Connect a refusal."""
+    made = batches(seed, 4)
+    write_changes(folder / "changes", made, formats=("parquet",))
+    for partitions in (0, 2):
+        state = folder / f"watch {partitions}"
+        frame = session.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 2).parquet(str(folder / "changes"))
+        options: dict[str, Any] = {"state": state, "once": True, "order": "at", "partitions": partitions}
+        if not is_classic(session):
+            with pytest.raises(UsageError, match="which is elsewhere with Spark Connect"):
+                naysay.watch_stream(frame, list(RULES), "id", **options)
+            return
+        with naysay.watch_stream(frame, list(RULES), "id", **options) as stream:
+            assert stream.wait()
+        assert standing(state) == brute_force(named(RULES), rows_after(made))
+
+
+def main(place: str, first: int, n_seeds: int, most_seconds: float) -> None:
+    session = open_session(place)
+    forbid(session)
+    start = time.monotonic()
+    done = 0
+    for seed in range(first, first + n_seeds):
+        if time.monotonic() - start > most_seconds:
+            break
+        with tempfile.TemporaryDirectory() as folder:
+            for judge in (judge_seed, judge_files, judge_discover, judge_evolve, judge_watch):
+                judge(session, seed, Path(folder))
+                sys.stderr.write(f"{judge.__name__}: {time.monotonic() - start:.0f} s\n")
+        done += 1
+    session.stop()
+    sys.stdout.write(f"the same on Spark {pyspark.__version__}, {place}: {done} seeds\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]) if len(sys.argv) > 4 else float("inf"))
