@@ -25,7 +25,7 @@ LAYERS = (
     ("api",),
     ("report",),
     ("papers",),
-    ("evolve",),
+    ("evolve", "repairs"),
     ("detect", "discovery", "watch"),
     ("live",),
     ("spark",),

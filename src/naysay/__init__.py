@@ -14,26 +14,28 @@ from typing import TYPE_CHECKING, Any
 from naysay.version import __version__
 
 if TYPE_CHECKING:
-    from naysay.api import check, clusters, count, discover, split, verify, violations, watch_stream
+    from naysay.api import check, clusters, count, discover, repair, split, verify, violations, watch_stream
     from naysay.detect.result import Caution, Report, RuleResult, Verdict, Violations
     from naysay.discovery.result import Discovery
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.evolve.change import RuleChange
     from naysay.evolve.evolver import Evolver
     from naysay.io.files import read
+    from naysay.repairs.result import Repair
     from naysay.rule import Rule, load_rules, parse, parse_rules, render
     from naysay.watch import Watch
     from naysay.watch.change import Change
 
 # The public names by module. They are loaded when first used, so that importing naysay is fast.
 _NAMES = {
-    "naysay.api": "check clusters count discover split verify violations watch_stream",
+    "naysay.api": "check clusters count discover repair split verify violations watch_stream",
     "naysay.detect.result": "Caution Report RuleResult Verdict Violations",
     "naysay.discovery.result": "Discovery",
     "naysay.errors": "CountOverflow NaysayError ResourceError RuleError StateError TableError UsageError",
     "naysay.evolve.change": "RuleChange",
     "naysay.evolve.evolver": "Evolver",
     "naysay.io.files": "read",
+    "naysay.repairs.result": "Repair",
     "naysay.rule": "Rule load_rules parse parse_rules render",
     "naysay.watch": "Watch",
     "naysay.watch.change": "Change",
@@ -47,6 +49,7 @@ __all__ = [
     "Discovery",
     "Evolver",
     "NaysayError",
+    "Repair",
     "Report",
     "ResourceError",
     "Rule",
@@ -69,6 +72,7 @@ __all__ = [
     "parse_rules",
     "read",
     "render",
+    "repair",
     "split",
     "verify",
     "violations",

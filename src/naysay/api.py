@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from naysay.discovery.space import Scope
     from naysay.live.feed.changes import AppliedBatch
     from naysay.live.spark.stream import Stream
+    from naysay.repairs.result import Repair
     from naysay.table import Table
 
 RuleLike = str | Rule
+
+# Chosen by measure on real tables, see docs/how-to/repair.md: a vote of 3 to 1 in a single group just passes.
+MIN_CONFIDENCE = 0.6
 
 
 class Engine(Protocol):
@@ -340,6 +344,67 @@ def split(
 
     engine = engine_for(collect(frame) if is_lazy(frame) else frame)
     return engine.split(_rules(rules, engine.columns), _options((), nulls, "auto", memory, threads, max_seconds))
+
+
+def repair(
+    frame: Any,
+    rules: RuleLike | Sequence[RuleLike],
+    *,
+    min_confidence: float = MIN_CONFIDENCE,
+    key: str | Sequence[str] = (),
+    nulls: str | Nulls = Nulls.SQL,
+    memory: int | str | None = None,
+    max_seconds: float | None = None,
+    threads: int = 0,
+) -> Repair:
+    """Suggest new values for cells that break dependencies such as `zip -> city`; nothing is changed.
+
+    Rows that agree on the left side of a dependency vote on its right side, and several dependencies vote together.
+    Rules of other kinds are only counted. If a vote is close, or a rule does not fit the data, nothing is suggested.
+
+    Args:
+        frame: The table, in memory.
+        rules: One rule or several.
+        min_confidence: Drop suggestions that are less sure: at least 0 and less than 1. The confidence is the share of
+            the votes for the new value, with one more vote against it.
+        key: Columns that identify a row, as in `check`.
+        nulls: What a comparison with null means, as in `check`. With `"equal"`, empty cells are filled in, too.
+        memory: Memory limit for counting violations, as in `check`.
+        max_seconds: Time limit for counting violations, as in `check`.
+        threads: Number of threads, as in `check`.
+
+    Returns:
+        A `Repair`: `suggestions`, each with its reason, and `rules` with the violations before and after. `apply()`
+        returns a copy of the table with all suggestions.
+
+    Raises:
+        NaysayError: As in `check`.
+        UsageError: The frame is a Spark DataFrame.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"zip": [1, 1, 1, 1, 1], "city": ["Ulm", "Ulm", "Bonn", "Ulm", "Ulm"]})
+    >>> found = repair(people, "zip -> city")
+    >>> found[0].row, found[0].new, found[0].reason
+    (2, 'Ulm', "4 of 5 rows with zip 1 say 'Ulm'")
+    >>> found.before, found.after
+    (8, 0)
+    """
+    if _is_spark(frame):
+        raise UsageError(
+            "repair works on frames in memory, not on a Spark DataFrame; select the columns of the rules and pass "
+            "frame.toPandas(), or repair the part returned by split"
+        )
+    if not 0 <= min_confidence < 1:
+        raise UsageError(f"min_confidence must be at least 0 and less than 1, not {min_confidence!r}")
+    from naysay.repairs import engine
+    from naysay.table import from_frame
+
+    options = _options(key, nulls, "auto", memory, threads, max_seconds)
+    table = from_frame(frame)
+    parsed = _rules(rules, table.names)
+    if not parsed:
+        raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
+    return engine.repair(table, parsed, options, min_confidence, frame)
 
 
 def discover(

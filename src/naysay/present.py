@@ -25,6 +25,12 @@ _FORMS = {
         "json": "discoveries.dumps",
         "table": "discoveries.discovery_table",
     },
+    "Repair": {
+        "text": "repairs.repair_text",
+        "cell": "repairs.repair_cell",
+        "json": "repairs.dumps",
+        "table": "repairs.repair_table",
+    },
     "Verdict": {"text": "terminal.verdict_text", "cell": "html.verdict_cell", "table": "json_.verdict_table"},
     "Listing": {"text": "terminal.listing_text", "cell": "html.listing_cell"},
     "Change": {"text": "terminal.change_text", "cell": "html.change_cell", "table": "json_.change_table"},

@@ -20,6 +20,7 @@ COMMANDS = {
     "evolve": "Change the rows of a discovered table, and show which rules change.",
     "explain": "Show how rules would be checked, and at what cost.",
     "lint": "Read rules, report problems, convert them.",
+    "repair": "Suggest new values for cells that break rules.",
     "report": "Show the results of an earlier check, as an HTML page or in another format.",
     "sql": "Write rules as SQL for DuckDB, PostgreSQL or Spark.",
     "watch": "Follow the changes of a table, and show which violations appear and disappear.",

@@ -1,9 +1,9 @@
-"""The folder that `check --out` writes: safe names, nothing outside of it, nothing foreign overwritten."""
+"""The folder that `--out` writes: safe names, nothing outside of it, nothing foreign overwritten."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,9 +17,10 @@ from naysay.table.frame import plain_values
 
 # The file that marks a folder as ours, so that a later run may replace its contents.
 MARK = ".naysay-results"
-_PARTS = ("violations", "suspects", "conflict_rows", "report", "cells")
+_PARTS = ("violations", "suspects", "conflict_rows", "report", "cells", "suggestions", "repair")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _LONGEST_NAME = 60
+_LINES_AT_ONCE = 65_536
 
 
 def file_name(place: int, rule: Rule) -> str:
@@ -39,12 +40,11 @@ def prepare(folder: Path) -> Path:
         raise UsageError(f"--out {folder} is not a folder; use a new one")
     if folder.exists():
         _empty(folder)
-    for part in ("violations", "suspects"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     # A new file: through an existing link the text would go elsewhere.
     (folder / MARK).unlink(missing_ok=True)
     with (folder / MARK).open("x", encoding="utf-8") as mark:
-        mark.write("Results of naysay check; the next run with this --out replaces them.\n")
+        mark.write("Results of naysay; the next run with this --out replaces them.\n")
     return folder
 
 
@@ -93,6 +93,32 @@ def write_csv(table: pa.Table, target: Path | BinaryIO, *, neutral: bool = True,
         names = [neutral_text(name) for name in flat.column_names]
         flat = pa.table([_neutral(column) for column in flat.columns], names=names)
     csv.write_csv(flat, target, csv.WriteOptions(include_header=header))
+
+
+def csv_lines(table: pa.Table, delimiter: str) -> Iterator[bytes]:
+    """A table of text columns as the lines of a CSV file, the header first. Null is nothing, empty text is quoted.
+
+    >>> print(b"".join(csv_lines(pa.table({"a": ["x, y", None], "b": ["", 'say "hi"']}), ",")).decode(), end="")
+    a,b
+    "x, y",""
+    ,"say ""hi\"""
+    """
+    if table.num_columns == 1 and table.column(0).null_count:
+        raise UsageError("CSV cannot represent a null in a table of one column; write a .parquet file")
+    header = pa.table([pa.array([name], pa.large_string()) for name in table.column_names], names=table.column_names)
+    for batch in (*header.to_batches(), *table.to_batches(max_chunksize=_LINES_AT_ONCE)):
+        columns = [_quoted(column.cast(pa.large_string()), delimiter) for column in batch.columns]
+        between = pa.scalar(delimiter, pa.large_string())
+        texts = pc.binary_join_element_wise(*columns, between, null_handling="replace", null_replacement="")
+        yield "".join(f"{text}\n" for text in texts.to_pylist()).encode()
+
+
+def _quoted(column: pa.Array, delimiter: str) -> pa.Array:
+    pattern = f'^$|["\r\n{re.escape(delimiter)}]|^\\s|\\s$'
+    quotes = pa.scalar('"', pa.large_string())
+    doubled = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise(quotes, doubled, quotes, pa.scalar("", pa.large_string()))
+    return pc.if_else(pc.match_substring_regex(column, pattern), quoted, column)
 
 
 def neutral_text(text: str) -> str:

@@ -1,11 +1,14 @@
-"""The folder that `check --out` writes: violations, suspects, rows and cells in conflict, the report."""
+"""The tables that commands write: violations, suspects, rows and cells in conflict, suggestions, changed copies."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import os
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,8 @@ from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.errors import UsageError
-from naysay.io.results import file_name, prepare, write_csv_parts
+from naysay.io.results import csv_lines, file_name, prepare, write_csv_parts
+from naysay.repairs.result import Repair
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
 from naysay.rule.model import Rule
@@ -29,6 +33,7 @@ from naysay.table.frame import plain_records, plain_values
 
 # Rows in conflict, which may be all rows, are copied and written in parts of this size.
 _PART_ROWS = 65_536
+_COPY_FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         return _write_on_spark(frame, report, options, folder)
     if "://" in folder.path:
         raise UsageError(f"--out {folder.path} is not a local folder; use --engine spark to write to remote URLs")
-    path = prepare(Path(folder.path))
+    path = _with_folders(prepare(Path(folder.path)))
     engine = LocalEngine(frame)
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
@@ -67,6 +72,52 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
     return cut
 
 
+def _with_folders(path: Path) -> Path:
+    for part in ("violations", "suspects"):
+        (path / part).mkdir()
+    return path
+
+
+def write_repair(repair: Repair, folder: ResultsFolder) -> None:
+    """Write the suggestions, and everything about them as JSON."""
+    path = prepare(Path(folder.path))
+    _write(iter([repair.table]), path / "suggestions", folder)
+    (path / "repair.json").write_text(repair.to_json() + "\n", "utf-8")
+
+
+def copy_format(path: Path) -> str:
+    """The format of the file for a changed copy, by its name."""
+    try:
+        return _COPY_FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise UsageError(f"--apply {path}: the file name must end in {', '.join(_COPY_FORMATS)}") from None
+
+
+def write_copy(table: pa.Table, path: Path) -> None:
+    """Write a table to one file, with its values as they are."""
+    format = copy_format(path)
+    with _replacing(path, format) as temporary:
+        _write(iter([table]), temporary.with_suffix(""), ResultsFolder("", format, neutral=False))
+
+
+def write_text_copy(table: pa.Table, path: Path, delimiter: str) -> None:
+    """Write a table of text columns as CSV, quoting only what needs quotes."""
+    with _replacing(path, "csv") as temporary, temporary.open("wb") as file:
+        for lines in csv_lines(table, delimiter):
+            file.write(lines)
+
+
+@contextmanager
+def _replacing(path: Path, format: str) -> Iterator[Path]:
+    """A new file that takes the place of another once it is complete; if that fails, the other is left as it was."""
+    temporary = path.with_name(f"naysay-{uuid.uuid4().hex}.{format}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: ResultsFolder) -> list[RuleResult]:
     from naysay.detect.spark.engine import SparkEngine
     from naysay.detect.spark.listing import conflict_table, write, write_text
@@ -74,7 +125,7 @@ def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: Re
 
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
-    path = str(prepare(Path(folder.path)).resolve()) if is_local else folder.path.rstrip("/")
+    path = str(_with_folders(prepare(Path(folder.path))).resolve()) if is_local else folder.path.rstrip("/")
     broken = [result.rule for result in report.results if not result.holds]
     for place, result in enumerate(report.results):
         if not result.holds:

@@ -1,6 +1,6 @@
 """Rules: what they are, and how text becomes a rule."""
 
-from naysay.rule.describe import describe, explain_pair
+from naysay.rule.describe import describe, explain_pair, explain_vote
 from naysay.rule.formats.rule_files import (
     Format,
     RulesFile,
@@ -33,6 +33,7 @@ __all__ = [
     "canonical",
     "describe",
     "explain_pair",
+    "explain_vote",
     "implies",
     "is_symmetric",
     "kind",

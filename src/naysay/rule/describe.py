@@ -93,6 +93,20 @@ def explain_pair(rule: Rule, left_values: Values, right_values: Values = _NO_VAL
     return f"{both}, but {why}" if both else why
 
 
+def explain_vote(values: Values, new: Any, n_for: int, n_votes: int, *, is_empty: bool = False) -> str:
+    """Say why a cell should have another value: most rows that agree in some columns have it.
+
+    `values` are those columns. If the cell `is_empty`, the votes are those of the rows that have a value.
+
+    >>> explain_vote({"zip": "02139"}, "Cambridge", 41, 42)
+    "41 of 42 rows with zip '02139' say 'Cambridge'"
+    """
+    group = _listed([f"{name} {_worded(value)}" for name, value in values.items()]) if values else ""
+    whose = f" with {group}" if group else ""
+    having = " that have a value" if is_empty else ""
+    return f"{n_for:,} of {n_votes:,} rows{whose}{having} say {_worded(new)}"
+
+
 def _listed(words: Sequence[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]

@@ -1,0 +1,1 @@
+"""Suggest new values for cells that break rules, or abstain."""
