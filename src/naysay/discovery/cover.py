@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,16 +13,16 @@ import numpy as np
 from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.vertices import VertexGroup, Vertices, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices
 from naysay.errors import UsageError
-from naysay.rule.implication import Network
-from naysay.rule.model import Nulls
 
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
+# Covers that are held against impossible ones between two looks at the clock.
+_JUDGED_AT_ONCE = 10_000
 # This many covers are looked at even after a stop, so that some rules are left.
 _AT_LEAST = 200
 
@@ -141,70 +140,27 @@ def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake
     return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])
 
 
-def drop_impossible(
-    covers: UInt64Array, vertices: Vertices, nulls: Nulls, budget: Budget | None = None
-) -> tuple[UInt64Array, bool]:
+def drop_impossible(covers: UInt64Array, vertices: Vertices, budget: Budget | None = None) -> tuple[UInt64Array, bool]:
     """Drop the covers whose predicates exclude each other in every table; and say whether all were looked at.
 
-    Within one comparison the search never builds such a cover. Between comparisons (t.A == s.A, t.A == s.B,
-    t.B == s.A, t.B != s.B) only cycles of values that are compared with each other can do it, so each distinct
-    choice among those is looked at once. Covers that there was no time for are dropped too.
+    Within one comparison the search never builds such a cover; between comparisons (t.A == s.A, t.A == s.B,
+    t.B == s.A, t.B != s.B) it does, if different columns are compared. Covers that there was no time for are dropped
+    too: the last ones.
     """
-    judge = _Judge(vertices, nulls)
-    if not judge.linked or not len(covers):
+    from naysay.kernels.covers.possible import are_possible
+
+    if not len(covers) or not any(group.comparison.across for group in vertices.groups):
         return covers, True
-    choices, first, where = np.unique(
-        covers & vertices.words([judge.linked])[0], axis=0, return_index=True, return_inverse=True
-    )
-    fine = np.zeros(len(choices), np.bool_)
-    # In the order of the covers: those that there is no time for are the last of them.
-    for n_judged, choice in enumerate(np.argsort(first)):
-        if n_judged >= _AT_LEAST and n_judged % 64 == 0 and budget is not None and budget.late():
-            return covers[fine[where.ravel()]], False
-        fine[choice] = judge.is_possible(to_int(choices[choice]))
-    return covers[fine[where.ravel()]], True
-
-
-class _Judge:
-    """Says whether a pair of rows of some table could satisfy a cover. What covers have in common is judged once."""
-
-    def __init__(self, vertices: Vertices, nulls: Nulls) -> None:
-        self._vertices = vertices
-        self._nulls = nulls
-        across = [group.comparison for group in vertices.groups if group.comparison.across]
-        names = {column.name for comparison in across for column in (comparison.left, comparison.right)}
-        self._groups = [group for group in vertices.groups if group.comparison.left.name in names]
-        self.linked = sum(group.mask for group in self._groups)
-        self._cycles: dict[int, int] = {}
-        self._known: dict[int, bool] = {0: True}
-
-    def is_possible(self, cover: int) -> bool:
-        """Judge a cover, or its vertices in `linked`: nothing else matters."""
-        # At most two comparisons: there is no third value through which they could meet.
-        if cover.bit_count() < 3:
-            return True
-        groups = [group for group in self._groups if cover & group.mask]
-        used = sum(group.mask for group in groups)
-        if used not in self._cycles:
-            self._cycles[used] = _vertices_in_cycles(groups)
-        within = cover & self._cycles[used]
-        if within not in self._known:
-            self._known[within] = not Network(self._vertices.rule(within).predicates, self._nulls).contradiction
-        return self._known[within]
-
-
-def _vertices_in_cycles(groups: list[VertexGroup]) -> int:
-    """The vertices of the groups that are left after dropping, again and again, each with a value of its own.
-
-    A value that is compared once can always be chosen so as to satisfy that comparison.
-    """
-    while groups:
-        uses = Counter(value for group in groups for value in (group.comparison.left, group.comparison.right))
-        linked = [group for group in groups if min(uses[group.comparison.left], uses[group.comparison.right]) > 1]
-        if len(linked) == len(groups):
-            break
-        groups = linked
-    return sum(group.mask for group in groups)
+    means = vertices.means()
+    kept: list[UInt64Array] = []
+    for start in range(0, len(covers), _JUDGED_AT_ONCE):
+        if start and budget is not None:
+            budget.report("checking rules", start / len(covers), len(covers))
+            if budget.late():
+                return np.concatenate(kept), False
+        some = np.ascontiguousarray(covers[start : start + _JUDGED_AT_ONCE])
+        kept.append(some[are_possible(some, means)])
+    return np.concatenate(kept), True
 
 
 def drop_relaxed(

@@ -128,7 +128,7 @@ def finish_rules(
     covers = in_order(vertices.once(covers), vertices)
     if request.max_predicates is not None:
         covers = covers[vertices.n_predicates(covers) <= request.max_predicates]
-    covers, all_judged = drop_impossible(covers, vertices, request.nulls, budget)
+    covers, all_judged = drop_impossible(covers, vertices, budget)
     covers, all_tried = drop_relaxed(covers, vertices, edges, counts, problem.most, budget)
     return np.ascontiguousarray(covers), complete and all_judged and all_tried
 

@@ -52,6 +52,13 @@ _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
 _LENGTHS = {
     kind: np.array([len(sets.get(chosen, ())) for chosen in range(16)], np.int64) for kind, sets in _MEANING.items()
 }
+# What each vertex says of its two operands, for `kernels.covers.possible`: left at most right, at least right, differs.
+_AT_MOST, _AT_LEAST, _DIFFERS = 1, 2, 4
+_SAYS = {
+    FieldKind.EQUALITY: (_AT_MOST | _AT_LEAST, _DIFFERS),
+    FieldKind.ORDER: (_AT_LEAST, _DIFFERS, _AT_MOST),
+    FieldKind.ORDER_OR_NULL: (_AT_LEAST, _DIFFERS, _AT_MOST, _AT_MOST | _AT_LEAST),
+}
 _SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
 _FLIPPED = {FieldKind.EQUALITY: (0, 1), FieldKind.ORDER: (2, 1, 0), FieldKind.ORDER_OR_NULL: (2, 1, 0, 3)}
 
@@ -171,6 +178,18 @@ class Vertices:
                     if chosen | (1 << bit) not in allowed:
                         groups[number, 2 + chosen] |= 1 << bit
         return group_of, groups
+
+    def means(self) -> Int64Array:
+        """`means` as `kernels.covers.possible` wants it."""
+        numbers: dict[Column, int] = {}
+        means = np.zeros((64 * self.n_words, 3), np.int64)
+        for group in self.groups:
+            left, right = (
+                numbers.setdefault(operand, len(numbers)) for operand in (group.comparison.left, group.comparison.right)
+            )
+            for vertex, says in enumerate(_SAYS[group.kind], group.first):
+                means[vertex] = left, right, says
+        return means
 
     def all(self) -> UInt64Array:
         """Every vertex, as a row of words."""
