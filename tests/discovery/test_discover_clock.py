@@ -18,10 +18,11 @@ from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem, empty_answer, finish_rules, search_rules
+from naysay.discovery.problem import Problem, empty_answer, finish_rules
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
 from naysay.discovery.selective import SelectiveSearch
+from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import edges_of
 from naysay.kernels.covers import possible
@@ -125,9 +126,9 @@ def test_a_stop_inside_the_search_keeps_its_covers() -> None:
                 self.stop("time limit")
 
     problem = Problem.of(problem.space, problem.outcomes, budget=WhenFound(0, n_finishing=10))
-    rules, partial = search_rules(problem, edges, counts)
-    assert partial
-    assert len(rules)
+    found = search_rules(problem, edges, counts)
+    assert found.partial
+    assert len(found.covers)
 
 
 def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:

@@ -30,6 +30,12 @@ _AT_LEAST = 200
 Branch = tuple[UInt64Array, UInt64Array]
 Expand = Callable[[UInt64Array, UInt64Array], tuple[UInt64Array, UInt64Array, bool]]
 Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
+# Told the share of a search that is done, and the number of covers found.
+OnTick = Callable[[float, int], None]
+
+
+def ignore_tick(done: float, n_found: int) -> None:
+    """Nobody wants to know how far a search is."""
 
 
 def allowed_pairs(error: float, n_pairs: int) -> int:
@@ -68,8 +74,12 @@ def minimal_covers(
     max_groups: int | None = None,
     brake: Brake | None = None,
     budget: Budget | None = None,
+    on_tick: OnTick = ignore_tick,
 ) -> UInt64Array:
-    """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search."""
+    """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search.
+
+    `on_tick` is told now and then which share of the branches of the search is done.
+    """
     from naysay.kernels.covers.minimal import expand, search_covers
 
     brake = brake or Brake()
@@ -81,6 +91,7 @@ def minimal_covers(
         vertices,
         brake,
         budget,
+        on_tick,
     )
 
 
@@ -93,6 +104,7 @@ def near_covers(
     max_groups: int | None = None,
     brake: Brake | None = None,
     budget: Budget | None = None,
+    on_tick: OnTick = ignore_tick,
 ) -> UInt64Array:
     """All minimal sets of vertices that miss edges with at most `most` pairs in all."""
     from naysay.kernels.covers.near import expand_near, search_near_covers
@@ -108,10 +120,13 @@ def near_covers(
         vertices,
         brake,
         budget,
+        on_tick,
     )
 
 
-def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake, budget: Budget | None) -> UInt64Array:
+def _search_all(
+    expand: Expand, search: Search, vertices: Vertices, brake: Brake, budget: Budget | None, on_tick: OnTick
+) -> UInt64Array:
     """Open the first levels of the search, then share the branches between threads."""
     done: list[UInt64Array] = []
     branches: list[Branch] = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
@@ -131,11 +146,19 @@ def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake
         # On a thread, so that the clock is watched meanwhile.
         (branches,) = run_all([open_level], budget, on_stop=brake.stop) or ([],)
     np.random.default_rng(0).shuffle(branches)
+    n_done = 0
+
+    def search_branch(branch: Branch) -> UInt64Array:
+        nonlocal n_done
+        found = search(*branch)
+        n_done += 1
+        return found
+
     parts = run_all(
-        [partial(search, *branch) for branch in branches],
+        [partial(search_branch, branch) for branch in branches],
         budget,
         on_stop=brake.stop,
-        on_tick=lambda budget: budget.report("covers", None, brake.n_found),
+        on_tick=lambda budget: on_tick(n_done / max(1, len(branches)), brake.n_found),
     )
     return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])
 

@@ -269,6 +269,17 @@ def sorted_unique(covers: UInt64Array) -> UInt64Array:
     return np.ascontiguousarray(covers[is_first(covers)])
 
 
+def is_among(covers: UInt64Array, known: UInt64Array) -> BoolArray:
+    """For each cover whether it is one of the known ones."""
+    both = np.concatenate([known, covers])
+    order = word_order(both)
+    first = is_first(both[order])
+    # The order is stable, so that the first of equal covers is a known one if any of them is.
+    found = np.zeros(len(both), np.bool_)
+    found[order] = (order[first] < len(known))[np.cumsum(first) - 1]
+    return found[len(known) :]
+
+
 def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
     """For each cover whether it misses an edge."""
     from naysay.kernels.covers.minimal import count_missed
