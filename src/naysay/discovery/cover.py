@@ -13,12 +13,14 @@ import numpy as np
 from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.vertices import VertexGroup, Vertices
+from naysay.discovery.vertices import VertexGroup, Vertices, n_vertices, to_int
 from naysay.errors import UsageError
 
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
+# Covers of up to so many groups are found by a search without preparation.
+_FEW_GROUPS = 3
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
 # Covers that are held against impossible ones between two looks at the clock.
@@ -80,11 +82,23 @@ def minimal_covers(
 
     `on_tick` is told now and then which share of the branches of the search is done.
     """
+    from naysay.kernels.covers.few import search_few
     from naysay.kernels.covers.minimal import expand, search_covers
 
     brake = brake or Brake()
-    edges = np.random.default_rng(0).permutation(edges)
     limits = (*vertices.tables(), np.array([max_groups or UNLIMITED, brake.max_covers], np.int64), brake.control)
+    if max_groups is not None and max_groups <= _FEW_GROUPS:
+        small_first = np.ascontiguousarray(edges[np.argsort(n_vertices(edges), kind="stable")])
+        branches = _first_branches(small_first, vertices)
+        return _search_branches(
+            lambda start, candidates: search_few(small_first, start, candidates, limits),
+            branches,
+            brake,
+            budget,
+            on_tick,
+            vertices.n_words,
+        )
+    edges = np.random.default_rng(0).permutation(edges)
     return _search_all(
         lambda start, candidates: expand(edges, start, candidates, limits),
         lambda start, candidates: search_covers(edges, start, candidates, limits),
@@ -93,6 +107,21 @@ def minimal_covers(
         budget,
         on_tick,
     )
+
+
+def _first_branches(edges: UInt64Array, vertices: Vertices) -> list[Branch]:
+    """A branch for each vertex of the first edge, which a cover must hit: each may take the vertices before it."""
+    every = to_int(vertices.all())
+    if not len(edges):
+        return [(vertices.words([0])[0], vertices.words([every])[0])]
+    within = to_int(edges[0]) & every
+    candidates, branches = every & ~within, []
+    while within:
+        vertex = within & -within
+        branches.append((vertices.words([vertex])[0], vertices.words([candidates])[0]))
+        candidates |= vertex
+        within ^= vertex
+    return branches
 
 
 def near_covers(
@@ -146,6 +175,14 @@ def _search_all(
         # On a thread, so that the clock is watched meanwhile.
         (branches,) = run_all([open_level], budget, on_stop=brake.stop) or ([],)
     np.random.default_rng(0).shuffle(branches)
+    parts = _search_branches(search, branches, brake, budget, on_tick, vertices.n_words)
+    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), parts])
+
+
+def _search_branches(
+    search: Search, branches: list[Branch], brake: Brake, budget: Budget | None, on_tick: OnTick, n_words: int
+) -> UInt64Array:
+    """Search branches on threads."""
     n_done = 0
 
     def search_branch(branch: Branch) -> UInt64Array:
@@ -160,7 +197,7 @@ def _search_all(
         on_stop=brake.stop,
         on_tick=lambda budget: on_tick(n_done / max(1, len(branches)), brake.n_found),
     )
-    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])
+    return np.concatenate([np.empty((0, n_words), np.uint64), *parts])
 
 
 def drop_impossible(covers: UInt64Array, vertices: Vertices, budget: Budget | None = None) -> tuple[UInt64Array, bool]:

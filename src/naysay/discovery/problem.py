@@ -13,7 +13,7 @@ from naysay.discovery.evidence import Device, word_order
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import Vertices, sorted_unique, vertices_of
+from naysay.discovery.vertices import Vertices, n_vertices, sorted_unique, vertices_of
 from naysay.plan.cost import process_bytes
 
 # If nobody set a limit: as many rules as a person can still do something with.
@@ -24,7 +24,6 @@ MOST_PARTIAL = 200_000
 _FINISHED_PER_SECOND = 1_000_000
 _COPIES = 10
 _FEWEST_COVERS = 10_000
-_BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +126,7 @@ def some_of_the_shortest(covers: UInt64Array) -> UInt64Array:
     """As many covers as can be handled once time is up, those with the fewest vertices."""
     if len(covers) <= MOST_PARTIAL:
         return covers
-    n_vertices = _BITS[np.ascontiguousarray(covers).view(np.uint8)].sum(axis=1)
-    return covers[np.argpartition(n_vertices, MOST_PARTIAL)[:MOST_PARTIAL]]
+    return covers[np.argpartition(n_vertices(covers), MOST_PARTIAL)[:MOST_PARTIAL]]
 
 
 def all_of(one: UInt64Array, other: UInt64Array, vertices: Vertices) -> UInt64Array:

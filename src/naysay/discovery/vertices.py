@@ -24,6 +24,7 @@ from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
 from naysay.rule.render import render_predicate
 
+_BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 _GE, _NE, _LE, _EQ = 1, 2, 4, 8
 _SAME, _OTHER = 1, 2
 
@@ -267,6 +268,12 @@ def sorted_unique(covers: UInt64Array) -> UInt64Array:
         return covers
     covers = covers[word_order(covers)]
     return np.ascontiguousarray(covers[is_first(covers)])
+
+
+def n_vertices(sets: UInt64Array) -> Int64Array:
+    """The number of vertices in each set."""
+    count: Int64Array = _BITS[np.ascontiguousarray(sets).view(np.uint8)].sum(axis=1, dtype=np.int64)
+    return count
 
 
 def is_among(covers: UInt64Array, known: UInt64Array) -> BoolArray:
