@@ -46,6 +46,8 @@ _FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
 # The most agreeing pairs, in all or per row, of the single columns that are enumerated at the start.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
+# However few rules are wanted: candidates may be broken, or say what no table could break.
+_FEWEST_CANDIDATES = 200
 # Covers times edges between two looks at the clock.
 _MISSED_WORK = 50_000_000
 ENUMERATE: Pair = (-2, -2)
@@ -235,7 +237,7 @@ class SelectiveSearch:
     def update(self, max_groups: int, limit: int) -> bool:
         """Bring the covers up to date with the edges; False if there are more than wanted, or time ran out."""
         problem = self.problem
-        most_covers = {**problem.most_covers, "limit on rules": 2 * limit + 2}
+        most_covers = {**problem.most_covers, "limit on rules": max(_FEWEST_CANDIDATES, 2 * limit + 2)}
         brake = Brake(min(most_covers.values()))
         self._covered = self.edges
         self.covers = minimal_covers(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget
 from naysay.discovery.cover import Brake, OnTick, minimal_covers, near_covers
 from naysay.discovery.problem import Problem, all_of, finish_rules
@@ -24,8 +24,8 @@ _SHARE_OF_ALL = 0.25
 _FIRST_LOOK_SECONDS, _SHARE_OF_LOOK = 1.0, 0.02
 # After so many lengths without a rule all rules are sought.
 _IDLE_LEVELS = 3
-# The seconds for short rules after a stop, if there was no time for them before.
-_SECONDS_AFTER_STOP = 0.2
+# The seconds for short rules after a stop, and their most predicates, if there was no time for them before.
+_SECONDS_AFTER_STOP, _LEVELS_AFTER_STOP = 0.2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class _ShortestFirst:
         if not budget.stopped():
             self._find_short(budget)
         elif not self.level:
-            self._find_short(Budget(_SECONDS_AFTER_STOP, threads=budget.threads))
+            self._find_short(Budget(_SECONDS_AFTER_STOP, threads=budget.threads), _LEVELS_AFTER_STOP)
         if self.level == problem.most_groups:
             return self._cut(self.rules, partial=False)
         found = self._cut(self._with_unfinished(), partial=True)
@@ -94,10 +94,10 @@ class _ShortestFirst:
             self._next_look = 2 * seconds
             self._find_short(self.problem.budget.within(_SHARE_OF_LOOK * seconds, threads=1))
 
-    def _find_short(self, budget: Budget) -> None:
-        """Find all rules of one more predicate, and again, until a search cannot be finished."""
+    def _find_short(self, budget: Budget, last: int = UNLIMITED) -> None:
+        """Find all rules of one more predicate, up to `last`, until a search cannot be finished."""
         most = self.problem.most_groups
-        while self.level < most and self._find(self.level + 1, budget, self._tick):
+        while self.level < min(last, most) and self._find(self.level + 1, budget, self._tick):
             longest = int(self.problem.vertices.n_predicates(self.rules[-1:]).max(initial=0))
             if longest + _IDLE_LEVELS <= self.level < most:
                 # Perhaps there are no longer ones: then one more search finds all, instead of one for each length.

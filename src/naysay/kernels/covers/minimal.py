@@ -15,8 +15,6 @@ limits     a tuple of four arrays:
   control  int64[2]: set control[0] from another thread to stop early; control[1] counts covers found, over all calls.
 """
 
-
-
 from __future__ import annotations
 
 import numpy as np
