@@ -105,8 +105,8 @@ class _ShortestFirst:
                 return
 
     def _tick(self, done: float, n_found: int) -> None:
-        n_predicates = self.level + 1
-        self.problem.budget.report(f"rules of up to {n_predicates} predicate{'s'[: n_predicates > 1]}", done, n_found)
+        length = "1 predicate" if not self.level else f"{self.level + 1} predicates"
+        self.problem.budget.report(f"searching for rules of up to {length}", done, n_found)
 
     def _find(self, level: int, budget: Budget, on_tick: OnTick) -> bool:
         """Find all rules of up to `level` predicates; false if the search or what follows it could not be finished."""
