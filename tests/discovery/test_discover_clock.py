@@ -277,7 +277,8 @@ def test_a_limit_on_rules_says_up_to_which_length_they_are_complete() -> None:
         for limit in (1, 3, lengths.count(lengths[0]), len(lengths) - 1):
             problem = Problem.of(space, outcomes, DiscoverRequest(method=method, max_rules=limit))
             found = conclude(problem, solve(problem)[1], method)
-            assert len(found.rules) == limit, (method, limit)
+            # Selective discovery proves whole lengths, and returns fewer if the next one has too many.
+            assert len(found.rules) == limit or (method == "selective" and 0 < len(found.rules) < limit)
             assert found.reason == "limit on rules"
             assert found.complete_up_to is not None
             assert found.complete_up_to < lengths[limit]
