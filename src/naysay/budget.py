@@ -78,8 +78,11 @@ class Budget:
 
     def part(self, share: float) -> Budget:
         """A budget that stops with this one, or after a share of the time left, which does not stop this one."""
-        seconds = share * self.left if self.is_limited else None
-        return Budget(seconds, threads=self.threads, memory=self.memory, progress=self._progress, parent=self)
+        return self.within(share * self.left if self.is_limited else None)
+
+    def within(self, seconds: float | None, threads: int | None = None) -> Budget:
+        """A budget that stops with this one, or after these seconds, which does not stop this one."""
+        return Budget(seconds, threads=threads or self.threads, memory=self.memory, parent=self)
 
     @property
     def elapsed(self) -> float:
@@ -99,6 +102,12 @@ class Budget:
         if not self.reason:
             self.reason = reason
             self._stopped_at = time.monotonic() + min(0.0, self.left)
+
+    def interrupt(self) -> None:
+        """Stop, and stop what this is a part of: a person wants the whole work to end."""
+        self.stop("interrupted")
+        if self._parent is not None:
+            self._parent.interrupt()
 
     def stopped(self) -> bool:
         if self._parent is not None and self._parent.stopped():
@@ -135,7 +144,9 @@ class Budget:
             signal.signal(signal.SIGINT, before)
 
     def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
-        if self._progress is not None:
+        if self._parent is not None:
+            self._parent.report(phase, done, n_rules)
+        elif self._progress is not None:
             self._progress(Progress(phase, done, n_rules, self.elapsed))
 
     @contextmanager
@@ -254,7 +265,7 @@ def run_all(
             if is_done:
                 break
     except KeyboardInterrupt:
-        budget.stop("interrupted")
+        budget.interrupt()
     except BaseException:
         pool.close()
         on_stop()

@@ -115,7 +115,7 @@ def test_an_interrupt_prints_what_is_known(work: Path, naysay: Run, monkeypatch:
     finally:
         signal.signal(signal.SIGINT, before)
     assert done.exit_code == 130
-    assert "partial (interrupted): more may hold" in done.stdout
+    assert "partial (interrupted): complete up to " in done.stdout
 
 
 @pytest.mark.parametrize("error", ["0", "0.2"])

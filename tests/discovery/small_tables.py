@@ -87,7 +87,7 @@ def found_rules(table: pa.Table, space: Space, nulls: Nulls, mosts: list[int]) -
     found = []
     for most in mosts:
         covers = near_covers(edges, counts, vertices, most) if most else minimal_covers(edges, vertices)
-        covers, _ = drop_relaxed(drop_impossible(covers, vertices, nulls)[0], vertices, edges, counts, most)
+        covers, _ = drop_relaxed(drop_impossible(covers, vertices)[0], vertices, edges, counts, most)
         found.append([naive_rule(vertices.rule(to_int(cover))) for cover in vertices.once(covers)])
     return found
 

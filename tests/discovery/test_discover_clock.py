@@ -13,17 +13,19 @@ import pyarrow as pa
 import pytest
 
 from naysay.budget import Budget
-from naysay.discovery import cover
+from naysay.discovery import cover, shortest
 from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem, empty_answer, finish_rules, search_rules
+from naysay.discovery.problem import Problem, empty_answer, finish_rules
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery
 from naysay.discovery.selective import SelectiveSearch
+from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Scope, build_space
-from naysay.discovery.vertices import edges_of
+from naysay.discovery.vertices import edges_of, is_among
+from naysay.kernels.covers import possible
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
@@ -95,16 +97,18 @@ def wide(n_rows: int = 60, n_columns: int = 6) -> tuple[Problem, np.ndarray, np.
 
 def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, edges, counts = wide()
-    networks = []
-    network = cover.Network
-    monkeypatch.setattr(cover, "Network", lambda *given: networks.append(1) or network(*given))
+    judged = []
+    monkeypatch.setattr(cover, "_JUDGED_AT_ONCE", 200)
+    monkeypatch.setattr(
+        possible, "are_possible", lambda covers, means: judged.append(len(covers)) or np.ones(len(covers), bool)
+    )
     found = minimal_covers(edges, problem.vertices, max_groups=4)
     assert len(found) > 5000
     rules, complete = finish_rules(problem, found, edges, counts)
     assert not complete
-    assert 50 <= len(rules) < len(found)
     # What is looked at after the stop is bounded, and the shortest come first.
-    assert len(networks) <= cover._AT_LEAST
+    assert judged == [200]
+    assert len(rules) == 200
     assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
 
 
@@ -122,24 +126,9 @@ def test_a_stop_inside_the_search_keeps_its_covers() -> None:
                 self.stop("time limit")
 
     problem = Problem.of(problem.space, problem.outcomes, budget=WhenFound(0, n_finishing=10))
-    rules, partial = search_rules(problem, edges, counts)
-    assert partial
-    assert len(rules)
-
-
-def test_triviality_is_judged_as_by_a_network_of_all_predicates() -> None:
-    problem, edges, _ = wide(n_rows=12, n_columns=3)
-    vertices = problem.vertices
-    covers = vertices.once(minimal_covers(edges, vertices))
-    kept, complete = cover.drop_impossible(covers, vertices, Nulls.SQL)
-    expected = [
-        chosen
-        for chosen in covers
-        if not cover.Network(vertices.rule(cover.to_int(chosen)).predicates, Nulls.SQL).contradiction
-    ]
-    assert complete
-    assert len(expected) > 0
-    assert kept.tolist() == np.array(expected).tolist()
+    found = search_rules(problem, edges, counts)
+    assert found.partial
+    assert len(found.covers)
 
 
 def test_short_rules_are_proven_before_the_search_for_all_ends() -> None:
@@ -202,3 +191,131 @@ def test_finishing_has_its_own_time() -> None:
     assert not budget.late()
     budget._stopped_at = time.monotonic() - 3600
     assert budget.late()
+
+
+class StopsInside(Looks):
+    """Stops at the k-th report of a phase whose name starts like this; there is time for what follows."""
+
+    def __init__(self, phase: str, n_reports: int) -> None:
+        super().__init__(0, n_finishing=10**6)
+        self.phase_name, self.n_reports = phase, n_reports
+
+    def stopped(self) -> bool:
+        return bool(self.reason)
+
+    def report(self, phase: str, done: float | None = None, n_rules: int = 0) -> None:
+        self.n_reports -= phase.startswith(self.phase_name)
+        if self.n_reports < 0:
+            self.stop("time limit")
+
+
+def of_length(discovery: Discovery, most: int) -> set[bytes]:
+    """The covers of the rules of up to so many predicates."""
+    covers = discovery.rules.covers
+    return {cover.tobytes() for cover in covers[discovery.rules.vertices.n_predicates(covers) <= most]}
+
+
+@pytest.mark.parametrize(("method", "error"), [("all-pairs", 0.0), ("all-pairs", 0.01), ("selective", 0.0)])
+def test_what_is_said_to_be_complete_is_complete(monkeypatch: pytest.MonkeyPatch, method: str, error: float) -> None:
+    """As if the search for all rules took longer than its share of the time; stopped at every length."""
+    table = numbers(24, 3, 5)
+    everything = run(table, Budget(), method, error)
+    assert everything.complete_up_to is None
+    monkeypatch.setattr(shortest, "_SHARE_OF_ALL", 0.0)
+    seen = set()
+    for n_looks in (*range(0, 30, 2), 40, 60, 100):
+        found = run(table, Looks(n_looks, n_finishing=10**6), method, error)
+        assert found.partial == (found.complete_up_to is not None)
+        assert of_length(found, 99) <= of_length(everything, 99)
+        if found.complete_up_to is not None:
+            seen.add(found.complete_up_to)
+            assert of_length(found, found.complete_up_to) == of_length(everything, found.complete_up_to)
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("error", [0.0, 0.005])
+def test_short_rules_are_found_although_the_search_for_all_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, error: float
+) -> None:
+    """Rules of all lengths are found depth first; the stop comes while these are sought, with no time limit."""
+    table = numbers(24, 3, 6)
+    everything = run(table, Budget(), "all-pairs", error)
+    monkeypatch.setattr(shortest, "_SECONDS_AFTER_STOP", 1e9)
+    budget = StopsInside("covers", 0)
+    budget.max_seconds = None
+    found = run(table, budget, "all-pairs", error)
+    assert found.partial
+    assert found.complete_up_to
+    assert of_length(found, found.complete_up_to) == of_length(everything, found.complete_up_to)
+    assert f"complete up to {found.complete_up_to} predicate" in headline(found)
+    assert f"complete up to {found.complete_up_to} predicate" in found.text()
+    assert found.missing in headline(found)
+
+
+def test_short_rules_are_sought_while_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, edges, counts = wide(n_rows=30, n_columns=3)
+    problem = Problem.of(problem.space, problem.outcomes, budget=Budget())
+    search = shortest._ShortestFirst(problem, edges, counts)
+    search._look()
+    assert search.level == 0, "not before the first second is over"
+    search._next_look = 0.0
+    monkeypatch.setattr(shortest, "_SHARE_OF_LOOK", 1e9)
+    search._look()
+    assert search.level
+    known = problem.vertices.n_predicates(search_rules(problem, edges, counts).covers)
+    assert len(search.rules) == (known <= search.level).sum()
+
+
+def test_a_limit_on_rules_says_up_to_which_length_they_are_complete() -> None:
+    table = numbers(24, 3, 5)
+    everything = run(table, Budget(), "all-pairs")
+    lengths = everything.rules.vertices.n_predicates(everything.rules.covers).tolist()
+    for method in ("all-pairs", "selective"):
+        data = from_frame(table)
+        space = build_space(data, None, Scope())
+        outcomes = outcomes_of(data, space, Nulls.SQL)
+        for limit in (1, 3, lengths.count(lengths[0]), len(lengths) - 1):
+            problem = Problem.of(space, outcomes, DiscoverRequest(method=method, max_rules=limit))
+            found = conclude(problem, solve(problem)[1], method)
+            # Selective discovery proves whole lengths, and returns fewer if the next one has too many.
+            assert len(found.rules) == limit or (method == "selective" and 0 < len(found.rules) < limit)
+            assert found.reason == "limit on rules"
+            assert found.complete_up_to is not None
+            assert found.complete_up_to < lengths[limit]
+            assert of_length(found, found.complete_up_to) == of_length(everything, found.complete_up_to)
+
+
+def test_a_search_finds_no_more_covers_than_memory_or_time_are_enough_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = run(numbers(24, 3, 5), Budget(), "all-pairs")
+    monkeypatch.setattr("naysay.discovery.problem._FEWEST_COVERS", 300)
+    found = run(numbers(24, 3, 5), Budget(memory=1), "all-pairs")
+    assert found.reason == "memory limit"
+    assert of_length(found, 99) < of_length(everything, 99)
+    assert found.complete_up_to is not None
+    assert of_length(found, found.complete_up_to) == of_length(everything, found.complete_up_to)
+
+
+def test_ranking_stops_between_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(24, 3, 5)
+    monkeypatch.setattr("naysay.discovery.ranking._WORK_WHEN_STOPPED", 1)
+    assert len(run(table, Budget(), "all-pairs").rules) > 100
+    found = run(table, StopsInside("ranking", 2), "all-pairs")
+    assert not found.partial
+    assert found.notes == ("time limit: only the 40 shortest rules were ranked",)
+    assert len(found.findings) == 20
+
+
+def test_an_interrupt_of_a_part_ends_the_whole() -> None:
+    budget = Budget(1e6)
+    budget.part(0.5).part(0.5).interrupt()
+    assert budget.reason == "interrupted"
+
+
+def test_known_covers_are_recognised() -> None:
+    rng = np.random.default_rng(4)
+    covers = rng.integers(0, 4, (200, 3)).astype(np.uint64)
+    known = rng.integers(0, 4, (30, 3)).astype(np.uint64)
+    expected = [row.tolist() in known.tolist() for row in covers]
+    assert is_among(covers, known).tolist() == expected
+    assert any(expected)
+    assert not is_among(covers, known[:0]).any()

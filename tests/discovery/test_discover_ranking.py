@@ -15,9 +15,10 @@ import naysay
 from naysay.discovery.engine import compare_all
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Problem, search_rules
+from naysay.discovery.problem import Problem
 from naysay.discovery.ranking import ranker_of
 from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
 from naysay.discovery.vertices import VertexGroup, to_int
 from naysay.rule.model import Nulls
@@ -133,7 +134,7 @@ def test_partial_evidence_is_all_there_is() -> None:
     evidence = all_pairs(outcomes)
     assert evidence is not None
     answer = compare_all(problem)
-    covers, partial = search_rules(problem, answer.edges, answer.counts)
-    assert not partial
-    assert np.array_equal(covers, answer.covers)
+    found = search_rules(problem, answer.edges, answer.counts)
+    assert not found.partial
+    assert np.array_equal(found.covers, answer.covers)
     assert int(answer.counts.sum()) == outcomes.n_pairs == evidence.n_pairs

@@ -21,6 +21,7 @@ from naysay.kernels.covers.changing import (
     missed_by_some,
     reduce_edges,
 )
+from naysay.kernels.covers.few import search_few
 from naysay.kernels.covers.inversion import covers_of, insert_cover, invert
 from naysay.kernels.covers.minimal import count_missed, count_near_misses, find_holders, search_covers
 from naysay.kernels.covers.near import search_near_covers
@@ -88,12 +89,13 @@ def test_covers_equal_enumeration(seed: int) -> None:
         expected = enumerated(edges, vertices, most)
         given = vertices.words(edges)
         assert as_set(minimal_covers(given, vertices, max_groups=most)) == expected
-        control = np.zeros(2, np.int64)
-        limits = np.array([most or UNLIMITED, UNLIMITED], np.int64)
-        start = np.zeros(vertices.n_words, np.uint64)
-        found = search_covers(given, start, vertices.all(), (*vertices.tables(), limits, control))
-        assert as_set(found) == expected
-        assert control.tolist() == [0, len(expected)]
+        for search in (search_covers, search_few):
+            control = np.zeros(2, np.int64)
+            limits = np.array([most or UNLIMITED, UNLIMITED], np.int64)
+            start = np.zeros(vertices.n_words, np.uint64)
+            found = search(given, start, vertices.all(), (*vertices.tables(), limits, control))
+            assert as_set(found) == expected
+            assert control.tolist() == [0, len(expected)]
 
 
 def test_more_covers_than_there_was_room_for() -> None:
@@ -107,12 +109,13 @@ def test_more_covers_than_there_was_room_for() -> None:
     control = np.zeros(2, np.int64)
     limits = np.array([UNLIMITED, UNLIMITED], np.int64)
     assert as_set(search_covers(given, start, vertices.all(), (*tables, limits, control))) == expected
-    control = np.zeros(2, np.int64)
-    limits = np.array([UNLIMITED, 10], np.int64)
-    some = as_set(search_covers(given, start, vertices.all(), (*tables, limits, control)))
-    assert len(some) == 10
-    assert some < expected
-    assert control.tolist() == [1, 10]
+    for search in (search_covers, search_few):
+        control = np.zeros(2, np.int64)
+        limits = np.array([UNLIMITED, 10], np.int64)
+        some = as_set(search(given, start, vertices.all(), (*tables, limits, control)))
+        assert len(some) == 10
+        assert some < expected
+        assert control.tolist() == [1, 10]
 
 
 def test_an_edge_of_more_vertices_than_a_word_has() -> None:

@@ -206,10 +206,25 @@ def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting)
     return api.discover(frame, **search.arguments, **limits, progress=_show_progress(waiting))
 
 
+# What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
+_DOING = {
+    "space": "choosing what to compare",
+    "encode": "encoding columns",
+    "sample": "comparing a sample of rows",
+    "evidence": "comparing pairs of rows",
+    "agreeing pairs": "comparing rows that agree",
+    "covers": "searching for rules",
+    "planning": "planning proofs",
+    "verify": "proving rules",
+    "ranking": "ranking rules",
+}
+
+
 def _show_progress(waiting: Waiting) -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
         found = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
-        waiting.update(f"{progress.phase}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
+        doing = _DOING.get(progress.phase, progress.phase)
+        waiting.update(f"{doing}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
 
     return show
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,16 +13,18 @@ import numpy as np
 from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.vertices import VertexGroup, Vertices, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices, n_vertices, to_int
 from naysay.errors import UsageError
-from naysay.rule.implication import Network
-from naysay.rule.model import Nulls
 
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
+# Covers of up to so many groups are found by a search without preparation.
+_FEW_GROUPS = 3
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
+# Covers that are held against impossible ones between two looks at the clock.
+_JUDGED_AT_ONCE = 10_000
 # This many covers are looked at even after a stop, so that some rules are left.
 _AT_LEAST = 200
 
@@ -31,6 +32,12 @@ _AT_LEAST = 200
 Branch = tuple[UInt64Array, UInt64Array]
 Expand = Callable[[UInt64Array, UInt64Array], tuple[UInt64Array, UInt64Array, bool]]
 Search = Callable[[UInt64Array, UInt64Array], UInt64Array]
+# Told the share of a search that is done, and the number of covers found.
+OnTick = Callable[[float, int], None]
+
+
+def ignore_tick(done: float, n_found: int) -> None:
+    """Nobody wants to know how far a search is."""
 
 
 def allowed_pairs(error: float, n_pairs: int) -> int:
@@ -69,20 +76,52 @@ def minimal_covers(
     max_groups: int | None = None,
     brake: Brake | None = None,
     budget: Budget | None = None,
+    on_tick: OnTick = ignore_tick,
 ) -> UInt64Array:
-    """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search."""
+    """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search.
+
+    `on_tick` is told now and then which share of the branches of the search is done.
+    """
+    from naysay.kernels.covers.few import search_few
     from naysay.kernels.covers.minimal import expand, search_covers
 
     brake = brake or Brake()
-    edges = np.random.default_rng(0).permutation(edges)
     limits = (*vertices.tables(), np.array([max_groups or UNLIMITED, brake.max_covers], np.int64), brake.control)
+    if max_groups is not None and max_groups <= _FEW_GROUPS:
+        small_first = np.ascontiguousarray(edges[np.argsort(n_vertices(edges), kind="stable")])
+        branches = _first_branches(small_first, vertices)
+        return _search_branches(
+            lambda start, candidates: search_few(small_first, start, candidates, limits),
+            branches,
+            brake,
+            budget,
+            on_tick,
+            vertices.n_words,
+        )
+    edges = np.random.default_rng(0).permutation(edges)
     return _search_all(
         lambda start, candidates: expand(edges, start, candidates, limits),
         lambda start, candidates: search_covers(edges, start, candidates, limits),
         vertices,
         brake,
         budget,
+        on_tick,
     )
+
+
+def _first_branches(edges: UInt64Array, vertices: Vertices) -> list[Branch]:
+    """A branch for each vertex of the first edge, which a cover must hit: each may take the vertices before it."""
+    every = to_int(vertices.all())
+    if not len(edges):
+        return [(vertices.words([0])[0], vertices.words([every])[0])]
+    within = to_int(edges[0]) & every
+    candidates, branches = every & ~within, []
+    while within:
+        vertex = within & -within
+        branches.append((vertices.words([vertex])[0], vertices.words([candidates])[0]))
+        candidates |= vertex
+        within ^= vertex
+    return branches
 
 
 def near_covers(
@@ -94,6 +133,7 @@ def near_covers(
     max_groups: int | None = None,
     brake: Brake | None = None,
     budget: Budget | None = None,
+    on_tick: OnTick = ignore_tick,
 ) -> UInt64Array:
     """All minimal sets of vertices that miss edges with at most `most` pairs in all."""
     from naysay.kernels.covers.near import expand_near, search_near_covers
@@ -109,10 +149,13 @@ def near_covers(
         vertices,
         brake,
         budget,
+        on_tick,
     )
 
 
-def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake, budget: Budget | None) -> UInt64Array:
+def _search_all(
+    expand: Expand, search: Search, vertices: Vertices, brake: Brake, budget: Budget | None, on_tick: OnTick
+) -> UInt64Array:
     """Open the first levels of the search, then share the branches between threads."""
     done: list[UInt64Array] = []
     branches: list[Branch] = [(np.zeros(vertices.n_words, np.uint64), vertices.all())]
@@ -132,79 +175,52 @@ def _search_all(expand: Expand, search: Search, vertices: Vertices, brake: Brake
         # On a thread, so that the clock is watched meanwhile.
         (branches,) = run_all([open_level], budget, on_stop=brake.stop) or ([],)
     np.random.default_rng(0).shuffle(branches)
+    parts = _search_branches(search, branches, brake, budget, on_tick, vertices.n_words)
+    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), parts])
+
+
+def _search_branches(
+    search: Search, branches: list[Branch], brake: Brake, budget: Budget | None, on_tick: OnTick, n_words: int
+) -> UInt64Array:
+    """Search branches on threads."""
+    n_done = 0
+
+    def search_branch(branch: Branch) -> UInt64Array:
+        nonlocal n_done
+        found = search(*branch)
+        n_done += 1
+        return found
+
     parts = run_all(
-        [partial(search, *branch) for branch in branches],
+        [partial(search_branch, branch) for branch in branches],
         budget,
         on_stop=brake.stop,
-        on_tick=lambda budget: budget.report("covers", None, brake.n_found),
+        on_tick=lambda budget: on_tick(n_done / max(1, len(branches)), brake.n_found),
     )
-    return np.concatenate([np.array(done, np.uint64).reshape(-1, vertices.n_words), *parts])
+    return np.concatenate([np.empty((0, n_words), np.uint64), *parts])
 
 
-def drop_impossible(
-    covers: UInt64Array, vertices: Vertices, nulls: Nulls, budget: Budget | None = None
-) -> tuple[UInt64Array, bool]:
+def drop_impossible(covers: UInt64Array, vertices: Vertices, budget: Budget | None = None) -> tuple[UInt64Array, bool]:
     """Drop the covers whose predicates exclude each other in every table; and say whether all were looked at.
 
-    Within one comparison the search never builds such a cover. Between comparisons (t.A == s.A, t.A == s.B,
-    t.B == s.A, t.B != s.B) only cycles of values that are compared with each other can do it, so each distinct
-    choice among those is looked at once. Covers that there was no time for are dropped too.
+    Within one comparison the search never builds such a cover; between comparisons (t.A == s.A, t.A == s.B,
+    t.B == s.A, t.B != s.B) it does, if different columns are compared. Covers that there was no time for are dropped
+    too: the last ones.
     """
-    judge = _Judge(vertices, nulls)
-    if not judge.linked or not len(covers):
+    from naysay.kernels.covers.possible import are_possible
+
+    if not len(covers) or not any(group.comparison.across for group in vertices.groups):
         return covers, True
-    choices, first, where = np.unique(
-        covers & vertices.words([judge.linked])[0], axis=0, return_index=True, return_inverse=True
-    )
-    fine = np.zeros(len(choices), np.bool_)
-    # In the order of the covers: those that there is no time for are the last of them.
-    for n_judged, choice in enumerate(np.argsort(first)):
-        if n_judged >= _AT_LEAST and n_judged % 64 == 0 and budget is not None and budget.late():
-            return covers[fine[where.ravel()]], False
-        fine[choice] = judge.is_possible(to_int(choices[choice]))
-    return covers[fine[where.ravel()]], True
-
-
-class _Judge:
-    """Says whether a pair of rows of some table could satisfy a cover. What covers have in common is judged once."""
-
-    def __init__(self, vertices: Vertices, nulls: Nulls) -> None:
-        self._vertices = vertices
-        self._nulls = nulls
-        across = [group.comparison for group in vertices.groups if group.comparison.across]
-        names = {column.name for comparison in across for column in (comparison.left, comparison.right)}
-        self._groups = [group for group in vertices.groups if group.comparison.left.name in names]
-        self.linked = sum(group.mask for group in self._groups)
-        self._cycles: dict[int, int] = {}
-        self._known: dict[int, bool] = {0: True}
-
-    def is_possible(self, cover: int) -> bool:
-        """Judge a cover, or its vertices in `linked`: nothing else matters."""
-        # At most two comparisons: there is no third value through which they could meet.
-        if cover.bit_count() < 3:
-            return True
-        groups = [group for group in self._groups if cover & group.mask]
-        used = sum(group.mask for group in groups)
-        if used not in self._cycles:
-            self._cycles[used] = _vertices_in_cycles(groups)
-        within = cover & self._cycles[used]
-        if within not in self._known:
-            self._known[within] = not Network(self._vertices.rule(within).predicates, self._nulls).contradiction
-        return self._known[within]
-
-
-def _vertices_in_cycles(groups: list[VertexGroup]) -> int:
-    """The vertices of the groups that are left after dropping, again and again, each with a value of its own.
-
-    A value that is compared once can always be chosen so as to satisfy that comparison.
-    """
-    while groups:
-        uses = Counter(value for group in groups for value in (group.comparison.left, group.comparison.right))
-        linked = [group for group in groups if min(uses[group.comparison.left], uses[group.comparison.right]) > 1]
-        if len(linked) == len(groups):
-            break
-        groups = linked
-    return sum(group.mask for group in groups)
+    means = vertices.means()
+    kept: list[UInt64Array] = []
+    for start in range(0, len(covers), _JUDGED_AT_ONCE):
+        if start and budget is not None:
+            budget.report("checking rules", start / len(covers), len(covers))
+            if budget.late():
+                return np.concatenate(kept), False
+        some = np.ascontiguousarray(covers[start : start + _JUDGED_AT_ONCE])
+        kept.append(some[are_possible(some, means)])
+    return np.concatenate(kept), True
 
 
 def drop_relaxed(

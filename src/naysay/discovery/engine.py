@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from naysay.discovery import selective
 from naysay.discovery.evidence import (
     Device,
@@ -20,12 +18,13 @@ from naysay.discovery.evidence import (
     device_named,
 )
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Answer, Problem, empty_answer, in_order, search_rules
+from naysay.discovery.problem import Answer, Problem, all_of, empty_answer
 from naysay.discovery.ranking import Ranker, ranker_of
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
+from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
-from naysay.discovery.vertices import edges_of, sorted_unique
+from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
 from naysay.rule.model import Rule
@@ -73,11 +72,10 @@ def discover(table: Table, request: DiscoverRequest, measure: Measure | None = N
 def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
     """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
     end = time.monotonic() + seconds
-    per_finding = min(_SECONDS_PER_FINDING, max(0.0, seconds))
     findings: list[Finding] = []
     for finding in found.findings:
-        in_time = finding.tested.violations and time.monotonic() < end
-        known = measure(finding.rule, per_finding) if in_time else None
+        left = min(_SECONDS_PER_FINDING, end - time.monotonic())
+        known = measure(finding.rule, left) if finding.tested.violations and left > 0 else None
         findings.append(
             finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
         )
@@ -94,9 +92,9 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
     notes = (*space.notes, *_notes(problem, answer))
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
-    reason = ""
+    reason, complete_up_to = "", request.max_predicates
     if answer.partial:
-        reason = budget.reason or "limit on rules"
+        reason, complete_up_to = budget.reason or "limit on rules", answer.complete_up_to
     elif request.leaves_out(space):
         reason = request.limit_reason
     return Discovery(
@@ -113,6 +111,7 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         notes,
         device=answer.device.value,
         ranker=ranker,
+        complete_up_to=complete_up_to if reason else None,
     )
 
 
@@ -168,8 +167,8 @@ def answer_from(problem: Problem, evidence: Evidence, device: Device = Device.CP
     """The rules of the evidence of all pairs."""
     with problem.budget.phase("covers"):
         edges, counts = edges_of(evidence, problem.outcomes.layout, problem.vertices)
-        covers, partial = search_rules(problem, edges, counts)
-    return Answer(covers, partial, edges, counts, device=device)
+        found = search_rules(problem, edges, counts)
+    return Answer(found.covers, found.partial, edges, counts, device=device, complete_up_to=found.complete_up_to)
 
 
 def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, Answer]]) -> tuple[str, Answer]:
@@ -183,7 +182,7 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
     method, answer = find()
     if not answer.partial:
         return method, answer
-    covers = in_order(sorted_unique(np.concatenate([answer.covers, first.covers])), problem.vertices)
+    covers = all_of(answer.covers, first.covers, problem.vertices)
     evidence = answer if len(answer.edges) else first
     return method, replace(
         answer,

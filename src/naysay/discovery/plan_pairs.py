@@ -23,6 +23,8 @@ _SECONDS_PER_NODE = 2e-8
 _SECONDS_PER_SET = 2e-3
 _SECONDS_PER_ROW_OF_SET = 1e-7
 _MAX_COLUMNS = 63
+# The most sets that are compared with each other, those of the most candidates.
+_MOST_SETS = 4000
 
 
 class Costs:
@@ -122,6 +124,11 @@ def choose_sets(masks: NDArray[np.uint64], costs: Costs) -> tuple[list[int], flo
     Greedy: the set that saves most for its price, as long as one saves more than it costs.
     """
     distinct, counts = np.unique(masks, return_counts=True)
+    rest = 0
+    if len(distinct) > _MOST_SETS:
+        common = np.sort(np.argsort(-counts, kind="stable")[:_MOST_SETS])
+        rest = int(counts.sum() - counts[common].sum())
+        distinct, counts = distinct[common], counts[common]
     left = counts.astype(np.float64)
     within = (distinct[None, :] & distinct[:, None]) == distinct[:, None]
     check, least = costs.check_seconds(), costs.least_seconds()
@@ -141,4 +148,4 @@ def choose_sets(masks: NDArray[np.uint64], costs: Costs) -> tuple[list[int], flo
         seconds += float(prices[best])
         left[within[best]] = 0.0
     minimal = [mask for mask in chosen if not any(other != mask and other & mask == other for other in chosen)]
-    return minimal, seconds + float(left.sum()) * check
+    return minimal, seconds + float(left.sum() + rest) * check

@@ -8,18 +8,22 @@ import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.budget import Budget
-from naysay.discovery.cover import Brake, allowed_pairs, drop_impossible, drop_relaxed, minimal_covers, near_covers
+from naysay.discovery.cover import allowed_pairs, drop_impossible, drop_relaxed
 from naysay.discovery.evidence import Device, word_order
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import Vertices, vertices_of
+from naysay.discovery.vertices import Vertices, n_vertices, sorted_unique, vertices_of
+from naysay.plan.cost import process_bytes
 
 # If nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
 # Once time is up, sorting more than these would take longer than anybody wants to wait then.
 MOST_PARTIAL = 200_000
-_BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
+# Words of covers that become rules in a second, copies of the covers meanwhile, and covers that always have room.
+_FINISHED_PER_SECOND = 1_000_000
+_COPIES = 10
+_FEWEST_COVERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,27 @@ class Problem:
         return min(self.request.max_rules or MOST_RULES, MOST_RULES)
 
     @property
+    def most_covers(self) -> dict[str, int]:
+        """The most covers that a search may find, by what limits them: more could not be made rules of.
+
+        Twins are found twice.
+        """
+        most = {"limit on rules": 2 * self.limit + 2}
+        n_words, budget = self.vertices.n_words, self.budget
+        if budget.is_limited:
+            most["time limit"] = max(MOST_PARTIAL, int(_FINISHED_PER_SECOND * max(0.0, budget.left) / n_words))
+        if budget.memory is not None:
+            room = (budget.memory - process_bytes()) // (8 * n_words * _COPIES)
+            most["memory limit"] = max(_FEWEST_COVERS, room)
+        return most
+
+    def stop_at(self, most_covers: dict[str, int]) -> None:
+        """Say what kept a search from finding more covers; a limit on rules needs no saying."""
+        reason = min(most_covers, key=lambda each: most_covers[each])
+        if reason != "limit on rules":
+            self.budget.stop(reason)
+
+    @property
     def most_groups(self) -> int:
         """The most comparisons that a rule may have."""
         return self.request.max_predicates or len(self.vertices.groups)
@@ -58,7 +83,8 @@ class Answer:
     """Rules as covers, one of each pair of twins; whether some may be missing; and the evidence behind them.
 
     Every cover is a minimal rule of the whole table, whether or not all were found. `counts` are those of all pairs
-    if `n_sampled` is None, else of all pairs of that many rows drawn at random.
+    if `n_sampled` is None, else of all pairs of that many rows drawn at random. If some rules may be missing, none of
+    up to `complete_up_to` predicates is.
     """
 
     covers: UInt64Array
@@ -67,48 +93,12 @@ class Answer:
     counts: Int64Array
     n_sampled: int | None = None
     device: Device = Device.CPU
+    complete_up_to: int = 0
 
 
 def empty_answer(problem: Problem, *, partial: bool) -> Answer:
     nothing = np.empty((0, problem.vertices.n_words), np.uint64)
     return Answer(nothing, partial, nothing, np.empty(0, np.int64))
-
-
-def search_rules(problem: Problem, edges: UInt64Array, counts: Int64Array) -> tuple[UInt64Array, bool]:
-    """All minimal rules of complete evidence, and whether a limit or the clock left some out.
-
-    If there are more rules than wanted, the shortest are found: by searching again with few predicates, then more.
-    """
-    limit, budget = problem.limit, problem.budget
-    # Twins are found twice.
-    brake = Brake(2 * limit + 2)
-    first = _covers(problem, edges, counts, problem.most_groups, brake)
-    if budget.stopped() or not brake.stopped:
-        covers, complete = finish_rules(problem, first, edges, counts)
-        if complete and not budget.stopped() and len(covers) <= limit:
-            return covers, False
-        if budget.stopped():
-            return covers[:limit], True
-    shortest: UInt64Array | None = None
-    for n_groups in range(1, problem.most_groups):
-        brake = Brake(2 * limit + 2)
-        covers, _ = finish_rules(problem, _covers(problem, edges, counts, n_groups, brake), edges, counts)
-        if budget.stopped():
-            break
-        shortest = covers
-        if brake.stopped or len(covers) > limit:
-            break
-    if shortest is None:
-        # Stopped before anything better was found.
-        shortest, _ = finish_rules(problem, first, edges, counts)
-    return shortest[:limit], True
-
-
-def _covers(problem: Problem, edges: UInt64Array, counts: Int64Array, max_groups: int, brake: Brake) -> UInt64Array:
-    vertices, most, budget = problem.vertices, problem.most, problem.budget
-    if most:
-        return near_covers(edges, counts, vertices, most, max_groups=max_groups, brake=brake, budget=budget)
-    return minimal_covers(edges, vertices, max_groups=max_groups, brake=brake, budget=budget)
 
 
 def finish_rules(
@@ -123,14 +113,25 @@ def finish_rules(
     covers = covers[covers.any(axis=1)]
     complete = not budget.stopped() or len(covers) <= MOST_PARTIAL
     if not complete:
-        n_vertices = _BITS[np.ascontiguousarray(covers).view(np.uint8)].sum(axis=1)
-        covers = covers[np.argpartition(n_vertices, MOST_PARTIAL)[:MOST_PARTIAL]]
+        covers = some_of_the_shortest(covers)
     covers = in_order(vertices.once(covers), vertices)
     if request.max_predicates is not None:
         covers = covers[vertices.n_predicates(covers) <= request.max_predicates]
-    covers, all_judged = drop_impossible(covers, vertices, request.nulls, budget)
+    covers, all_judged = drop_impossible(covers, vertices, budget)
     covers, all_tried = drop_relaxed(covers, vertices, edges, counts, problem.most, budget)
     return np.ascontiguousarray(covers), complete and all_judged and all_tried
+
+
+def some_of_the_shortest(covers: UInt64Array) -> UInt64Array:
+    """As many covers as can be handled once time is up, those with the fewest vertices."""
+    if len(covers) <= MOST_PARTIAL:
+        return covers
+    return covers[np.argpartition(n_vertices(covers), MOST_PARTIAL)[:MOST_PARTIAL]]
+
+
+def all_of(one: UInt64Array, other: UInt64Array, vertices: Vertices) -> UInt64Array:
+    """The rules in one or the other of two lists, in order."""
+    return in_order(sorted_unique(np.concatenate([one, other])), vertices) if len(other) else one
 
 
 def in_order(covers: UInt64Array, vertices: Vertices) -> UInt64Array:

@@ -70,12 +70,24 @@ class Ranker:
         n_ranked = max(_LEAST, 2 * n_wanted, min(_MOST, _WORK // n_edges))
         if budget is not None and budget.stopped():
             n_ranked = max(n_wanted, min(n_ranked, _WORK_WHEN_STOPPED // n_edges))
-        candidates = np.ascontiguousarray(rules.covers[:n_ranked])
-        results = self.test(candidates)
+        results = self._test_in_time(rules.covers[:n_ranked], n_wanted, budget)
+        candidates = rules.covers[: len(results.surprise)]
         # True by accident last, then short ones, then surprising ones.
         order = np.lexsort((-results.surprise, self.vertices.n_predicates(candidates), results.by_accident)).tolist()
         chosen = _short_list(order, candidates, self.vertices, n_wanted)
         return tuple(_finding(rules, results, place) for place in chosen), len(candidates)
+
+    def _test_in_time(self, covers: UInt64Array, n_wanted: int, budget: Budget | None) -> Results:
+        """Test the first of some rules: at least as many as wanted, the others as long as there is time."""
+        size = max(n_wanted, _WORK_WHEN_STOPPED // max(1, len(self.edges)))
+        parts: list[Results] = []
+        for start in range(0, len(covers), size):
+            if start and budget is not None:
+                budget.report("ranking", start / len(covers), len(covers))
+                if budget.stopped():
+                    break
+            parts.append(self.test(np.ascontiguousarray(covers[start : start + size])))
+        return _joined(parts)
 
     def test(self, covers: UInt64Array) -> Results:
         """Test rules on the evidence. O(covers * edges)."""
@@ -148,6 +160,13 @@ class Results:
         near = tuple(int(count) for count in self.near[place, self.inside[place]])
         surprise = float(self.surprise[place])
         return Tested(near, int(self.violations[place]), surprise, surprise < -log(SIGNIFICANCE), self.exact)
+
+
+def _joined(parts: list[Results]) -> Results:
+    near, violations, surprise, inside = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("near", "violations", "surprise", "inside")
+    )
+    return Results(near, violations, surprise, inside, parts[0].exact)
 
 
 def _log_chance(

@@ -174,6 +174,7 @@ class Discovery(Document):
         notes: Remarks, for example about columns that were left out.
         device: Where pairs were compared: `"cpu"` or `"cuda"`.
         engine: `"local"` or `"spark"`.
+        complete_up_to: If the search was stopped: no rule of up to this many predicates is missing. None if none is.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -196,6 +197,7 @@ class Discovery(Document):
     device: str = "cpu"
     engine: str = "local"
     ranker: Ranker | None = None
+    complete_up_to: int | None = None
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
@@ -211,6 +213,16 @@ class Discovery(Document):
     def best(self) -> list[Rule]:
         """The rules to look at first: those of the findings, best first."""
         return [finding.rule for finding in self.findings]
+
+    @property
+    def missing(self) -> str:
+        """Which rules may be missing, in words; empty if the search was complete."""
+        if self.complete_up_to is None:
+            return ""
+        if not self.complete_up_to:
+            return "more may hold"
+        s = "" if self.complete_up_to == 1 else "s"
+        return f"complete up to {self.complete_up_to} predicate{s}, longer rules may be missing"
 
     @property
     def n_pairs(self) -> int:
@@ -306,7 +318,7 @@ def _heading(discovery: Discovery, n_rules: int) -> list[str]:
         lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
         lines.append("those without max_fraction are broken by none")
     if discovery.partial:
-        lines.append(f"the search was not finished ({discovery.reason}): more rules may hold")
+        lines.append(f"the search was not finished ({discovery.reason}): {discovery.missing}")
     if discovery.nulls is Nulls.EQUAL:
         lines.append("null equals null here: check with --nulls equal")
     return lines

@@ -31,9 +31,9 @@ from naysay.discovery.evidence import (
     word_order,
 )
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discovery.problem import Answer, Problem, finish_rules
+from naysay.discovery.problem import Answer, Problem, all_of, finish_rules, some_of_the_shortest
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
-from naysay.discovery.vertices import edges_of, missing_some, sorted_unique, to_int
+from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_unique, to_int
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
@@ -46,6 +46,10 @@ _FIRST_SHARE, _FIRST_SAMPLE_ROWS, _FIRST_LEVELS = 0.4, 150, 2
 # The most agreeing pairs, in all or per row, of the single columns that are enumerated at the start.
 _FIRST_PAIRS = 20_000_000
 _FIRST_PAIRS_A_ROW = 600
+# However few rules are wanted: candidates may be broken, or say what no table could break.
+_FEWEST_CANDIDATES = 200
+# Covers times edges between two looks at the clock.
+_MISSED_WORK = 50_000_000
 ENUMERATE: Pair = (-2, -2)
 
 
@@ -104,6 +108,10 @@ class SelectiveSearch:
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
         self.verified: set[int] = set()
+        # All rules of up to so many comparisons are proven.
+        self._level = 0
+        # The limits on covers that the last search ran into.
+        self._limits: dict[str, int] = {}
 
     def begin(self) -> None:
         """The evidence to start from: a sample of rows, equal rows, and the most selective columns."""
@@ -171,6 +179,10 @@ class SelectiveSearch:
             if not self.run(n_groups, limit, may_leave=may_leave):
                 break
             self._proven = self.covers[self._is_proven(self.covers)]
+            if self.problem.budget.late():
+                # Then some of them were not even looked at.
+                break
+            self._level = n_groups
 
     def prove_some(self, max_groups: int, limit: int) -> None:
         """Verify the covers of the evidence at hand, once, and keep those that hold as proven.
@@ -225,11 +237,13 @@ class SelectiveSearch:
     def update(self, max_groups: int, limit: int) -> bool:
         """Bring the covers up to date with the edges; False if there are more than wanted, or time ran out."""
         problem = self.problem
-        brake = Brake(2 * limit + 2)
+        most_covers = {**problem.most_covers, "limit on rules": max(_FEWEST_CANDIDATES, 2 * limit + 2)}
+        brake = Brake(min(most_covers.values()))
         self._covered = self.edges
         self.covers = minimal_covers(
             self.edges, problem.vertices, max_groups=max_groups, brake=brake, budget=problem.budget
         )
+        self._limits = most_covers if brake.n_found >= brake.max_covers else {}
         return not brake.stopped and not problem.budget.stopped()
 
     def fresh(self) -> UInt64Array:
@@ -243,7 +257,10 @@ class SelectiveSearch:
         """The covers, one of each pair of twins, that are neither settled nor verified."""
         vertices = self.problem.vertices
         covers = vertices.once(self.covers[~settled_by(equality_masks(self.covers, vertices), self.settled)])
-        return covers[np.array([to_int(cover) not in self.verified for cover in covers], np.bool_)]
+        return covers[~self._is_verified(covers)]
+
+    def _is_verified(self, covers: UInt64Array) -> BoolArray:
+        return is_among(covers, self.problem.vertices.words(self.verified))
 
     def verify(self, todo: UInt64Array) -> None:
         """Verify candidates, short ones first; a pair that breaks one spares all others that it breaks."""
@@ -288,15 +305,35 @@ class SelectiveSearch:
 
     def answer(self, *, complete: bool) -> Answer:
         """The rules that are known to hold: settled or verified, and no evidence against them."""
-        covers = sorted_unique(np.concatenate([self._proven, self.covers[self._is_proven(self.covers)]]))
-        rules, are_all = finish_rules(self.problem, covers, self.edges, np.ones(len(self.edges), np.int64))
-        limit = self.problem.limit
-        partial = not complete or not are_all or len(rules) > limit
-        return Answer(rules[:limit], partial, self.sample_edges, self.sample_counts, n_sampled=self.n_sampled)
+        problem, ones = self.problem, np.ones(len(self.edges), np.int64)
+        rules, are_all = finish_rules(problem, self._proven, self.edges, ones)
+        level = self._level if are_all else 0
+        if complete or not problem.budget.late() or not len(rules):
+            covers = some_of_the_shortest(self.covers) if problem.budget.stopped() else self.covers
+            more, more_are_all = finish_rules(problem, covers[self._is_proven(covers)], self.edges, ones)
+            rules, are_all = all_of(rules, more, problem.vertices), are_all and more_are_all
+        if self._limits:
+            problem.stop_at(self._limits)
+        limit = problem.limit
+        if len(rules) > limit:
+            level = min(level, int(problem.vertices.n_predicates(rules[limit : limit + 1])[0]) - 1)
+        return Answer(
+            rules[:limit],
+            not complete or not are_all or len(rules) > limit,
+            self.sample_edges,
+            self.sample_counts,
+            n_sampled=self.n_sampled,
+            complete_up_to=level,
+        )
 
     def _is_proven(self, covers: UInt64Array) -> BoolArray:
-        vertices = self.problem.vertices
-        fine = settled_by(equality_masks(covers, vertices), self.settled)
-        for place in np.flatnonzero(~fine):
-            fine[place] = to_int(covers[place]) in self.verified
-        return fine & ~missing_some(covers, self.fresh())
+        proven = settled_by(equality_masks(covers, self.problem.vertices), self.settled)
+        proven[~proven] = self._is_verified(covers[~proven])
+        places, fresh = np.flatnonzero(proven), self.fresh()
+        size = max(1, _MISSED_WORK // max(1, len(fresh)))
+        for start in range(0, len(places), size):
+            some = places[start : start + size]
+            # What there is no time to hold against the newest evidence is not known to hold.
+            in_time = not start or not self.problem.budget.late()
+            proven[some] = ~missing_some(covers[some], fresh) if in_time else False
+        return proven

@@ -24,6 +24,7 @@ from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Rule
 from naysay.rule.render import render_predicate
 
+_BITS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 _GE, _NE, _LE, _EQ = 1, 2, 4, 8
 _SAME, _OTHER = 1, 2
 
@@ -51,6 +52,13 @@ _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
 # How many predicates a set of vertices means.
 _LENGTHS = {
     kind: np.array([len(sets.get(chosen, ())) for chosen in range(16)], np.int64) for kind, sets in _MEANING.items()
+}
+# What each vertex says of its two operands, for `kernels.covers.possible`: left at most right, at least right, differs.
+_AT_MOST, _AT_LEAST, _DIFFERS = 1, 2, 4
+_SAYS = {
+    FieldKind.EQUALITY: (_AT_MOST | _AT_LEAST, _DIFFERS),
+    FieldKind.ORDER: (_AT_LEAST, _DIFFERS, _AT_MOST),
+    FieldKind.ORDER_OR_NULL: (_AT_LEAST, _DIFFERS, _AT_MOST, _AT_MOST | _AT_LEAST),
 }
 _SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
 _FLIPPED = {FieldKind.EQUALITY: (0, 1), FieldKind.ORDER: (2, 1, 0), FieldKind.ORDER_OR_NULL: (2, 1, 0, 3)}
@@ -172,6 +180,18 @@ class Vertices:
                         groups[number, 2 + chosen] |= 1 << bit
         return group_of, groups
 
+    def means(self) -> Int64Array:
+        """`means` as `kernels.covers.possible` wants it."""
+        numbers: dict[Column, int] = {}
+        means = np.zeros((64 * self.n_words, 3), np.int64)
+        for group in self.groups:
+            left, right = (
+                numbers.setdefault(operand, len(numbers)) for operand in (group.comparison.left, group.comparison.right)
+            )
+            for vertex, says in enumerate(_SAYS[group.kind], group.first):
+                means[vertex] = left, right, says
+        return means
+
     def all(self) -> UInt64Array:
         """Every vertex, as a row of words."""
         every: UInt64Array = self.words([sum(group.mask for group in self.groups)])[0]
@@ -248,6 +268,23 @@ def sorted_unique(covers: UInt64Array) -> UInt64Array:
         return covers
     covers = covers[word_order(covers)]
     return np.ascontiguousarray(covers[is_first(covers)])
+
+
+def n_vertices(sets: UInt64Array) -> Int64Array:
+    """The number of vertices in each set."""
+    count: Int64Array = _BITS[np.ascontiguousarray(sets).view(np.uint8)].sum(axis=1, dtype=np.int64)
+    return count
+
+
+def is_among(covers: UInt64Array, known: UInt64Array) -> BoolArray:
+    """For each cover whether it is one of the known ones."""
+    both = np.concatenate([known, covers])
+    order = word_order(both)
+    first = is_first(both[order])
+    # The order is stable, so that the first of equal covers is a known one if any of them is.
+    found = np.zeros(len(both), np.bool_)
+    found[order] = (order[first] < len(known))[np.cumsum(first) - 1]
+    return found[len(known) :]
 
 
 def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:

@@ -35,10 +35,11 @@ _TITLES = {
 def headline(discovery: Discovery) -> str:
     """How many rules hold, and whether the search was complete."""
     if discovery.partial and not len(discovery.rules):
-        return f"no rule was found before the search stopped ({discovery.reason}); some may hold"
+        missing = f": {discovery.missing}" if discovery.complete_up_to else "; some may hold"
+        return f"no rule was found before the search stopped ({discovery.reason}){missing}"
     rules = counted(len(discovery.rules), "minimal rule")
     up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
-    part = f"; partial ({discovery.reason}): more may hold" if discovery.partial else ""
+    part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
     return f"{rules} {verb}{up_to}{part}"
 
@@ -127,6 +128,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "device": discovery.device,
         "partial": discovery.partial,
         "reason": discovery.reason,
+        "complete_up_to": discovery.complete_up_to,
         "n_rules": len(discovery.rules),
         "seconds": round(sum(discovery.seconds.values()), 6),
         "phases": {name: round(seconds, 6) for name, seconds in discovery.seconds.items()},

@@ -15,8 +15,6 @@ limits     a tuple of four arrays:
   control  int64[2]: set control[0] from another thread to stop early; control[1] counts covers found, over all calls.
 """
 
-# ruff: noqa: SIM110  (numba compiles loops, not generators)
-
 from __future__ import annotations
 
 import numpy as np
@@ -248,7 +246,7 @@ def expand(
     while vertex >= 0 and limits[3][0] == 0:
         starts[n_branches] = start
         starts[n_branches, vertex >> 6] |= bit(vertex)
-        if _is_irredundant(edges, starts[n_branches]):
+        if is_irredundant(edges, starts[n_branches]):
             below[n_branches] = allowed
             allowed[vertex >> 6] |= bit(vertex)
             n_branches += 1
@@ -257,17 +255,20 @@ def expand(
 
 
 @kernel
-def _is_irredundant(edges: UInt64Array, cover: UInt64Array) -> bool:
+def is_irredundant(edges: UInt64Array, cover: UInt64Array) -> bool:
     """Whether each vertex is the only one of the cover in some edge."""
     needed = np.zeros(cover.size, np.uint64)
+    n_left = count_common(cover, cover)
     for edge in range(edges.shape[0]):
         if count_common(edges[edge], cover) == 1:
             for word in range(cover.size):
-                needed[word] |= edges[edge, word] & cover[word]
-    for word in range(cover.size):
-        if needed[word] != cover[word]:
-            return False
-    return True
+                hit = edges[edge, word] & cover[word]
+                if hit & ~needed[word] != ZERO:
+                    needed[word] |= hit
+                    n_left -= 1
+            if n_left == 0:
+                return True
+    return n_left == 0
 
 
 @kernel

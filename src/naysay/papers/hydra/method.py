@@ -297,7 +297,7 @@ def find(problem: Problem) -> Answer:
     if preliminary is None:
         return empty_answer(problem, partial=True)
     with budget.phase("completion"):
-        candidates, _ = drop_impossible(vertices.once(preliminary), vertices, problem.request.nulls)
+        candidates, _ = drop_impossible(vertices.once(preliminary), vertices)
         delta = Completion(problem, edges, counts).run(_drop_implied(candidates, problem))
     if budget.stopped():
         return empty_answer(problem, partial=True)
