@@ -63,6 +63,7 @@ def test_spark_finds_what_is_found_in_process(spark: Any, work: Path) -> None:
         ".naysay-results",
         "conflict_rows.csv",
         "report.json",
+        "suspects",
         "violations",
     ]
     folders = sorted((work / "results" / "violations").iterdir())

@@ -231,7 +231,8 @@ def test_command_on_spark(spark: Any, tmp_path: Path) -> None:
 
     from naysay.cli.group import naysay as command
 
-    table = pa.table({"zip": [1, 1, 2, 2, 3], "city": ["Ulm", "Ulm", "Bonn", "Bonn", "Kiel"]})
+    # Enough rows that the rule does not hold by chance: otherwise it would be written as a comment.
+    table = pa.table({"zip": [1, 2, 3, 4, 5] * 40, "city": ["Ulm", "Bonn", "Kiel", "Jena", "Hof"] * 40})
     path, rules = tmp_path / "people.csv", tmp_path / "people.rules"
     pyarrow.csv.write_csv(table, path)
     done = CliRunner().invoke(command, ["discover", str(path), "--engine", "spark", "--out", str(rules)])
