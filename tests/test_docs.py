@@ -147,7 +147,7 @@ def _run(command: str, workshop: Path, *, apart: bool) -> str:
     assert words[0] == "naysay", command
     if apart:
         return _run_apart(["-m", *words])
-    done = CliRunner().invoke(naysay, words[1:])
+    done = CliRunner().invoke(naysay, words[1:], env={"COLUMNS": "100"})
     assert done.exit_code in (0, 1), f"{command}\n{done.output}"
     if target:
         (workshop / target).write_text(done.stdout, encoding="utf-8")

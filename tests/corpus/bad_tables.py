@@ -419,7 +419,7 @@ def _paths() -> Iterator[Case]:
     yield Case("a link to itself", "f.csv", loop, Refuses(("f.csv",)))
     yield Case("no suffix", "f", _text("a,b\n1,2\n"), Refuses(("f", ".csv", "format")))
     yield Case("an unknown suffix", "f.xyz", _text("a,b\n1,2\n"), Refuses(("f.xyz", ".csv")))
-    yield Case("an address", "s3://bucket/f.csv", nothing, Refuses(("--engine spark",)))
+    yield Case("an address", "hdfs://server/f.csv", nothing, Refuses(("--engine spark",)))
     yield Case("a name with spaces, quotes, emoji", "f 'x' \"y\" 😀.csv", _text("a\n1\n1\n"), Reads(2, 1, "key(a)", 2))
     yield Case("upper case", "F.CSV", _text("a\n1\n1\n"), Reads(2, 1, "key(a)", 2))
     unknown = Refuses(("format 'xls'",))

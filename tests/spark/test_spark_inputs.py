@@ -335,13 +335,13 @@ def test_options_are_obeyed_or_refused(spark: Any, tmp_path: Path) -> None:
 
 
 def test_settings_of_a_session_that_runs_already(spark: Any) -> None:
-    with spark_session.session_for(settings={"spark.sql.caseSensitive": "true"}) as session:
+    with spark_session.session_for(conf={"spark.sql.caseSensitive": "true"}) as session:
         assert session.conf.get("spark.sql.caseSensitive") == "true"
     spark.conf.unset("spark.sql.caseSensitive")
     with pytest.raises(UsageError, match=r"--conf spark.sql.warehouse.dir=x"):
-        spark_session.session_for(settings={"spark.sql.warehouse.dir": "x"}).__enter__()
+        spark_session.session_for(conf={"spark.sql.warehouse.dir": "x"}).__enter__()
     with pytest.raises(UsageError, match="--packages has no effect here"):
-        spark_session.session_for(settings={"spark.jars.packages": "a:b:1"}).__enter__()
+        spark_session.session_for(conf={"spark.jars.packages": "a:b:1"}).__enter__()
 
 
 def test_delta_gets_the_settings_that_it_needs() -> None:

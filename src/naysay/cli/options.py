@@ -232,8 +232,7 @@ class Place:
         n_bytes = memory_bytes(self.memory)
         # In MiB: Spark would not take a plain number for bytes.
         memory = None if n_bytes is None else f"{n_bytes >> 20}m"
-        given["settings"] = {**given.get("settings", {}), **self.settings}
-        with session_for(self.address, memory=memory, debug=debug, **given) as session:
+        with session_for(self.address, memory=memory, debug=debug, conf=self.settings, **given) as session:
             if not (follow and waiting.is_watched):
                 yield session
                 return

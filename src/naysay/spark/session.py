@@ -67,31 +67,33 @@ def session_for(
     debug: bool = False,
     app: str = "naysay",
     settings: Mapping[str, str] | None = None,
+    conf: Mapping[str, str] | None = None,
     small: bool = False,
 ) -> Iterator[Any]:
-    """The active session, left as it is; if there is none, our own on `master`, stopped at the end.
+    """The active session; if there is none, our own on `master`, stopped at the end.
 
-    `small`: it is for a table that is checked in seconds, so it should start fast.
+    `settings` are for a session of our own. `conf` is what the user asked for, and applies to any session. `small`: it
+    is for a table that is checked in seconds, so it should start fast.
     """
-    settings = dict(settings or {})
+    conf = dict(conf or {})
     active = SparkSession.getActiveSession()
     if active is not None:
-        _require_no_packages(settings, "a Spark session is already running")
-        for name, value in settings.items():
+        _require_no_packages(conf, "a Spark session is already running")
+        for name, value in conf.items():
             _set(active, name, value)
         yield active
         return
     master = master or "local[*]"
     is_remote = master.startswith("sc://")
     if is_remote:
-        _require_no_packages(settings, "a Spark Connect server loads its own packages")
+        _require_no_packages(conf, "a Spark Connect server loads its own packages")
     _require_answer(master)
     builder = SparkSession.builder.appName(app)
     if is_remote:
         builder = builder.remote(master)
     else:
         _require_java()
-        wanted = {"spark.master": master, **_OWN_SETTINGS, **_settings_for(settings), **settings}
+        wanted = {"spark.master": master, **_OWN_SETTINGS, **_settings_for(conf), **(settings or {}), **conf}
         if master.startswith("local"):
             wanted |= _LOOPBACK_SETTINGS
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -114,7 +116,7 @@ def session_for(
     try:
         require_supported(session.version, "Spark")
         if is_remote:
-            for name, value in settings.items():
+            for name, value in conf.items():
                 _set(session, name, value)
         yield session
     finally:
@@ -127,9 +129,6 @@ def _require_no_packages(settings: Mapping[str, str], why: str) -> None:
 
 
 def _set(session: Any, name: str, value: str) -> None:
-    if name in STREAM_SETTINGS:
-        # The session keeps its own.
-        return
     try:
         session.conf.set(name, value)
     except PySparkException as error:
