@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -128,7 +129,8 @@ def choose_for_changes(source: str, state: Path) -> Choice:
 
 def require_pyspark() -> None:
     """Refuse to run on Spark without its package."""
-    if find_spec("pyspark") is None:
+    # A module that is loaded already may have no spec, and None stands for one that must not be loaded.
+    if sys.modules["pyspark"] is None if "pyspark" in sys.modules else find_spec("pyspark") is None:
         raise UsageError(
             f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "
             "into memory"
