@@ -13,6 +13,7 @@ import numpy as np
 from naysay.arrays import Int64Array
 from naysay.kernels.compile import kernel
 from naysay.kernels.sort import sorted_places
+from naysay.kernels.trees.kd_tree import split_at
 from naysay.kernels.trees.zones import LEAF_ROWS, Zones, build_zones
 
 # The rows of a side in the order of its tree, [n_features, n_rows], and the zones above them.
@@ -26,29 +27,27 @@ def build_blocks(features: Int64Array) -> tuple[Blocks, Int64Array]:
     """Rows [n_features, n_rows], the first feature the key, in the order of a tree; and their places. O(n log n)."""
     n_features, n_rows = features.shape
     order = sorted_places(features[0], features[1])
-    rows = np.empty((n_rows, n_features + 1), np.int64)
+    rows = np.empty((n_rows, n_features), np.int64)
     for i in range(n_rows):
         for feature in range(n_features):
             rows[i, feature] = features[feature, order[i]]
-        rows[i, n_features] = order[i]
-    split_rows(rows)
+    split_rows(rows, order)
     ordered = np.empty_like(features)
     for i in range(n_rows):
-        order[i] = rows[i, n_features]
         for feature in range(n_features):
             ordered[feature, i] = rows[i, feature]
     return (ordered, build_zones(ordered)), order
 
 
 @kernel
-def split_rows(rows: Int64Array) -> None:
+def split_rows(rows: Int64Array, places: Int64Array) -> None:
     """Permute rows, sorted by key (column 0) and first order, so that each node is a small box. O(n log n) expected.
 
-    The last column is not a feature: it says which row this is. Nodes of a single key are split at the median of their
-    features in turn; a feature in which a node has one value is left out.
+    `places` are permuted with them. Nodes of a single key are split at the median of their features in turn; a feature
+    in which a node has one value is left out.
     """
     n_rows = rows.shape[0]
-    n_features = rows.shape[1] - 2
+    n_features = rows.shape[1] - 1
     if n_features < 2:
         return
     span = LEAF_ROWS
@@ -72,7 +71,7 @@ def split_rows(rows: Int64Array) -> None:
                 if _is_spread(rows, begin, end, 1 + turn):
                     break
                 turn = (turn + 1) % n_features
-            _select(rows, 1 + turn, begin, end, middle)
+            split_at(rows, places, 1 + turn, begin, end, middle)
             below[2 * node] = below[2 * node + 1] = (turn + 1) % n_features
         turns = below
         n_nodes *= 2
@@ -86,33 +85,6 @@ def _is_spread(rows: Int64Array, begin: int, end: int, column: int) -> bool:
     while place < end and rows[place, column] == rows[begin, column]:
         place += 1
     return place < end
-
-
-@kernel
-def _select(rows: Int64Array, column: int, begin: int, end: int, middle: int) -> None:
-    """Permute rows so that none before `middle` has a greater value than one from it on. Linear expected."""
-    end -= 1
-    while begin < end:
-        pivot = rows[(begin + end) >> 1, column]
-        low = begin
-        high = end
-        while low <= high:
-            while rows[low, column] < pivot:
-                low += 1
-            while rows[high, column] > pivot:
-                high -= 1
-            if low <= high:
-                if low < high:
-                    for k in range(rows.shape[1]):
-                        rows[low, k], rows[high, k] = rows[high, k], rows[low, k]
-                low += 1
-                high -= 1
-        if middle <= high:
-            end = high
-        elif middle >= low:
-            begin = low
-        else:
-            return
 
 
 @kernel

@@ -48,13 +48,13 @@ def build_kd_forest(forest: KdForest) -> None:
                 begin = first + ((i * n_points) >> t)
                 end = first + (((i + 1) * n_points) >> t)
                 middle = first + (((2 * i + 1) * n_points) >> (t + 1))
-                _split(forest.ranks, forest.ids, t % n_dimensions, begin, end, middle)
+                split_at(forest.ranks, forest.ids, t % n_dimensions, begin, end, middle)
         for node in range((2 << depth) - 1, 0, -1):
             _enclose(forest, group, node, n_points, depth)
 
 
 @kernel
-def _split(ranks: Int64Array, ids: Int64Array, column: int, begin: int, end: int, middle: int) -> None:
+def split_at(ranks: Int64Array, ids: Int64Array, column: int, begin: int, end: int, middle: int) -> None:
     """Permute places so that those before `middle` have lesser ranks than those from it on. Linear expected."""
     end -= 1
     while begin < end:
