@@ -129,7 +129,7 @@ def choose_for_changes(source: str, state: Path) -> Choice:
 
 def require_pyspark() -> None:
     """Refuse to run on Spark without its package."""
-    # A module that is loaded already may have no spec, and None stands for one that must not be loaded.
+    # A module that is already loaded may have no spec; None marks one that must not be loaded.
     if sys.modules["pyspark"] is None if "pyspark" in sys.modules else find_spec("pyspark") is None:
         raise UsageError(
             f"the Spark engine needs the package pyspark: {INSTALL_SPARK}; or use --engine local for a file that fits "

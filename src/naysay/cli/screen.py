@@ -80,7 +80,7 @@ class _Pace(ProgressColumn):
 class Waiting:
     """Says on the error output what work of more than a second is doing: live on a terminal, else a line now and then.
 
-    `pause` waits for so many seconds, and tells whether the work is over; it and `clock` are replaced in tests.
+    `pause` waits for a number of seconds and returns whether the work is over; tests replace it and `clock`.
 
     >>> with Waiting(watched=False) as waiting:
     ...     waiting.stage("reading people.csv")

@@ -170,7 +170,7 @@ class RuleResult:
     groups: Listing | None = field(default=None, compare=False)
 
     def shortened(self, n_shown: int) -> RuleResult:
-        """The same with at most so many pairs, suspects and groups to show."""
+        """The same with at most `n_shown` pairs, suspects and groups to show."""
         first = (self.sample[:n_shown], self.first_suspects[:n_shown], self.first_groups[:n_shown])
         return replace(self, sample=first[0], first_suspects=first[1], first_groups=first[2])
 

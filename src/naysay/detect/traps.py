@@ -23,7 +23,7 @@ from naysay.table.column import Kind
 from naysay.table.looks import Look, Seen, TextColumn, TextFacts, order_message, quoted, valid_rows
 
 Item = TypeVar("Item")
-# Questions about rows are answered by so many first rows, if these have an answer.
+# Questions about rows are answered by the first rows, up to this many, if these have an answer.
 _PREFIX = 4_096
 
 

@@ -19,7 +19,7 @@ from naysay.errors import UsageError
 # How many edges a search for near covers looks at, the heaviest first, for one with few candidates.
 _NEAR_LOOKS = 64
 _MIN_TASKS = 64
-# Covers of up to so many groups are found by a search without preparation.
+# Covers of up to this many groups are found by a search without preparation.
 _FEW_GROUPS = 3
 # Covers times edges between two looks at the clock.
 _RELAXED_WORK = 20_000_000
@@ -80,7 +80,7 @@ def minimal_covers(
 ) -> UInt64Array:
     """All minimal covers of the edges that can be rules; those found so far if brake or budget stopped the search.
 
-    `on_tick` is told now and then which share of the branches of the search is done.
+    `on_tick` is called from time to time with the fraction of the search's branches that is done.
     """
     from naysay.kernels.covers.few import search_few
     from naysay.kernels.covers.minimal import expand, search_covers

@@ -108,7 +108,7 @@ class SelectiveSearch:
         self.sample_edges, self.sample_counts = self.edges, np.empty(0, np.int64)
         self.settled: list[int] = []
         self.verified: set[int] = set()
-        # All rules of up to so many comparisons are proven.
+        # All rules of up to this many comparisons are proven.
         self._level = 0
         # The limits on covers that the last search ran into.
         self._limits: dict[str, int] = {}

@@ -22,7 +22,7 @@ _SHARE_OF_ALL = 0.25
 # While all rules are sought: after how many seconds the short ones are first sought, again each time that twice as many
 # have passed, and for which share of them. On one thread, so that it adds up to less than 5% of the time of one core.
 _FIRST_LOOK_SECONDS, _SHARE_OF_LOOK = 1.0, 0.02
-# After so many lengths without a rule all rules are sought.
+# After this many lengths without a rule, search for all rules.
 _IDLE_LEVELS = 3
 # The seconds for short rules after a stop, and their most predicates, if there was no time for them before.
 _SECONDS_AFTER_STOP, _LEVELS_AFTER_STOP = 0.2, 3

@@ -1,4 +1,4 @@
-"""Rows in conflict over all rules: how many there are, where they lie, and which are in most conflicts.
+"""Rows in conflict over all rules: how many there are, where they are, and which have the most conflicts.
 
 With how many others a row breaks a rule depends on the values of the rule's columns only. So Spark finds the values in
 conflict with each rule, and every row looks up its own: no pair is formed, no row needs a name, and copies of a row are

@@ -20,7 +20,7 @@ from naysay.table.column import Kind
 from naysay.table.frame import plain_records
 from naysay.table.looks import Look, Seen, TextFacts, number_hint
 
-# So many of the values nearest to a constant are compared more closely.
+# This many of the values nearest to a constant are compared more closely.
 _N_NEAREST = 20
 _LONGEST = 80
 
