@@ -147,7 +147,7 @@ class WatchState:
         if not join.one_row:
             self._index.add(name, join, rows)
         try:
-            found = self._find_all(name, join)
+            found = self._find_all(name, join, rows)
         except BaseException:
             if not join.one_row:
                 self._index.remove(name)
@@ -156,15 +156,16 @@ class WatchState:
         kept = log.pairs()
         return found if kept is None else kept
 
-    def _find_all(self, name: str, join: Join) -> SlotPairs:
+    def _find_all(self, name: str, join: Join, rows: CodedRows) -> SlotPairs:
         assert not isinstance(self._index, CountingIndex)
-        rows = self._coded_rows()
         return _breaking(join, rows) if join.one_row else self._index.violations(name, rows)
 
     def _pairs_of(self, name: str, watched: _Watched) -> SlotPairs:
         """The violations of a rule as they were kept, or listed again if they are too many to keep."""
         kept = watched.log.pairs()
-        return watched.log.keep(self._find_all(name, watched.join)) if kept is None else kept
+        if kept is not None:
+            return kept
+        return watched.log.keep(self._find_all(name, watched.join, self._coded_rows()))
 
     def _coded_rows(self) -> CodedRows:
         slots = self.table.slots
