@@ -56,7 +56,7 @@ def test_rows_are_parted_at_the_middle() -> None:
         parted = values[1, order]
         assert (parted[start:middle, None] <= parted[None, middle:stop]).all()
         ranks, ids = values.T.copy(), np.arange(n_rows)
-        kd_tree._split(ranks, ids, 1, start, stop, middle)
+        kd_tree.split_at(ranks, ids, 1, start, stop, middle)
         assert (ranks == values.T[ids]).all()
         assert (ranks[start:middle, 1][:, None] <= ranks[middle:stop, 1][None, :]).all()
 

@@ -119,7 +119,7 @@ def test_a_report_beyond_one_task_says_what_it_says_in_process(spark: Any) -> No
         "id % 50000 as a",
         "if(id in (77, 200077), -1, id % 50000) as b",
         "id % 997 as c",
-        "id % 997 + if(id % 86000 = 5, 40, 0) as d",
+        "id % 997 + if(id % 86000 = 5, 400, 0) as d",
         "if(id > 259000, id % 500, null) as e",
     )
     rules = [
