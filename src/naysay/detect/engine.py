@@ -16,7 +16,7 @@ from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, us
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
-from naysay.detect.strategy import PairBlock, strategy_named
+from naysay.detect.strategy import Counted, CountsTogether, PairBlock, Strategy, strategy_named
 from naysay.detect.summary import (
     Conflicts,
     RuleSummary,
@@ -99,6 +99,7 @@ class LocalEngine:
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
+        strategies = {} if options.quick else self._strategies(rules, options)
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -109,7 +110,7 @@ class LocalEngine:
             else:
                 # One violation does not say whether there are more of them than the rule tolerates.
                 n_sample = 1 if options.quick else options.sample
-                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=options.strategy)
+                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=strategies.get(join))
                 sample = sample_pairs(table, rule, options.key, found.left, found.right)
                 summary = RuleSummary.of(found, sample, table.n_rows)
             tally.add(rule, found)
@@ -174,11 +175,14 @@ class LocalEngine:
     @_governed
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule."""
-        strategy = strategy_named(options.strategy)
+        default, strategies = strategy_named("auto"), self._strategies(rules, options)
 
         def count_one(rule: Rule, join: Join, memo: Memo) -> int:
             if join.one_row:
                 return int(singles(self.table, join, options.nulls).size)
+            strategy = strategies.get(join, default)
+            if isinstance(strategy, Counted):
+                return strategy.n_violations
             return strategy.count(bind(self.table, join, options.nulls, memo))
 
         return self._each(rules, options, count_one)
@@ -228,6 +232,21 @@ class LocalEngine:
         if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
             return frame[good], frame[bad]
         return self.table.take(good), self.table.take(bad)
+
+    def _strategies(self, rules: Sequence[Rule], options: CheckOptions) -> dict[Join, Strategy]:
+        """For each two-row rule the strategy asked for, with its count if it counts rules together; none for auto."""
+        if options.strategy == "auto":
+            return {}
+        for rule in rules:
+            self.table.require(rule)
+        strategy = strategy_named(options.strategy)
+        joins = [join for rule in rules if not (join := join_of(rule)).one_row]
+        if len(joins) < 2 or not isinstance(strategy, CountsTogether):
+            return dict.fromkeys(joins, strategy)
+        n_threads = self._way(joins, options).n_threads
+        _prepare(self.table, joins, options)
+        counts = strategy.count_many(self.table, joins, options.nulls, n_threads)
+        return {join: Counted(strategy, n_violations) for join, n_violations in zip(joins, counts, strict=True)}
 
     def _join(self, rule: Rule, options: CheckOptions) -> Join:
         """The join of a rule that fits the table, its key, and the memory allowed."""
