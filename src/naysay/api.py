@@ -99,8 +99,9 @@ def check(
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
-        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`, `"facet"`,
-            `"facet-by-frequency"` (rules share their most frequent predicates first).
+        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`,
+            `"rapidash-vanilla"` (one range tree for all predicates), `"facet"`, `"facet-by-frequency"` (rules share
+            their most frequent predicates first).
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.

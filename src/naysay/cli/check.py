@@ -21,7 +21,7 @@ from naysay.io.size import require_room
 from naysay.plan.join import join_of
 from naysay.report.words import counted, title
 
-_STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet", "facet-by-frequency")
+_STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "rapidash-vanilla", "facet", "facet-by-frequency")
 _PAIRS_IN_A_TEXT = 5
 _PAIRS_IN_A_PAGE = 50
 _RULES_IN_A_MESSAGE = 10

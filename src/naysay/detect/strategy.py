@@ -66,6 +66,7 @@ class Counted:
 _PAPERS = {
     "rapidash-range-tree": "rapidash",
     "rapidash-kd-tree": "rapidash",
+    "rapidash-vanilla": "rapidash",
     "facet": "facet",
     "facet-by-frequency": "facet",
 }
