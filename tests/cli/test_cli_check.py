@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -269,3 +271,28 @@ def test_columns_that_no_rule_looks_at_are_written_whatever_they_hold(work: Path
     assert done.exit_code == 1, done.output
     if out_format == "csv":
         assert "[1, 2]" in (work / "results" / "conflict_rows.csv").read_text(encoding="utf-8")
+
+
+def test_the_report_is_printed_before_the_table_is_closed(
+    work: Path, naysay: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Spark, closing stops the session, which takes a while."""
+    from naysay.cli import check
+
+    happened = []
+    original_open, original_print = check.open_table, check.print_report_as
+
+    @contextmanager
+    def open_table(*arguments: Any, **named: Any) -> Iterator[Any]:
+        with original_open(*arguments, **named) as frame:
+            yield frame
+        happened.append("closed")
+
+    def print_report(*arguments: Any, **named: Any) -> None:
+        happened.append("printed")
+        original_print(*arguments, **named)
+
+    monkeypatch.setattr(check, "open_table", open_table)
+    monkeypatch.setattr(check, "print_report_as", print_report)
+    assert naysay(*CHECK).exit_code == 1
+    assert happened == ["printed", "closed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,22 +125,26 @@ def check(
     # Bad rules are reported before Spark starts or a large file is read.
     joins = [join_of(rule) for rule in rules.load()]
     files = rules.declare(files)
-    with Waiting(watched=not quiet) as waiting, library_warnings():
-        waiting.stage(f"reading {input}")
-        writes = request.out is not None
-        place = decide_for_table(input, files, place, joins=joins, writes=writes, forced=request.forced, quiet=quiet)
-        if place.engine == "local":
-            require_room(input, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
-        else:
-            _refuse_on_spark(request)
-        with open_table(input, files, place, waiting, numbered=True) as frame:
+    # The report is printed before Spark is stopped, which takes a while.
+    with library_warnings(), ExitStack() as opened:
+        with Waiting(watched=not quiet) as waiting:
+            waiting.stage(f"reading {input}")
+            writes = request.out is not None
+            place = decide_for_table(
+                input, files, place, joins=joins, writes=writes, forced=request.forced, quiet=quiet
+            )
+            if place.engine == "local":
+                require_room(input, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
+            else:
+                _refuse_on_spark(request)
+            frame = opened.enter_context(open_table(input, files, place, waiting, numbered=True))
             report = _check(input, frame, rules, place, request, waiting)
-        if request.report is not None:
-            waiting.stage(f"writing {request.report}")
-            report.to_html(request.report)
-    if not quiet:
-        _say_what_was_written(request)
-    print_report_as(format, report, color, request.sample, quiet=quiet)
+            if request.report is not None:
+                waiting.stage(f"writing {request.report}")
+                report.to_html(request.report)
+        if not quiet:
+            _say_what_was_written(request)
+        print_report_as(format, report, color, request.sample, quiet=quiet)
     return report.exit_code
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker
-from naysay.detect.spark.aggregate import Sums, conflicts_among_all, row_conflicts
+from naysay.detect.spark.aggregate import Sums, collect_sums, conflicts_among_all, row_conflicts, sums_branch
 from naysay.detect.spark.grid import Grid, grid_of, has_strips
 from naysay.detect.spark.key_groups import Measured
 from naysay.detect.spark.plan import Route, RulePlan
@@ -130,7 +130,7 @@ def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity
         worker.tally_partition,
         numbers=tuple(plan.number for plan in plans),
         names=tuple(identity.positions),
-        sizes=_partition_sizes(data, read),
+        sizes=partition_sizes(collect_sums([sizes_branch(0, data, read)])[0]),
     )
     tallies = map_in_arrow(rows, tally, SUMMARY).repartition(1)
     merged = map_in_arrow(tallies, worker.merge_tallies, SUMMARY)
@@ -172,13 +172,16 @@ def _conflicts_of(plan: RulePlan, findings: Findings) -> Expression:
     return F.when(on_side, count).otherwise(F.lit(0)).cast(T.LongType())
 
 
-def _partition_sizes(data: DataFrame, read: Sequence[Expression]) -> tuple[int, ...]:
-    """The number of rows in each partition, in the order in which Spark reads them.
-
-    What else is `read` of each row may change the partitions, so it is read here too.
-    """
+def sizes_branch(number: int, data: DataFrame, read: Sequence[Expression]) -> DataFrame:
+    """A branch for `partition_sizes`. What is `read` of each row may change the partitions, so it is read here too."""
     partition = F.shiftright(F.monotonically_increasing_id(), PLACE_BITS).alias("partition")
     rows = data.select(partition, hash_of(read).alias("read"))
-    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read")).collect()
-    sizes = {row["partition"]: row["n"] for row in counts}
+    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read").alias("read"))
+    packed = F.collect_list(F.shiftleft("partition", PLACE_BITS) + F.col("n")).alias("sample")
+    return sums_branch(number, counts.agg(packed, F.bit_xor("read").alias("itself")))
+
+
+def partition_sizes(sums: Sums) -> tuple[int, ...]:
+    """The number of rows in each partition, in the order in which Spark reads them."""
+    sizes = {packed >> PLACE_BITS: packed & ((1 << PLACE_BITS) - 1) for packed in sums.sample}
     return tuple(sizes.get(place, 0) for place in range(max(sizes, default=-1) + 1))

@@ -94,7 +94,11 @@ class KeySet:
             plans = [plan for plan in self.plans if not plan.join.irreflexive]
             itself = [plan.comparisons.meets_itself(plan.join).alias(itself_of(plan)) for plan in plans]
         if not self.crossed:
-            return data.filter(on_left | on_right).select(*self.keys(Row.LEFT), *self.columns, *itself, *extra)
+            # Filtered last: Spark may put a filter earlier, but not before it has numbered the rows.
+            rows = data.select(
+                *self.keys(Row.LEFT), *self.columns, *itself, *extra, (on_left | on_right).alias("on_side")
+            )
+            return rows.filter("on_side").drop("on_side")
         records = F.array(
             F.struct(*self.keys(Row.LEFT), side_column(LEFT), on_left.alias("on_side")),
             F.struct(*self.keys(Row.RIGHT), side_column(RIGHT), on_right.alias("on_side")),

@@ -114,15 +114,16 @@ class BoundRule:
         return count(self.join) - int(self.met_itself(self.join).sum())
 
     def shown(self, counts: Int64Array, n_sample: int) -> Int64Array:
-        """A few left records with partners, and two partners of each, since one may be the record's own row."""
+        """A few left records and some partners of each: two or more, since one may be the record's own row."""
         from naysay.detect.violations import partners_of
 
         places = np.flatnonzero(counts)[:n_sample]
-        right = [self.join.right.rows[partners_of(self.join, int(place))[:2]] for place in places]
+        n_partners = 1 + -(-n_sample // max(1, places.size))
+        right = [self.join.right.rows[partners_of(self.join, int(place))[:n_partners]] for place in places]
         return np.unique(np.concatenate((self.join.left.rows[places], *right)))
 
 
-def bind_rule(table: Table, rule: TaskRule) -> BoundRule:
+def bind_rule(table: Table, rule: TaskRule, memo: Memo | None = None) -> BoundRule:
     """Bind a rule about two rows to the records of a partition."""
     join = rule.join
     if rule.sided:
@@ -130,7 +131,7 @@ def bind_rule(table: Table, rule: TaskRule) -> BoundRule:
             Predicate(Column(row, SIDE), Op.EQ, Constant(side)) for row, side in ((Row.LEFT, LEFT), (Row.RIGHT, RIGHT))
         )
         join = replace(join, left_filter=(*join.left_filter, left), right_filter=(*join.right_filter, right))
-    bound = bind(table, join, rule.nulls)
+    bound = bind(table, join, rule.nulls, memo)
     return BoundRule(table, rule, replace(bound, reflexive=False) if rule.meets_itself else bound)
 
 
@@ -168,11 +169,18 @@ def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -
     if rule.join.one_row:
         found = single_conflicts(singles(table, rule.join, rule.nulls), n_sample)
     else:
-        bound = bind_rule(table, rule)
-        met = None if rule.itself is None else bound.met_itself
-        found = find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
+        found = _find_conflicts(table, rule, n_sample, removal=removal)
     sample = _pack(table, rule.columns, found.left)
     return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
+
+
+def _find_conflicts(
+    table: Table, rule: TaskRule, n_sample: int, *, removal: bool, memo: Memo | None = None
+) -> Conflicts:
+    """The conflicts of a rule about two rows; `left` are records to show, among which there are violations."""
+    bound = bind_rule(table, rule, memo)
+    met = None if rule.itself is None else bound.met_itself
+    return find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
 
 
 # The parts of the work in which a row may be found in conflict: groups, strips of the order DIM, and cells of strips.
@@ -381,21 +389,53 @@ def tally_partition(
     table = read(batches)
     if table is None:
         return
-    place = _row_places(integers(table, PLACE), sizes)
     counts = {number: integers(table, conflicts_name(number)) for number in numbers}
+    yield _summaries(_tally(table, counts, names, sizes).items())
+
+
+def _tally(
+    table: Table, counts: dict[int, Int64Array], names: Sequence[str], sizes: tuple[int, ...]
+) -> dict[int, RuleSummary[bytes]]:
+    """Where the rows in conflict with each rule are, and the busiest, from the conflicts of each row with each rule."""
+    place = _row_places(integers(table, PLACE), sizes)
     totals = np.sum(list(counts.values()), axis=0)
-    found: list[tuple[int, RuleSummary[bytes]]] = []
+    found: dict[int, RuleSummary[bytes]] = {}
     for number, of_rule in counts.items():
         rows = np.flatnonzero(of_rule)
         where = () if place is None else slices(place[rows], sum(sizes))
-        found.append((number, RuleSummary(rows_in_conflict=int(rows.size), where=where)))
+        found[number] = RuleSummary(rows_in_conflict=int(rows.size), where=where)
     rows = np.flatnonzero(totals)
     busiest = rows[np.lexsort((integers(table, PLACE)[rows], -totals[rows]))[:N_BUSIEST]]
     broken = [[number for number, of_rule in counts.items() if of_rule[row]] for row in busiest]
     shown = table.select((*names, PLACE)).take(busiest).append_column("conflicts", pa.array(totals[busiest]))
     shown = shown.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
-    of_all = RuleSummary(rows_in_conflict=int(rows.size), sample=(_stream(shown),))
-    yield _summaries([*found, (ALL_RULES, of_all)])
+    return {**found, ALL_RULES: RuleSummary(rows_in_conflict=int(rows.size), sample=(_stream(shown),))}
+
+
+def check_groups(batches: Batches, rules: tuple[TaskRule, ...], n_sample: int, sizes: tuple[int, ...]) -> Arrow:
+    """Everything a report says about whole groups of rows: a record for each rule, and one for ALL_RULES.
+
+    Rows are named by PLACE, as Spark numbers them, with the values that the rules compare. `sizes` are the rows of each
+    partition that Spark read. The sample of a rule is rows among which there are violations.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    # Rows come in any order: the same are shown in every run.
+    table = Table(table.take(np.argsort(integers(table, PLACE), kind="stable")).combine_chunks())
+    columns = tuple(name for name in table.names if name != PLACE)
+    memo, counts, found = Memo(), {}, {}
+    for rule in rules:
+        conflicts = _find_conflicts(table, rule, n_sample, removal=True, memo=memo)
+        counts[rule.number] = np.zeros(table.n_rows, np.int64)
+        counts[rule.number][conflicts.rows] = conflicts.counts
+        sample = _pack(table, (PLACE, *columns), conflicts.left)
+        found[rule.number] = RuleSummary(conflicts.violations, removal=conflicts.removal, sample=sample)
+    tallies = _tally(table, counts, columns, sizes)
+    for number, summary in found.items():
+        tally = tallies[number]
+        tallies[number] = replace(summary, rows_in_conflict=tally.rows_in_conflict, where=tally.where)
+    yield _summaries(tallies.items())
 
 
 def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | None:
@@ -417,13 +457,17 @@ def merge_tallies(batches: Batches) -> Arrow:
             tally = read_summary(record)
             found[record["rule"]] = found[record["rule"]].merge(tally) if record["rule"] in found else tally
     if found:
-        rows = pa.concat_tables(found[ALL_RULES].sample)
-        by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
-        rows = rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST])
-        of_all = found[ALL_RULES].with_sample((_stream(rows),))
+        of_all = found[ALL_RULES].with_sample((_stream(busiest_of(found[ALL_RULES].sample)),))
         yield _summaries(
             (number, of_all if number == ALL_RULES else each.with_sample(())) for number, each in found.items()
         )
+
+
+def busiest_of(parts: Sequence[pa.Table]) -> pa.Table:
+    """The busiest of the busiest rows of some parts of the table."""
+    rows = pa.concat_tables(parts)
+    by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
+    return rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST])
 
 
 def _in_order(table: Table, copies: str | None) -> Table:
