@@ -135,7 +135,7 @@ class Grid:
         cells, partners = [], []
         for hashed, of_key in self.cells.items():
             counts = of_key.left_partners(self.ties) if row is Row.LEFT else of_key.right_partners(self.ties)
-            places = np.argwhere(counts * (of_key.left if row is Row.LEFT else of_key.right))
+            places = np.argwhere((counts > 0) & ((of_key.left if row is Row.LEFT else of_key.right) > 0))
             cells.append(np.column_stack((np.full(len(places), hashed), places + np.array(of_key.start))))
             partners.append(counts[tuple(places.T)])
         columns = [*np.concatenate(cells).T, np.concatenate(partners)]

@@ -235,13 +235,6 @@ class Measured:
         keys = self.keys
         return keys.plans[0].data.filter(hash_of(keys.keys(Row.LEFT)).isin(list(self.giants)))
 
-    def over_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
-        """Do the work on all groups: those that fit a task there, the giant ones in blocks.
-
-        The answers of the blocks of one group add up, but a row may be found in several of them.
-        """
-        return self.over_small_groups(work, extra) + self.over_giant_groups(work, extra)
-
     def over_small_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
         """Do the work on the groups that fit a task."""
         names = self.keys.key_names
@@ -262,7 +255,9 @@ class Measured:
     def _deal_large(self, records: DataFrame) -> DataFrame:
         """The large groups on a task each, the first ones, and the others by the hash of their keys."""
         n_large = len(self.large)
-        places = pa.table({"hash": pa.array(self.large, pa.int64()), "place": pa.array(range(n_large), pa.int32())})
+        places = pa.table(
+            [pa.array(list(self.large), pa.int64()), pa.array(range(n_large), pa.int32())], ["hash", "place"]
+        )
         looked_up = F.broadcast(from_arrow(records.sparkSession, places))
         records = records.withColumn("hash", self.keys.key_hash()).join(looked_up, "hash", "left")
         by_hash = F.pmod(F.col("hash"), F.lit(self._n_places - n_large)) + n_large
@@ -270,7 +265,10 @@ class Measured:
         return deal_out(records, self._n_places, F.col("place")).drop("place")
 
     def over_giant_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
-        """Do the work on giant groups in blocks."""
+        """Do the work on giant groups in blocks.
+
+        The answers of the blocks of one group add up, but a row may be found in several of them.
+        """
         if not self.giants:
             return []
         self._require_few_blocks()
