@@ -187,7 +187,7 @@ def _first_look(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes, *, at_on
     """
     by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    branches = [rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets)
+    branches = [rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets, sizes)
     if at_once and not by_grouping and len(sets) == 1 and not sets[0].crossed:
         plans = sets[0].plans
         read = [plans[0].comparable(name) for name in sets[0].columns]
@@ -217,7 +217,7 @@ def _check_groups(found: Measured, identity: Identity, n_sample: int, sizes: tup
         return map_in_arrow(records, partial(worker.check_groups, rules=rules, n_sample=n_sample, sizes=sizes), SUMMARY)
 
     plans = found.keys.plans
-    of_rules = collect_summaries(found.over_small_groups(work, [place]))
+    of_rules = collect_summaries(found.over_small_groups(work, [place]), found.n_tasks)
     of_all = of_rules.pop(worker.ALL_RULES, RuleSummary())
     if not of_all.rows_in_conflict:
         return TableSummary({plan.number: RuleSummary() for plan in plans}, 0)
@@ -275,7 +275,7 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> tuple[dict[int, Rule
             summaries += each.only(*in_blocks).over_giant_groups(summarise)
     plans = [plan for each in sets for plan in each.keys.plans]
     found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
-    found |= collect_summaries(summaries)
+    found |= collect_summaries(summaries, sum(each.n_tasks for each in sets))
     for number, grid in grids.items():
         found[number] = found[number].merge(grid.summarise(n_sample))
     return with_hashes(plans, found), grids
@@ -295,7 +295,7 @@ def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> t
         return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
     distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets)))
+    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets, _SIZES)))
     said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
     said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
     return n_rows, [said[number] for number in range(len(rules))]
@@ -321,13 +321,13 @@ def _cost_without_kernels(plan: RulePlan, n_rows: int, n_distinct: int) -> str:
 
 def _cost_by_kernels(plan: RulePlan, found: Measured) -> str:
     keys = found.keys
-    n_tasks = _SIZES.n_tasks(found.n_records) if keys.key_names else 1
+    n_tasks = found.n_tasks
     shared = f", with {len(keys.plans) - 1} other rules" if len(keys.plans) > 1 else ""
     if not found.giants:
         how = ", those that are alike as one" if found.repeats else ""
         largest = f"the largest group has {found.largest:,}"
         return f"{found.n_records:,} rows travel to {n_tasks:,} tasks{how}{shared}; {largest}"
     how = "strips" if has_strips(plan.join) else "blocks"
-    times = len(plan.join.order) if has_strips(plan.join) else 2 * max(2, -(-2 * found.largest // _SIZES.giant))
+    times = len(plan.join.order) if has_strips(plan.join) else 2 * found.n_blocks(found.largest)
     largest = f"the largest group has {found.largest:,} of {found.n_records:,} rows and is cut into {how}"
     return f"{largest}; its rows travel up to {times:,} times each{shared}"

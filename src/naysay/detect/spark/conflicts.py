@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, conflicts_among_all, row_conflicts, sums_branch
 from naysay.detect.spark.grid import Grid, grid_of, has_strips
-from naysay.detect.spark.key_groups import Measured
+from naysay.detect.spark.key_groups import KeySet, Measured
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import PLACE, PLACE_BITS, SUMMARY, TaskRule, conflicts_name
 from naysay.detect.summary import RuleSummary
@@ -80,11 +80,7 @@ def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
     Behind them, for each rule, the number of others with which each such row conflicts. Giant groups go in blocks, or
     by the grid of the only rule if it has one.
     """
-    keys = found.keys
-    counts = [conflicts_name(plan.number) for plan in keys.plans]
-    type_of = keys.plans[0].comparisons.frame.type_of
-    fields = [T.StructField(name, type_of(name)) for name in keys.columns]
-    schema = T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
+    keys, schema = found.keys, _conflict_schema(found.keys)
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
         find = partial(worker.conflicts_of_partition, rules=rules, columns=tuple(keys.columns))
@@ -92,6 +88,24 @@ def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
 
     parts = found.over_small_groups(work)
     parts += found.over_giant_groups(work) if grid is None else grid.conflicts(schema)
+    return _merge_places(found, parts)
+
+
+def left_values(found: Measured, grid: Grid) -> DataFrame:
+    """As `conflict_values`, for the left rows of violations in the giant groups of the only rule of a key set."""
+    return _merge_places(found, grid.conflicts(_conflict_schema(found.keys), left_only=True))
+
+
+def _conflict_schema(keys: KeySet) -> T.StructType:
+    type_of = keys.plans[0].comparisons.frame.type_of
+    fields = [T.StructField(name, type_of(name)) for name in keys.columns]
+    counts = (conflicts_name(plan.number) for plan in keys.plans)
+    return T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
+
+
+def _merge_places(found: Measured, parts: Sequence[DataFrame]) -> DataFrame:
+    keys = found.keys
+    counts = [conflicts_name(plan.number) for plan in keys.plans]
     values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]
     names = [f"v{i}" for i in range(len(values))]
     rows = union(parts).select(*values, PLACE, *counts)

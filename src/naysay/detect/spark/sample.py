@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.result import SamplePair
 from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.worker import N_SAMPLES
 from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
@@ -50,7 +51,7 @@ class SampleRequest:
 
 def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Table]]) -> dict[int, RuleSummary[int]]:
     """The same summaries, their samples as the hashes by which such rows are found again: one job for all."""
-    shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:3]) for plan in plans]
+    shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:N_SAMPLES]) for plan in plans]
     parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
     hashes: dict[int, set[int]] = {}
     if parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame
 from naysay.detect.result import Listing
 from naysay.rule.model import Rule
 from naysay.rule.render import render
-from naysay.spark.session import errors_of_tasks
+from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
 from naysay.spark.versions import to_arrow
+
+Found = TypeVar("Found")
 
 
 class SparkListing(Listing):
@@ -48,20 +50,21 @@ class SparkListing(Listing):
 
     @cached_property
     def table(self) -> pa.Table:
-        with errors_of_tasks():
-            return to_arrow(self.data)
+        return self._run(lambda: to_arrow(self.data))
 
     @cached_property
     def total(self) -> int:
-        with errors_of_tasks():
-            return int(self.data.count()) if self._count is None else self._count()
+        return self._run(lambda: int(self.data.count())) if self._count is None else self._count()
 
     def __len__(self) -> int:
         return self.total if self._limit is None else min(self._limit, self.total)
 
     def head(self, n: int) -> pa.Table:
-        with errors_of_tasks():
-            return to_arrow(self.data.limit(n))
+        return self._run(lambda: to_arrow(self.data.limit(n)))
+
+    def _run(self, job: Callable[[], Found]) -> Found:
+        with errors_of_tasks(), cancelled_if_interrupted(self.data.sparkSession):
+            return job()
 
     def __repr__(self) -> str:
         first = "" if self._limit is None else f" of the first {self._limit:,}"

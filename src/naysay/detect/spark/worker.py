@@ -49,6 +49,9 @@ PLACE = "place"
 PLACE_BITS = 33
 # Pairs that are listed before they are passed on.
 _PIECE = 1 << 18
+# Of the samples of a rule only the first ones are used.
+N_SAMPLES = 3
+_MOST = 2**63 - 1
 # Takes the place of a rule's number for what is said about all rules together.
 ALL_RULES = -1
 
@@ -276,6 +279,15 @@ def pairs_of_partition(
             return
 
 
+def pairs_with_first(batches: Batches, first: pa.Table, **listing: Any) -> Iterator[pa.RecordBatch]:
+    """As `pairs_of_partition`, of a few left records, the `first`, with the right records of a partition."""
+    held = [batch for batch in batches if batch.num_rows]
+    if held:
+        # Tasks may see text with wider offsets than it has outside.
+        left = first.select(held[0].schema.names).cast(held[0].schema)
+        yield from pairs_of_partition([*left.combine_chunks().to_batches(), *held], **listing)
+
+
 def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
     """The rows in the order of their identities, copies of a row numbered."""
     arrow = table.arrow.combine_chunks()
@@ -384,32 +396,33 @@ def tally_partition(
     """Rows in conflict with some rules: how many and where, and the busiest of them, as SUMMARY.
 
     Records are `names`, PLACE as Spark numbers rows, and for each rule the conflicts. `sizes` are the rows of each
-    partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows.
+    partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows. A task holds
+    one batch at a time: a partition may have any number of rows in conflict.
     """
-    table = read(batches)
-    if table is None:
-        return
-    counts = {number: integers(table, conflicts_name(number)) for number in numbers}
-    yield _summaries(_tally(table, counts, names, sizes).items())
+    tables = (Table(pa.Table.from_batches([batch])) for batch in batches if batch.num_rows)
+    tallies = (
+        _tally(table, {number: integers(table, conflicts_name(number)) for number in numbers}, names, sizes)
+        for table in tables
+    )
+    yield from _merge(tally for found in tallies for tally in found)
 
 
 def _tally(
     table: Table, counts: dict[int, Int64Array], names: Sequence[str], sizes: tuple[int, ...]
-) -> dict[int, RuleSummary[bytes]]:
+) -> Iterator[tuple[int, RuleSummary[pa.Table]]]:
     """Where the rows in conflict with each rule are, and the busiest, from the conflicts of each row with each rule."""
     place = _row_places(integers(table, PLACE), sizes)
     totals = np.sum(list(counts.values()), axis=0)
-    found: dict[int, RuleSummary[bytes]] = {}
     for number, of_rule in counts.items():
         rows = np.flatnonzero(of_rule)
         where = () if place is None else slices(place[rows], sum(sizes))
-        found[number] = RuleSummary(rows_in_conflict=int(rows.size), where=where)
+        yield number, RuleSummary(rows_in_conflict=int(rows.size), where=where)
     rows = np.flatnonzero(totals)
     busiest = rows[np.lexsort((integers(table, PLACE)[rows], -totals[rows]))[:N_BUSIEST]]
     broken = [[number for number, of_rule in counts.items() if of_rule[row]] for row in busiest]
     shown = table.select((*names, PLACE)).take(busiest).append_column("conflicts", pa.array(totals[busiest]))
     shown = shown.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
-    return {**found, ALL_RULES: RuleSummary(rows_in_conflict=int(rows.size), sample=(_stream(shown),))}
+    yield ALL_RULES, RuleSummary(rows_in_conflict=int(rows.size), sample=(shown,))
 
 
 def check_groups(batches: Batches, rules: tuple[TaskRule, ...], n_sample: int, sizes: tuple[int, ...]) -> Arrow:
@@ -431,11 +444,11 @@ def check_groups(batches: Batches, rules: tuple[TaskRule, ...], n_sample: int, s
         counts[rule.number][conflicts.rows] = conflicts.counts
         sample = _pack(table, (PLACE, *columns), conflicts.left)
         found[rule.number] = RuleSummary(conflicts.violations, removal=conflicts.removal, sample=sample)
-    tallies = _tally(table, counts, columns, sizes)
+    tallies = dict(_tally(table, counts, columns, sizes))
     for number, summary in found.items():
         tally = tallies[number]
-        tallies[number] = replace(summary, rows_in_conflict=tally.rows_in_conflict, where=tally.where)
-    yield _summaries(tallies.items())
+        found[number] = replace(summary, rows_in_conflict=tally.rows_in_conflict, where=tally.where)
+    yield _summaries([*found.items(), *_packed(ALL_RULES, tallies[ALL_RULES])])
 
 
 def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | None:
@@ -451,23 +464,43 @@ def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | No
 
 def merge_tallies(batches: Batches) -> Arrow:
     """The tallies of all partitions as one."""
+    yield from _merge((row["rule"], read_summary(row)) for batch in batches for row in batch.to_pylist())
+
+
+def merge_summaries(batches: Batches) -> Arrow:
+    """The summaries of all tasks as one of each rule, with the samples of the first tasks that have one."""
+    rows = sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row[TASK])
+    yield from _merge((row["rule"], read_summary(row)) for row in rows)
+
+
+def _merge(summaries: Iterable[tuple[int, RuleSummary[pa.Table]]]) -> Arrow:
+    """Summaries by the numbers of their rules, merged as they come: of samples only so much is kept as is used."""
     found: dict[int, RuleSummary[pa.Table]] = {}
-    for batch in batches:
-        for record in batch.to_pylist():
-            tally = read_summary(record)
-            found[record["rule"]] = found[record["rule"]].merge(tally) if record["rule"] in found else tally
+    for number, summary in summaries:
+        merged = found[number].merge(summary) if number in found else summary
+        sample = tuple(table for table in merged.sample if table.num_rows)
+        if number == ALL_RULES and sample:
+            sample = (busiest_of(sample),)
+        elif number != ALL_RULES:
+            sample = sample[:N_SAMPLES]
+        found[number] = merged.with_sample(sample)
     if found:
-        of_all = found[ALL_RULES].with_sample((_stream(busiest_of(found[ALL_RULES].sample)),))
-        yield _summaries(
-            (number, of_all if number == ALL_RULES else each.with_sample(())) for number, each in found.items()
-        )
+        yield _summaries(part for number, each in found.items() for part in _packed(number, each))
+
+
+def _packed(number: int, summary: RuleSummary[pa.Table]) -> Iterator[tuple[int, RuleSummary[bytes]]]:
+    """A summary as SUMMARY holds it. Violations of several tasks may add up to more than 64 bits: then in pieces."""
+    while summary.violations > _MOST:
+        yield number, RuleSummary(_MOST)
+        summary = replace(summary, violations=summary.violations - _MOST)
+    yield number, summary.with_sample((_stream(pa.concat_tables(summary.sample)),) if summary.sample else ())
 
 
 def busiest_of(parts: Sequence[pa.Table]) -> pa.Table:
     """The busiest of the busiest rows of some parts of the table."""
     rows = pa.concat_tables(parts)
     by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
-    return rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST])
+    return rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST]).combine_chunks()
 
 
 def _in_order(table: Table, copies: str | None) -> Table:
@@ -536,6 +569,14 @@ def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
     sample = (read_table(record["sample"]),) if record["sample"] else ()
     removal = Removal(record["least"], record["most"])
     return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
+
+
+def read_summaries(records: Iterable[dict[str, Any]]) -> dict[int, RuleSummary[pa.Table]]:
+    """Records of SUMMARY, those of a rule merged."""
+    found: dict[int, RuleSummary[pa.Table]] = {}
+    for record in records:
+        found[record["rule"]] = found.get(record["rule"], RuleSummary()).merge(read_summary(record))
+    return found
 
 
 def _pack(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:
