@@ -15,7 +15,7 @@ from naysay.arrays import BoolArray
 from naysay.detect.result import Caution
 from naysay.detect.summary import row_identities
 from naysay.plan.join import Join, Match, Order, join_of
-from naysay.rule.model import Constant, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.model import Constant, Domain, Missing, Nulls, Op, Predicate, Row, Rule
 from naysay.rule.render import render_predicate
 from naysay.rule.scan import nearest_name
 from naysay.table import Table
@@ -233,9 +233,16 @@ def _near(predicates: Sequence[Predicate], nulls: Nulls) -> tuple[RowQuestion, .
     questions = []
     for predicate in predicates:
         others = tuple(other for other in predicates if other is not predicate)
-        needs_value = predicate.op.is_order or nulls is Nulls.SQL
+        needs_value = _needs_value(predicate, nulls)
         questions.append(RowQuestion(others, _unique(column.name for column in predicate.columns if needs_value)))
     return _unique(questions)
+
+
+def _needs_value(predicate: Predicate, nulls: Nulls) -> bool:
+    """Whether no null can satisfy the predicate."""
+    if isinstance(predicate.right, Domain):
+        return not (isinstance(predicate.right, Missing) and predicate.op is Op.EQ)
+    return predicate.op.is_order or nulls is Nulls.SQL
 
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:

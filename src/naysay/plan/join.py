@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from naysay.errors import RuleError
 from naysay.rule.implication import Network
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.render import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ class Join:
 
 
 def join_of(rule: Rule) -> Join:
-    """Sort a rule's predicates into the parts of a join."""
+    """Sort a rule's predicates into the parts of a join; RuleError for a rule about the whole table."""
+    if rule.measure is not None:
+        raise RuleError(f"{render(rule)} is about the whole table, not about its rows", hint="Use naysay check for it.")
     key: list[Match] = []
     order: list[Order] = []
     differs: list[Match] = []

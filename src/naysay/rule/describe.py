@@ -184,7 +184,8 @@ def _relation(predicate: Predicate) -> str:
     if isinstance(right, Constant):
         are_moments = isinstance(right.value, (datetime.date, datetime.time))
     else:
-        are_moments = all(_MOMENT.search(_CAMEL.sub("_", column.name).lower()) for column in (left, right))
+        columns = (left, right) if isinstance(right, Column) else (left,)
+        are_moments = all(_MOMENT.search(_CAMEL.sub("_", column.name).lower()) for column in columns)
     return f"is {(_BEFORE if are_moments else _LESS)[op]}"
 
 

@@ -129,7 +129,7 @@ class Draft:
         predicates = []
         for left, op, right in self._predicates:
             one, two = placed(left), right if isinstance(right, Domain) else placed(right)
-            if isinstance(one, Constant):
+            if isinstance(one, Constant) and isinstance(two, Column):
                 one, op, two = two, op.flipped, one
             assert isinstance(one, Column)
             predicates.append(Predicate(one, op, two))

@@ -148,6 +148,15 @@ class Pattern(Domain):
     text: str
 
 
+def constants_of(operand: Column | Constant | Domain) -> tuple[Constant, ...]:
+    """The constants of the right side of a predicate."""
+    if isinstance(operand, Constant):
+        return (operand,)
+    if isinstance(operand, Between):
+        return operand.low, operand.high
+    return operand.values if isinstance(operand, OneOf) else ()
+
+
 @dataclass(frozen=True, slots=True)
 class RowCount:
     """What a rule says about the number of rows: `row_count >= 1000`, `row_count between 10 and 20`."""
