@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from naysay.arrays import BoolArray
+from naysay.detect.hiding import Hiding
 from naysay.detect.result import Caution
 from naysay.detect.summary import row_identities
 from naysay.plan.join import Join, Match, Order, join_of
@@ -78,17 +79,30 @@ class Cautions:
 NO_CAUTIONS = Cautions()
 
 
-def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = ()) -> Cautions:
+def find_traps(
+    rules: Sequence[Rule],
+    source: Source,
+    broken: Collection[int] = (),
+    hiding: Hiding = Hiding(()),  # noqa: B008
+) -> Cautions:
     """Find the traps of rules that fit the table. What is `broken`, by place, was tested."""
+    about_rows = [number for number, rule in enumerate(rules) if rule.measure is None]
+    if len(about_rows) < len(rules):
+        # A rule about the whole table has none.
+        found = find_traps([rules[number] for number in about_rows], source, (), hiding)
+        of_rows = dict(zip(about_rows, found.rules, strict=False))
+        return Cautions(found.table, tuple(of_rows.get(number, ()) for number in range(len(rules))))
     asked = [_AboutRule.of(rule, source, number in broken) for number, rule in enumerate(rules)]
     questions = {question for about in asked for question in about.questions}
     answers = source.measure(questions, {name for about in asked for name in about.ordered_texts})
     if source.n_rows == 0:
         message = "the table has no rows, so every rule holds and none was tested. Was all of the data read?"
         return Cautions((Caution("empty-table", message),))
-    odd = source.first_unlike({name: facts.look for name, facts in answers.texts.items() if facts.is_misordered})
+    misordered = {name: facts.look for name, facts in answers.texts.items() if facts.is_misordered}
+    odd = {name: hiding.seen(name, seen) for name, seen in source.first_unlike(misordered).items()}
     unknown = [about.unknown_constants(answers) for about in asked]
-    near = source.nearest({constant for constants in unknown for constant in constants})
+    nearest = source.nearest({constant for constants in unknown for constant in constants})
+    near = {constant: hiding.seen(constant.left.name, seen) for constant, seen in nearest.items()}
     of_constants = [
         tuple(caution for constant in constants for caution in _constants(about, constant, near))
         for about, constants in zip(asked, unknown, strict=True)
@@ -97,11 +111,11 @@ def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = 
     is_untested = [about.is_untested(answers) and not said for about, said in zip(asked, of_constants, strict=True)]
     blamed = {number: asked[number].blamed(answers) for number, untested in enumerate(is_untested) if untested}
     causes = source.measure({question for parts in blamed.values() for question in parts.questions}, ()).rows
-    found = []
+    cautions = []
     for number, (about, said) in enumerate(zip(asked, of_constants, strict=True)):
         untested = [_untested(about, blamed[number], causes, source.n_rows)] if number in blamed else []
-        found.append((*_orders(about, answers, odd), *said, *untested))
-    return Cautions((), tuple(found))
+        cautions.append((*_orders(about, answers, odd), *said, *untested))
+    return Cautions((), tuple(cautions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +267,7 @@ def _orders(about: _AboutRule, answers: Answers, odd: Mapping[str, Seen]) -> Ite
     for name in about.ordered_texts:
         if name in odd:
             seen = odd[name]
-            yield Caution("text-order", order_message(name, answers.texts[name], seen), name, seen.value, seen.row)
+            yield Caution("text-order", order_message(name, answers.texts[name], seen), name, seen.shown, seen.row)
 
 
 def _constants(about: _AboutRule, constant: Predicate, near: Mapping[Predicate, Seen]) -> Iterator[Caution]:
@@ -267,7 +281,7 @@ def _constants(about: _AboutRule, constant: Predicate, near: Mapping[Predicate, 
     if nearest_name(text, [seen.value]):
         example = f"the nearest value is {seen}. Text must match exactly, including case."
     message = f"no row has the value {quoted(text)} in column {name!r}; {example}"
-    yield Caution("unknown-constant", message, name, seen.value, seen.row)
+    yield Caution("unknown-constant", message, name, seen.shown, seen.row)
 
 
 def _is_same(left: str, right: str) -> bool:

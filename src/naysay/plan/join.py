@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from naysay.errors import RuleError
@@ -136,6 +137,16 @@ def join_of(rule: Rule) -> Join:
         right_filter=tuple(filters[Row.RIGHT]),
         one_row=rule.is_one_row,
     )
+
+
+def joins_of(rules: Sequence[Rule]) -> list[Join]:
+    """The joins of the rules about rows."""
+    return [join_of(rule) for rule in rules if rule.measure is None]
+
+
+def filter_of(rule: Rule) -> Join:
+    """The filter of a rule about the whole table, as a join of single rows."""
+    return Join((), (), (), rule.predicates, (), one_row=True)
 
 
 def _column(operand: object) -> Column:

@@ -152,21 +152,16 @@ def _describe_measure(measure: RowCount | Freshness) -> str:
     return f"there are {_NUMBER_OF_ROWS[measure.op]} {measure.low:,} rows"
 
 
-class Hidden(str):
-    """Takes the place of a value that must not be shown."""
-
-    __slots__ = ()
-
-
-HIDDEN = Hidden("(hidden)")
+# Takes the place of a value that must not be shown.
+HIDDEN = "(hidden)"
 
 
 def _worded(value: Value | None) -> str:
     """A value as a person writes it: text in quotes, long values shortened."""
     if value is None:
         return "no value"
-    if isinstance(value, Hidden):
-        return str(value)
+    if value is HIDDEN:
+        return HIDDEN
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

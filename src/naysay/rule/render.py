@@ -35,6 +35,8 @@ _BARE = re.compile(r"[^\W\d]\w*")
 _KEYWORDS = frozenset(["not", "by", "forall", "row_count"])
 # Bare words that are read as a constant, not as a column.
 _CONSTANTS = frozenset(["nan", "inf", "infinity", "true", "false"])
+_DOUBLED = re.compile(r"\\\\(\\.|[^\\])", re.DOTALL)
+_ESCAPES = frozenset([*"ntr0'`xuU", *(f"\\{character}" for character in 'ntr0\\"xuU')])
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
@@ -85,7 +87,13 @@ def _render_domain(op: Op, domain: Domain) -> str:
     if isinstance(domain, Between):
         return f"{negated}between {write_constant(domain.low.value)} and {write_constant(domain.high.value)}"
     assert isinstance(domain, Pattern)
-    return f"{negated}matches {write_quoted(domain.text)}"
+    return f"{negated}matches {_write_pattern(domain.text)}"
+
+
+def _write_pattern(text: str) -> str:
+    """A pattern in quotes. A backslash is doubled only if one would be read as the escape of a text."""
+    quoted = write_quoted(text)
+    return _DOUBLED.sub(lambda found: found.group() if found.group(1) in _ESCAPES else f"\\{found.group(1)}", quoted)
 
 
 def _render_measure(measure: RowCount | Freshness) -> str:

@@ -106,6 +106,7 @@ _QUOTED = re.compile(QUOTED)
 _TICKED = re.compile(TICKED)
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|(''|\"\")", re.DOTALL)
+_PATTERN_SIGNS = "\\.^$*+?()[]{}|-&"
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "'", '"': '"', "`": "`"}
 
 
@@ -229,7 +230,7 @@ class Scanner:
                 point = int(code, 16)
                 if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
                     self.fail(place, f"\\{found.group()[1:]} is not a character")
-                return f"\\{chr(point)}" if is_pattern and not chr(point).isalnum() else chr(point)
+                return f"\\{chr(point)}" if is_pattern and chr(point) in _PATTERN_SIGNS else chr(point)
             if found.group(5) is not None:
                 return quote if found.group(5)[0] == quote else found.group(5)
             plain = _PLAIN_ESCAPES.get(found.group(4))

@@ -54,6 +54,9 @@ def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = l
 
     `why_text` says of a text column that is compared with numbers why it is not a number, if it knows.
     """
+    if rule.measure is not None and rule.has_tolerance:
+        hint = "Change the number in the rule itself, or give it the severity warning."
+        raise RuleError(f"{render(rule)} is about the whole table, so it has no tolerance", hint=hint)
     if isinstance(rule.measure, Freshness):
         _check_freshness(schema, rule.measure.column)
     for number, predicate in enumerate(rule.predicates):
