@@ -108,7 +108,7 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
-        hide: Columns whose values are shown as `(hidden)`, in everything that is returned. Constants in rules are shown.
+        hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
         now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
@@ -223,8 +223,9 @@ def count(
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> int | list[int]:
-    """Count the violations of rules exactly: ordered pairs of rows, rows for a rule about single rows, 0 or 1 for a rule
-    about the whole table.
+    """Count the violations of rules exactly: ordered pairs of rows, or rows for a rule about single rows.
+
+    A rule about the whole table has one violation or none.
 
     Args:
         frame: The table, as in `check`.

@@ -148,19 +148,17 @@ class HiddenListing(Listing):
 
     def _masked(self, table: pa.Table) -> pa.Table:
         masks = self.hiding.masks(self.inner, table.column_names)
-        columns = [
-            _mask(column, masks.get(name)) for name, column in zip(table.column_names, table.columns, strict=True)
-        ]
-        return pa.table(columns, names=table.column_names)
+        return _masked(table, masks)
 
 
 def hide_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table with `(hidden)` in these columns."""
-    columns = [
-        _mask(column, Mask.ALL if name in names else None)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return pa.table(columns, names=table.column_names)
+    return _masked(table, dict.fromkeys(names, Mask.ALL))
+
+
+def _masked(table: pa.Table, masks: Masks) -> pa.Table:
+    named = zip(table.column_names, table.columns, strict=True)
+    return pa.table([_mask(column, masks.get(name)) for name, column in named], names=table.column_names)
 
 
 def _mask(column: pa.ChunkedArray, mask: Mask | tuple[str, ...] | None) -> pa.ChunkedArray | pa.Array:
