@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
-from naysay.errors import ResourceError, UsageError
-from naysay.rule import parse
+from naysay.errors import ResourceError, RuleError, UsageError
+from naysay.rule import nearest_name, parse
 from naysay.rule.model import Nulls, Rule
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ def check(
     quick: bool = False,
     sample: int = 5,
     strict: bool = False,
+    hide: str | Sequence[str] = (),
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -106,6 +110,8 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
+        hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
+        now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -132,8 +138,10 @@ def check(
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
-    options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    report = engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    options = replace(options, quick=quick, sample=sample, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        report = engine.check(parsed, options, progress=progress)
     return replace(report, strict=strict)
 
 
@@ -144,6 +152,8 @@ def verify(
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    hide: str | Sequence[str] = (),
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -156,6 +166,8 @@ def verify(
         key: Columns that identify a row in the witness.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to search, as in `check`.
+        hide: Columns whose values are not shown, as in `check`.
+        now: The time at which freshness is judged, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -172,8 +184,10 @@ def verify(
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
     engine = engine_for(_collect(frame, rule, key))
-    options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.verify(_rule(rule, engine.columns), options)
+    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    options = replace(options, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.verify(_rule(rule, engine.columns), options)
 
 
 @overload
@@ -183,6 +197,7 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -194,6 +209,7 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -204,17 +220,21 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> int | list[int]:
     """Count the violations of rules exactly: ordered pairs of rows, or rows for a rule about single rows.
 
+    A rule about the whole table has one violation or none.
+
     Args:
         frame: The table, as in `check`.
         rules: One rule or several.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to count, as in `check`.
+        now: The time at which freshness is judged, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -231,7 +251,8 @@ def count(
     6
     """
     engine = engine_for(_collect(frame, rules))
-    counts = engine.count(_rules(rules, engine.columns), _options((), nulls, strategy, memory, threads, max_seconds))
+    options = replace(_options((), nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    counts = engine.count(_rules(rules, engine.columns), options)
     return counts[0] if isinstance(rules, str | Rule) else counts
 
 
@@ -243,6 +264,7 @@ def violations(
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    hide: str | Sequence[str] = (),
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -256,6 +278,7 @@ def violations(
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to search, as in `check`.
+        hide: Columns whose values are not shown, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -274,7 +297,9 @@ def violations(
     """
     engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
+    options = replace(options, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
 
 
 def clusters(
@@ -355,6 +380,7 @@ def repair(
     min_confidence: float = MIN_CONFIDENCE,
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
+    hide: str | Sequence[str] = (),
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -371,6 +397,7 @@ def repair(
             the votes for the new value, with one more vote against it.
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`. With `"equal"`, empty cells are filled in, too.
+        hide: Columns whose values are not shown, as in `check`. `apply()` still returns them.
         memory: Memory limit for counting violations, as in `check`.
         max_seconds: Time limit for counting violations, as in `check`.
         threads: Number of threads, as in `check`.
@@ -403,10 +430,23 @@ def repair(
 
     options = _options(key, nulls, "auto", memory, threads, max_seconds)
     table = from_frame(frame)
-    parsed = _rules(rules, table.names)
+    options = replace(options, hide=_hidden(hide, table.names))
+    # No cell can repair a rule about the whole table.
+    parsed = [rule for rule in _rules(rules, table.names) if rule.measure is None]
     if not parsed:
         raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
-    return engine.repair(table, parsed, options, min_confidence, frame)
+    with _without_hidden_values(options.hide):
+        return engine.repair(table, parsed, options, min_confidence, frame)
+
+
+def cautions(
+    frame: Any, rules: Sequence[Rule], *, nulls: str | Nulls = Nulls.SQL, hide: str | Sequence[str] = ()
+) -> Cautions:
+    """The traps of rules in a table, without checking them."""
+    engine = engine_for(frame)
+    options = CheckOptions(_nulls(nulls), hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.cautions(rules, options)
 
 
 def discover(
@@ -570,6 +610,35 @@ def _rules(rules: RuleLike | Sequence[RuleLike], columns: Sequence[str] | None =
 
 def _key(key: str | Sequence[str]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _hidden(hide: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns to hide. A misspelled one is an error, because its values would be shown."""
+    found = _key(hide)
+    for name in found:
+        if name not in columns:
+            meant = nearest_name(name, columns)
+            hint = f"did you mean {meant!r}?" if meant else f"the columns are {', '.join(columns)}"
+            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {hint}")
+    return found
+
+
+@contextmanager
+def _without_hidden_values(hide: Sequence[str]) -> Iterator[None]:
+    """Leave out hints that show a value of a hidden column."""
+    try:
+        yield
+    except RuleError as error:
+        if not any(repr(name) in error.hint for name in hide):
+            raise
+        place = {"text": error.text, "line": error.line, "column": error.column, "source": error.source}
+        raise RuleError(error.message, **place) from None  # type: ignore[arg-type]
+
+
+def _now(now: datetime | None) -> datetime | None:
+    if now is not None and now.tzinfo is None:
+        raise UsageError("now must have a time zone, such as datetime.now(timezone.utc)")
+    return now
 
 
 def _nulls(nulls: str | Nulls) -> Nulls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,12 +15,12 @@ from naysay import api
 from naysay.cli import options
 from naysay.cli.engine import Choice
 from naysay.cli.failure import say
-from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table, without_values
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.detect.result import Report
 from naysay.errors import UsageError
 from naysay.io.size import require_room
-from naysay.plan.join import join_of
+from naysay.plan.join import joins_of
 from naysay.report.words import counted, title
 
 _STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "rapidash-vanilla", "facet", "facet-by-frequency")
@@ -44,6 +45,8 @@ class CheckRequest:
     raw_csv: bool
     report: Path | None
     strict: bool
+    hide: tuple[str, ...]
+    now: datetime.datetime | None
 
     @property
     def n_sample(self) -> int:
@@ -93,6 +96,8 @@ class CheckRequest:
         is_flag=True,
         help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
     ),
+    options.hide,
+    options.now,
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -123,10 +128,10 @@ def check(
     if request.quick and request.out is not None:
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
     # Bad rules are reported before Spark starts or a large file is read.
-    joins = [join_of(rule) for rule in rules.load()]
+    joins = joins_of(rules.load())
     files = rules.declare(files)
     # The report is printed before Spark is stopped, which takes a while.
-    with library_warnings(), ExitStack() as opened:
+    with library_warnings(), without_values(input, request.hide), ExitStack() as opened:
         with Waiting(watched=not quiet) as waiting:
             waiting.stage(f"reading {input}")
             writes = request.out is not None
@@ -174,6 +179,8 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         quick=request.quick,
         sample=request.n_sample,
         strict=request.strict,
+        hide=request.hide,
+        now=request.now,
         max_seconds=request.max_seconds,
         **limits,
     )
@@ -189,7 +196,7 @@ def _write(frame: Any, report: Report, place: Place, request: CheckRequest, out:
     from naysay.report.results import ResultsFolder, write_results
     from naysay.rule import Nulls
 
-    options = CheckOptions(Nulls(request.nulls), request.key)
+    options = CheckOptions(Nulls(request.nulls), request.key, hide=request.hide)
     if place.engine == "local":
         memory = api.memory_bytes(place.memory)
         options = replace(options, strategy=request.strategy, threads=place.threads, memory=memory, has_fitted=True)

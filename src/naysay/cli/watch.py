@@ -240,7 +240,16 @@ def _load(rules: RuleSource, request: WatchRequest) -> dict[str, Rule] | None:
 
     if not rules and (journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists()):
         return None
-    return named(rules.load())
+    loaded = named(rules.load())
+    for name, rule in loaded.items():
+        limits = ("max_rows", "max_rows_fraction", "max_remove")
+        unknown = next((limit for limit in limits if getattr(rule, limit) is not None), None)
+        if unknown is not None:
+            raise UsageError(
+                f"rule {name!r} has {unknown}, which needs the rows in conflict; watch only counts violations: use "
+                "max_violations or max_fraction, or naysay check"
+            )
+    return loaded
 
 
 def _follow(follower: Any, view: View, request: WatchRequest) -> None:

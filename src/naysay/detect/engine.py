@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
+from naysay.detect.hiding import Hiding
+from naysay.detect.measures import check_all, holds, table_facts
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
+from naysay.detect.result import Listing, Report, RuleResult, Verdict, Violations, facts
 from naysay.detect.strategy import Counted, CountsTogether, PairBlock, Strategy, strategy_named
 from naysay.detect.summary import (
     Conflicts,
@@ -95,6 +97,16 @@ class LocalEngine:
         self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
     ) -> Report:
         """Check all rules, sharing the encoded columns, on all threads."""
+        return check_all(
+            rules,
+            options,
+            lambda about_rows: self._check_rows(about_rows, options, progress),
+            lambda about_table: table_facts(self.table, about_table, options),
+        )
+
+    def _check_rows(
+        self, rules: Sequence[Rule], options: CheckOptions, progress: Callable[[Rule], None] | None
+    ) -> Report:
         table = self.table
         check_key(table, options.key)
         start = time.perf_counter()
@@ -152,11 +164,14 @@ class LocalEngine:
             return NO_CAUTIONS
         for rule in rules:
             self.table.require(rule)
-        return find_traps(rules, TableSource(self.table, options.nulls, options.key), broken)
+        source = TableSource(self.table, options.nulls, options.key)
+        return find_traps(rules, source, broken, Hiding(options.hide, options.key))
 
     @_governed
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation, in growing prefixes of the table and then in all of it."""
+        if rule.measure is not None:
+            return Verdict(rule, not self._count_measures([rule], options)[0])
         table, join = self.table, self._join(rule, options)
         strategy = strategy_named(options.strategy)
         for n_rows in _prefixes(table.n_rows):
@@ -169,12 +184,18 @@ class LocalEngine:
                 witness = strategy.verify(bind(part, join, options.nulls))
                 left, right = np.array([] if witness is None else [witness], np.int64).reshape(-1, 2).T
             if left.size:
-                return Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+                found = Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+                return Hiding(options.hide, options.key).verdict(found)
         return Verdict(rule, True)
 
     @_governed
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
-        """Count the violations of each rule."""
+        """Count the violations of each rule; a rule about the whole table has one or none."""
+        about_table = [rule for rule in rules if rule.measure is not None]
+        if about_table:
+            of_table = iter(self._count_measures(about_table, options))
+            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
+            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
         default, strategies = strategy_named("auto"), self._strategies(rules, options)
 
         def count_one(rule: Rule, join: Join, memo: Memo) -> int:
@@ -187,9 +208,16 @@ class LocalEngine:
 
         return self._each(rules, options, count_one)
 
+    def _count_measures(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
+        facts, clock = table_facts(self.table, rules, options), options.clock
+        return [int(not holds(rule, found, clock)) for rule, found in zip(rules, facts, strict=True)]
+
     @_governed
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Violations:
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Listing:
         """List violations, at most `limit`."""
+        return Hiding(options.hide, options.key).listing(self._violations(rule, options, limit))
+
+    def _violations(self, rule: Rule, options: CheckOptions, limit: int | None) -> Violations:
         table, join = self.table, self._join(rule, options)
         if join.one_row:
             rows = singles(table, join, options.nulls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ class CheckOptions:
     `max_seconds` limits the estimate for each rule: None is the default of 600 seconds, infinity is no limit. `quick`
     stops each rule at its first violation; `sample` is how many to show per rule.
     `warn`: look for traps in the data, which become warnings.
+    `hide`: the columns whose values are not shown in results.
+    `now`: the time at which freshness is judged; None for the clock of this machine.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
 
@@ -29,6 +32,12 @@ class CheckOptions:
     quick: bool = False
     has_fitted: bool = False
     warn: bool = True
+    now: datetime.datetime | None = None
+    hide: tuple[str, ...] = ()
+
+    @property
+    def clock(self) -> datetime.datetime:
+        return self.now or datetime.datetime.now(datetime.timezone.utc)
 
     @property
     def n_threads(self) -> int:

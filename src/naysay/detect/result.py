@@ -128,6 +128,14 @@ class Caution:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What a rule about the whole table measured: the number of rows, or the newest value of a column; and in words."""
+
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """What a check found out about one rule.
 
@@ -135,8 +143,8 @@ class RuleResult:
         rule: The rule.
         holds: Whether no pair of rows breaks it.
         passes: Whether it holds or is broken within its tolerance, on a table with the rows that it needs.
-        violations: The number of ordered pairs that break it (of rows, for a rule about single rows). This and the next
-            two are None if a quick check stopped at the first violation.
+        violations: The number of ordered pairs that break it (of rows, for a rule about single rows; 0 or 1, for a rule
+            about the whole table). This and the next two are None if a quick check stopped at the first violation.
         rows_in_conflict: The number of rows that take part in a violation.
         rows_to_remove: The fewest rows to delete so that it holds, as `least` and `most`.
         sample: Some violations, each with both rows and the reason.
@@ -149,6 +157,7 @@ class RuleResult:
         suspects: Rows without which the rule holds: `rows_to_remove.most` of them. A table of row (as `left` in
             violations) and the columns of the rule. None if the rule holds, after a quick check, in a report that was
             read from a file, and on Spark for rules whose groups were cut into parts.
+        measured: For a rule about the whole table: what was measured, as `value` and as `text`.
         groups: For a dependency such as `zip -> city`: each key with several values, the most lopsided first. A table
             of the key, rows, and values (a list of value and rows). None as for `suspects`, and for other rules.
     """
@@ -168,6 +177,13 @@ class RuleResult:
     first_groups: tuple[ValueGroup, ...] = ()
     suspects: Listing | None = field(default=None, compare=False)
     groups: Listing | None = field(default=None, compare=False)
+    measured: Measured | None = None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it fails only because `rows_to_remove` is an interval that `max_remove` lies in."""
+        removal, limit = self.rows_to_remove, self.rule.max_remove
+        return not self.passes and removal is not None and limit is not None and removal.least <= limit < removal.most
 
     def shortened(self, n_shown: int) -> RuleResult:
         """The same with at most `n_shown` pairs, suspects and groups to show."""
@@ -287,15 +303,30 @@ class Report(Document):
         raise KeyError(which)
 
 
-def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
-    """Whether a number of violations is one that the rule tolerates; the share is of ordered pairs, or of rows."""
+def within_tolerance(
+    rule: Rule, violations: int, n_rows: int, in_conflict: int | None = None, removal: Removal | None = None
+) -> bool:
+    """Whether the rule tolerates what was found: one tolerance that is met is enough.
+
+    The share of violations is of ordered pairs, or of rows. A tolerance for rows whose number is not known is not met,
+    nor is one for rows to remove that lies inside of their interval.
+    """
     if violations == 0:
         return True
-    if rule.max_violations is not None and violations <= rule.max_violations:
-        return True
     n_possible = n_rows if rule.is_one_row else n_rows * (n_rows - 1)
+    limits = (
+        (violations, rule.max_violations),
+        (violations, _share_of(rule.max_fraction, n_possible)),
+        (in_conflict, rule.max_rows),
+        (in_conflict, _share_of(rule.max_rows_fraction, n_rows)),
+        (None if removal is None else removal.most, rule.max_remove),
+    )
+    return any(found is not None and limit is not None and found <= limit for found, limit in limits)
+
+
+def _share_of(fraction: float | None, number: int) -> Fraction | None:
     # As it is written: 0.29 of 100 is 29, which a product of floats misses.
-    return rule.max_fraction is not None and violations <= Fraction(repr(float(rule.max_fraction))) * n_possible
+    return None if fraction is None else Fraction(repr(float(fraction))) * number
 
 
 @dataclass(frozen=True, slots=True)

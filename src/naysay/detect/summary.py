@@ -99,8 +99,8 @@ def rule_result(
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
     has_enough_rows = rule.min_rows is None or n_rows >= rule.min_rows
-    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows)
     numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
+    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows, *numbers[1:])
     return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
 

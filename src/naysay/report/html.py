@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdict
 from naysay.plan.join import join_of
-from naysay.plan.shape import Plan, plan_of
+from naysay.plan.shape import Plan, plan_for
 from naysay.report.view import (
     Line,
     Outcome,
@@ -32,6 +32,7 @@ from naysay.report.view import (
     sentence,
     source_name,
     suspects_line,
+    tolerances,
     warnings_in_words,
     worst,
     worst_first,
@@ -236,7 +237,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 def _missing(report: Report) -> str:
     """What the page would show about broken rules but the engine did not compute; nothing after a quick check."""
-    broken = [result for result in report.results if not result.holds]
+    broken = [result for result in report.results if not result.holds and result.measured is None]
     if not broken or any(result.violations is None for result in broken):
         return ""
     parts = [
@@ -268,7 +269,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         violations=violations,
         rows=rows,
         remove=remove,
-        plan=plan_of(join_of(rule)),
+        plan=plan_for(rule),
         bars=bars,
         chart_caption=caption,
         headings=_headings(result, sample[0]) if sample else (),
@@ -280,12 +281,13 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
 
 def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
     yield "severity", result.rule.severity.value
-    if result.rule.max_violations is not None:
-        yield "tolerated violations", f"{result.rule.max_violations:,}"
-    if result.rule.max_fraction is not None:
-        yield "tolerated share", f"{100 * result.rule.max_fraction:.12g}%"
+    yield from tolerances(result.rule)
     if result.rule.min_rows is not None:
         yield "rows needed", f"{result.rule.min_rows:,}"
+    if result.rule.owner:
+        yield "owner", printable(result.rule.owner)
+    if result.rule.tags:
+        yield "tags", ", ".join(map(printable, result.rule.tags))
     yield "time", duration(result.seconds)
 
 
@@ -294,7 +296,7 @@ def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     if result.violations is None:
         return f"the first {noun} found"
     # A pair that breaks the rule in both orders is two violations but is listed once.
-    symmetric = join_of(result.rule).symmetric
+    symmetric = result.rule.measure is None and join_of(result.rule).symmetric
     n_all = result.violations // 2 if symmetric else result.violations
     count = f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
     return f"{count}, each in both orders" if symmetric and noun == "pair" else count

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 from naysay.detect.result import (
     Caution,
     ColumnFacts,
+    Measured,
     Removal,
     Report,
     RowConflicts,
@@ -27,7 +29,7 @@ from naysay.detect.result import (
     Verdict,
 )
 from naysay.errors import RuleError, UsageError
-from naysay.rule import Nulls, Rule, Severity, parse, render
+from naysay.rule import Nulls, Severity, parse, render
 from naysay.version import __version__
 
 if TYPE_CHECKING:
@@ -84,12 +86,21 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "max_violations": result.rule.max_violations,
         "max_fraction": result.rule.max_fraction,
         "min_rows": result.rule.min_rows,
+        "max_rows": result.rule.max_rows,
+        "max_rows_fraction": result.rule.max_rows_fraction,
+        "max_remove": result.rule.max_remove,
+        "tags": list(result.rule.tags),
+        "owner": result.rule.owner,
         "holds": result.holds,
         "passes": result.passes,
         "violations": result.violations,
         "rows_in_conflict": result.rows_in_conflict,
         "rows_to_remove": None if removal is None else removal.most,
         "rows_to_remove_at_least": None if removal is None else removal.least,
+        "undecided": result.is_undecided,
+        "measured": None
+        if result.measured is None
+        else {"value": plain(result.measured.value), "text": result.measured.text},
         "strategy": result.strategy,
         "seconds": round(result.seconds, 6),
         "where": list(result.where),
@@ -204,15 +215,21 @@ def _warning(entry: Mapping[str, Any]) -> Caution:
 
 def _result(entry: Mapping[str, Any]) -> RuleResult:
     most, least = _maybe_int(entry["rows_to_remove"]), _maybe_int(entry["rows_to_remove_at_least"])
-    fraction = entry["max_fraction"]
-    rule = Rule(
-        predicates=parse(entry["rule"]).predicates,
+    fraction, of_rows, measured = entry["max_fraction"], entry.get("max_rows_fraction"), entry.get("measured")
+    rule = replace(
+        parse(entry["rule"]),
         name=str(entry["name"]),
         severity=Severity(entry["severity"]),
         max_violations=_maybe_int(entry["max_violations"]),
         max_fraction=None if fraction is None else float(fraction),
         description=str(entry["description"]),
+        # Earlier versions did not write these.
         min_rows=_maybe_int(entry.get("min_rows")),
+        max_rows=_maybe_int(entry.get("max_rows")),
+        max_rows_fraction=None if of_rows is None else float(of_rows),
+        max_remove=_maybe_int(entry.get("max_remove")),
+        tags=tuple(str(tag) for tag in entry.get("tags", ())),
+        owner=str(entry.get("owner", "")),
     )
     return RuleResult(
         rule=rule,
@@ -234,6 +251,7 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
             ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
             for each in entry.get("groups", ())
         ),
+        measured=None if measured is None else Measured(measured["value"], str(measured["text"])),
     )
 
 

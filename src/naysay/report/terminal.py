@@ -25,6 +25,7 @@ from naysay.report.view import (
     named,
     numbers,
     outcome,
+    owner_line,
     pair_named,
     run_facts,
     sentence,
@@ -201,6 +202,8 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     console.print(heading)
     console.print(indented(Text(meaning(result.rule), "dim")))
     console.print(indented(Text(sentence(result, report.n_rows))))
+    if owner_line(result.rule):
+        console.print(indented(Text(owner_line(result.rule), "dim")))
     suspects = suspects_line(result, _MOST_SUSPECTS)
     if suspects:
         console.print(indented(Text(f"Suspects: {suspects}.")))

@@ -10,7 +10,7 @@ from typing import Any
 
 from naysay.detect.result import Caution, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
 from naysay.report.words import counted, printable, share, shortened, shown, title
-from naysay.rule.model import Column, Op, Row, Rule, Severity
+from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
 
@@ -125,6 +125,8 @@ _ONE_RULE = {
 
 def sentence(result: RuleResult, n_rows: int) -> str:
     """One or two sentences about the result of a rule."""
+    if result.measured is not None:
+        return f"It {'holds' if result.holds else 'is broken'}: {result.measured.text}.{_rows_needed(result, n_rows)}"
     if result.holds:
         return "It holds." + _rows_needed(result, n_rows)
     if result.violations is None:
@@ -157,17 +159,42 @@ def _removal(result: RuleResult) -> str:
 
 def _tolerance(result: RuleResult, n_rows: int) -> str:
     rule = result.rule
-    if rule.max_violations is None and rule.max_fraction is None:
+    limit = " or ".join(words for _, words in tolerances(rule))
+    if not limit:
         return ""
-    allowed = [
-        f"{rule.max_violations:,}" if rule.max_violations is not None else "",
-        f"{100 * rule.max_fraction:.12g}% of all {'rows' if rule.is_one_row else 'pairs'}"
-        if rule.max_fraction is not None
-        else "",
-    ]
-    limit = " or ".join(part for part in allowed if part)
-    is_within = result.violations is not None and within_tolerance(rule, result.violations, n_rows)
+    if result.is_undecided:
+        return (
+            f" Whether that is within its tolerance of {limit} is undecided, because the fewest rows to remove are "
+            "only known as an interval. So the rule fails."
+        )
+    found = (result.rows_in_conflict, result.rows_to_remove)
+    is_within = result.violations is not None and within_tolerance(rule, result.violations, n_rows, *found)
     return f" {'Within' if is_within else 'Beyond'} its tolerance of {limit}."
+
+
+def tolerances(rule: Rule) -> Iterator[tuple[str, str]]:
+    """What a rule tolerates: the name of each limit for a table, and the limit in words."""
+    if rule.max_violations is not None:
+        yield "tolerated violations", f"{rule.max_violations:,}"
+    if rule.max_fraction is not None:
+        yield "tolerated share", f"{_percent(rule.max_fraction)} of all {'rows' if rule.is_one_row else 'pairs'}"
+    if rule.max_rows is not None:
+        yield "tolerated rows", f"{counted(rule.max_rows, 'row')} in conflict"
+    if rule.max_rows_fraction is not None:
+        yield "tolerated share of rows", f"{_percent(rule.max_rows_fraction)} of all rows in conflict"
+    if rule.max_remove is not None:
+        yield "tolerated rows to remove", f"{counted(rule.max_remove, 'row')} to remove"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.12g}%"
+
+
+def owner_line(rule: Rule) -> str:
+    """Who owns a rule, and its tags: `owner data-team, tags address, monthly`; empty if it has neither."""
+    owner = [f"owner {printable(rule.owner)}"] if rule.owner else []
+    tags = [f"tags {', '.join(map(printable, rule.tags))}"] if rule.tags else []
+    return " · ".join(owner + tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +215,14 @@ class Line:
 def lines(rule: Rule, pair: SamplePair) -> list[Line]:
     """The compared columns of both rows side by side, those that agree first."""
     signs = dict(_signs(rule))
+    filters = {name for predicate in split_where(rule)[1] for name in (column.name for column in predicate.columns)}
     only_equal = all(sign == "=" for sign in signs.values()) and len(signs) == len(rule.column_names)
     found = []
     for name in rule.column_names:
         sign = signs.get(name, "")
         left, right = _shown(pair.left_values, name), _shown(pair.right_values, name)
-        found.append(Line(printable(name), left, right, sign if pair.right_values else "", only_equal or sign != "="))
+        marked = only_equal or (sign != "=" and (name in signs or name not in filters))
+        found.append(Line(printable(name), left, right, sign if pair.right_values else "", marked))
     return sorted(found, key=lambda line: line.marked)
 
 

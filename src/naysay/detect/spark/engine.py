@@ -17,6 +17,8 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from naysay.detect.hiding import Hiding
+from naysay.detect.measures import TableFacts, check_all, holds, newest_of
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
@@ -34,11 +36,12 @@ from naysay.detect.suspects import is_dependency
 from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
-from naysay.rule.model import Row, Rule
-from naysay.spark.expressions import Comparisons
-from naysay.spark.frame import Frame
+from naysay.rule.model import Freshness, Row, Rule
+from naysay.spark.expressions import Comparisons, every
+from naysay.spark.frame import Frame, position
 from naysay.spark.identity import Identity, identity_of
 from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
+from naysay.spark.versions import to_arrow
 
 _FEW_RULES = 8
 
@@ -76,13 +79,24 @@ class SparkEngine:
         self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
     ) -> Report:
         """Check all rules, in as few passes over the data as their keys allow."""
+        return check_all(
+            rules,
+            options,
+            lambda about_rows: self._check_rows(about_rows, options, progress),
+            lambda about_table: self._table_facts(about_table, options),
+        )
+
+    def _check_rows(
+        self, rules: Sequence[Rule], options: CheckOptions, progress: Callable[[Rule], None] | None
+    ) -> Report:
         start = time.perf_counter()
         frame, quick = self.frame, options.quick
         plans = self._plans(rules, options)
         identity = identity_of(frame, options.key)
         n_sample = 1 if quick else options.sample
         source = SparkSource(frame, options.nulls, identity)
-        cautions = find_traps(rules, source) if options.warn else NO_CAUTIONS
+        hiding = Hiding(options.hide, options.key)
+        cautions = find_traps(rules, source, (), hiding) if options.warn else NO_CAUTIONS
         n_rows = source.n_rows
         if plans and n_rows <= self.sizes.rows_a_task:
             whole = check_whole(plans, identity, n_sample)
@@ -125,6 +139,23 @@ class SparkEngine:
             result = replace(result, groups=SparkListing("group", result.rule, partial(groups_of, plan)))
         return result
 
+    def _table_facts(self, rules: Sequence[Rule], options: CheckOptions) -> list[TableFacts]:
+        """What rules about the table need to know, in one pass over the data."""
+        comparisons = Comparisons(self.frame, options.nulls)
+        sums = []
+        for rule in rules:
+            self.frame.require(rule)
+            passes = every(map(comparisons.holds, self.frame.by_position(rule).predicates))
+            sums.append(F.count(F.when(passes, 1)))
+            if isinstance(rule.measure, Freshness):
+                sums.append(F.max(F.when(passes, F.col(position(self.frame.place(rule.measure.column))))))
+        found = iter(to_arrow(self.frame.data.agg(*(sum_.alias(f"m{n}") for n, sum_ in enumerate(sums)))).columns)
+        facts = []
+        for rule in rules:
+            n_rows = int(next(found)[0].as_py())
+            facts.append(TableFacts(n_rows, newest_of(next(found)) if isinstance(rule.measure, Freshness) else None))
+        return facts
+
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation."""
         (result,) = self.check([rule], replace(options, quick=True, warn=False))
@@ -133,6 +164,12 @@ class SparkEngine:
     @_on_spark
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
+        about_table = [rule for rule in rules if rule.measure is not None]
+        if about_table:
+            facts, clock = self._table_facts(about_table, options), options.clock
+            of_table = iter([int(not holds(*one, clock)) for one in zip(about_table, facts, strict=True)])
+            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
+            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
         plans = self._plans(rules, options)
         if not plans:
             return []
@@ -161,7 +198,8 @@ class SparkEngine:
         values = [f"left_{name}" for name in left] + [f"right_{name}" for name in right]
         names = [f"left_{frame.name_of(name)}" for name in left] + [f"right_{frame.name_of(name)}" for name in right]
         listed = pairs.select(F.lit(rule.name), first, second, *values).toDF("rule", "left", "right", *names)
-        return SparkListing("violation", rule, lambda: listed, lambda: self.count([rule], options)[0], limit)
+        found = SparkListing("violation", rule, lambda: listed, lambda: self.count([rule], options)[0], limit)
+        return found.masked(Hiding(options.hide, options.key))
 
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> NoReturn:
         raise UsageError("clusters applies to frames in memory; on Spark list the violations, with a limit")
@@ -179,8 +217,9 @@ class SparkEngine:
     @_on_spark
     def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
         """The traps of rules."""
-        self._plans(rules, options)
-        return find_traps(rules, SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key)))
+        self._plans([rule for rule in rules if rule.measure is None], options)
+        source = SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key))
+        return find_traps(rules, source, (), Hiding(options.hide, options.key))
 
     def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
         _refuse_options(options)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.detect.request import CheckOptions
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch
 from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values, left_values
@@ -25,7 +26,8 @@ from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure, sid
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
 from naysay.detect.spark.worker import LEFT, RIGHT, SIDE, RowNames, TaskRule
 from naysay.detect.summary import compared_columns
-from naysay.rule.model import Nulls, Row, Rule
+from naysay.rule.describe import HIDDEN
+from naysay.rule.model import Row, Rule
 from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame, map_in_arrow
 from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_equal
@@ -171,14 +173,18 @@ def _naming(identity: Identity, *, sided: bool) -> RowNames:
 _FORMULA = r"^[=+\-@\t\r]"
 
 
-def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], nulls: Nulls) -> DataFrame:
+def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], options: CheckOptions) -> DataFrame:
     """Every row in conflict, once, whole: the titles of the rules that it breaks as naysay_rules, and its columns."""
     frame = Frame.of(data)
-    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, nulls), rules), frame.data, Sizes())
+    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, options.nulls), rules), frame.data, Sizes())
     broken = [F.when(mark, F.lit(title)) for mark, title in zip(marks, titles, strict=True)]
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())
-    tagged = rows.select(found.alias("naysay_rules"), *columns).filter(F.size("naysay_rules") > 0)
+    shown = [
+        F.lit(HIDDEN) if name in options.hide else F.col(column)
+        for name, column in zip(frame.names, columns, strict=True)
+    ]
+    tagged = rows.select(found.alias("naysay_rules"), *shown).filter(F.size("naysay_rules") > 0)
     return tagged.toDF(free_name("naysay_rules", frame.names), *frame.names)
 
 

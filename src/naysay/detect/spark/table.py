@@ -7,9 +7,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
+from naysay.detect.hiding import Hiding, Mask
 from naysay.detect.result import Listing
+from naysay.rule.describe import HIDDEN
 from naysay.rule.model import Rule
 from naysay.rule.render import render
 from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
@@ -66,6 +69,20 @@ class SparkListing(Listing):
         with errors_of_tasks(), cancelled_if_interrupted(self.data.sparkSession):
             return job()
 
+    def masked(self, hiding: Hiding) -> SparkListing:
+        """The same without the values of hidden columns."""
+        if not hiding.columns:
+            return self
+        return SparkListing(self.noun, self.rule, lambda: self._without(hiding), lambda: self.total, self._limit)
+
+    def _without(self, hiding: Hiding) -> DataFrame:
+        names = self.data.columns
+        masks = hiding.masks(self, names)
+        # By position: names may have dots and backticks in them.
+        positions = [f"c{place}" for place in range(len(names))]
+        shown = [_mask(F.col(position), masks.get(name)) for position, name in zip(positions, names, strict=True)]
+        return self.data.toDF(*positions).select(*shown).toDF(*names)
+
     def __repr__(self) -> str:
         first = "" if self._limit is None else f" of the first {self._limit:,}"
         return f"<{self.noun.capitalize()}s of {render(self.rule, short=True)}: a Spark DataFrame{first}>"
@@ -74,3 +91,15 @@ class SparkListing(Listing):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.data, name)
+
+
+def _mask(column: Column, mask: Mask | tuple[str, ...] | None) -> Column:
+    if mask is None:
+        return column
+    if mask is Mask.ALL:
+        return F.lit(HIDDEN)
+    if mask is Mask.ENTRIES:
+        return F.transform(column, lambda entry: entry.withField("value", F.lit(HIDDEN)))
+    for name in mask:
+        column = column.withField(f"`{name.replace('`', '``')}`", F.lit(HIDDEN))
+    return column
