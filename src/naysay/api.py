@@ -86,6 +86,7 @@ def check(
     quick: bool = False,
     sample: int = 5,
     strict: bool = False,
+    joint: bool = False,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -104,6 +105,8 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
+        joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
+            `report.suspects`.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -130,8 +133,12 @@ def check(
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
+    if quick and joint:
+        raise UsageError(
+            "quick stops at the first violation, so it cannot find the rows to remove; drop quick or joint"
+        )
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    report = engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    report = engine.check(parsed, replace(options, quick=quick, sample=sample, joint=joint), progress=progress)
     return replace(report, strict=strict)
 
 

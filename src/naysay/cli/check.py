@@ -17,6 +17,7 @@ from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, 
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.detect.result import Report
 from naysay.errors import UsageError
+from naysay.io.results import ALL_RULES
 from naysay.io.size import require_room
 from naysay.plan.join import join_of
 from naysay.report.words import counted, title
@@ -43,6 +44,7 @@ class CheckRequest:
     raw_csv: bool
     report: Path | None
     strict: bool
+    joint: bool
 
     @property
     def n_sample(self) -> int:
@@ -92,6 +94,7 @@ class CheckRequest:
         is_flag=True,
         help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
     ),
+    click.option("--joint", is_flag=True, help="Also find the fewest rows to remove so that all rules hold together."),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -121,6 +124,8 @@ def check(
     """
     if request.quick and request.out is not None:
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
+    if request.quick and request.joint:
+        raise UsageError("--quick stops at the first violation, so it cannot find the rows to remove; drop one of them")
     # Bad rules are reported before Spark starts or a large file is read.
     joins = [join_of(rule) for rule in rules.load()]
     files = rules.declare(files)
@@ -169,6 +174,7 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         quick=request.quick,
         sample=request.n_sample,
         strict=request.strict,
+        joint=request.joint,
         max_seconds=request.max_seconds,
         **limits,
     )
@@ -212,7 +218,10 @@ def _file_names(folder: Path) -> Iterator[str]:
     """What a results folder holds; of violations and suspects only how many rules have some."""
     for path in folder.iterdir():
         if path.name in ("violations", "suspects"):
-            yield f"{path.name} of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
+            names = [inner.name for inner in path.iterdir()]
+            together = [name for name in names if name.split(".")[0] == ALL_RULES]
+            yield f"{path.name} of {counted(len(names) - len(together), 'rule')}"
+            yield from (f"{path.name}/{name}" for name in together)
         elif not path.name.startswith("."):
             yield path.name
 
@@ -229,6 +238,7 @@ def print_report_as(
     from naysay.report.ci import to_junit, to_markdown
 
     n_shown = _PAIRS_IN_A_TEXT if n_pairs is None else n_pairs
-    report = replace(report, results=tuple(result.shortened(n_shown) for result in report))
+    results = tuple(result.shortened(n_shown) for result in report)
+    report = replace(report, results=results, first_suspects=report.first_suspects[:n_shown])
     forms: dict[str, Callable[[Report], str]] = {"json": Report.to_json, "junit": to_junit, "md": to_markdown}
     click.echo(forms[format](report))

@@ -8,13 +8,14 @@ on the groups of each rule, never on its pairs. If there are few pairs, what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.budget import check_stop
+from naysay.budget import check_stop, on_threads
 from naysay.detect.partners import partners, small_keys
 from naysay.detect.removal import conflict_levels, is_monotone, match_rows, rows_to_remove, values_in_conflict
 from naysay.detect.result import Removal
@@ -22,7 +23,10 @@ from naysay.detect.summary import Conflicts
 from naysay.detect.violations import both_ways, verify, violations
 from naysay.kernels.joins.removal import connected_parts, first_of_keys
 from naysay.kernels.sort import sorted_places
-from naysay.plan.bind import BoundJoin, NoMemo
+from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, singles
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls
+from naysay.table import Table
 
 # With more violations than this no graph is made of them.
 _FEW_VIOLATIONS = 1_000_000
@@ -36,20 +40,22 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A broken rule about two rows: how to bind it to the table, and what the check found."""
+    """A broken rule, and what a check found out about it."""
 
-    bind: Callable[[], BoundJoin]
+    join: Join
     found: Conflicts
 
 
-def remove_jointly(n_rows: int, rules: Sequence[BrokenRule], broken: Int64Array) -> tuple[Removal, Int64Array]:
+def remove_jointly(
+    table: Table, rules: Sequence[BrokenRule], nulls: Nulls, memo: Memo | None = None, n_threads: int = 1
+) -> tuple[Removal, Int64Array]:
     """How many rows must go so that all rules hold, and rows, ascending, without which they do: `most` of them.
 
-    `broken` are the rows that break a one-row rule. The rows returned were checked: without them every rule holds.
+    Before it returns, each rule is checked once more, without these rows.
     """
-    search = _Search(n_rows, rules, broken)
+    search = _Search(table, rules, nulls, memo)
     search.run()
-    search.check()
+    search.check(n_threads)
     gone = np.flatnonzero(search.gone)
     return Removal(search.least, int(gone.size)), gone
 
@@ -60,14 +66,22 @@ class _Search:
     `clique` is the number of each row's clique, or -1; `n_more` is what the exact search adds to what cliques prove.
     """
 
-    def __init__(self, n_rows: int, rules: Sequence[BrokenRule], broken: Int64Array) -> None:
-        # First the rules whose suspects have the fewest partners to form cliques with.
-        self.rules = sorted(rules, key=lambda rule: rule.found.rows.size / max(rule.found.suspects.size, 1))
-        self.forced = _mask(n_rows, broken)
-        self.gone = self.forced.copy()
+    def __init__(self, table: Table, rules: Sequence[BrokenRule], nulls: Nulls, memo: Memo | None) -> None:
+        self.forced = np.zeros(table.n_rows, np.bool_)
+        self.gone = np.zeros(table.n_rows, np.bool_)
         for rule in rules:
             self.gone[rule.found.suspects] = True
-        self.clique = np.full(n_rows, -1, np.int64)
+            if rule.join.one_row:
+                self.forced[rule.found.suspects] = True
+        # First the rules whose suspects have the fewest partners to form cliques with.
+        self.rules = sorted(
+            (rule for rule in rules if not rule.join.one_row),
+            key=lambda rule: rule.found.rows.size / rule.found.suspects.size,
+        )
+        self.singles = [rule for rule in rules if rule.join.one_row]
+        self.find_singles = partial(singles, table, nulls=nulls)
+        self.bind = partial(bind, table, nulls=nulls, memo=memo)
+        self.clique = np.full(table.n_rows, -1, np.int64)
         self.n_more = 0
 
     @property
@@ -96,13 +110,17 @@ class _Search:
         if not self.is_exact and sum(rule.found.violations for rule in self.rules) <= _FEW_VIOLATIONS:
             self._solve_parts()
 
-    def check(self) -> None:
+    def check(self, n_threads: int) -> None:
         """Look for violations among the rows that stay; whatever is found has to go, too."""
-        for rule in self.rules:
-            left = rule.bind().among(~self.gone)
-            while verify(left) is not None:
-                self.gone[rows_to_remove(left)[1]] = True
-                left = rule.bind().among(~self.gone)
+        for rule in self.singles:
+            self.gone[self.find_singles(rule.join)] = True
+
+        def is_broken(rule: BrokenRule) -> bool:
+            return verify(self.bind(rule.join).among(~self.gone)) is not None
+
+        for rule, broken in zip(self.rules, on_threads(self.rules, is_broken, n_threads), strict=True):
+            if broken:
+                self.gone[rows_to_remove(self.bind(rule.join).among(~self.gone))[1]] = True
 
     def _find_cliques(self) -> None:
         """Find cliques for each rule, first with its own suspects, then with all rows to remove that are in none."""
@@ -114,7 +132,7 @@ class _Search:
                 if not is_open.any():
                     continue
                 may_stay = ~self.gone & (self.clique < 0) & _mask(self.gone.size, rule.found.rows)
-                found, numbers = _cliques(rule.bind(), is_open, may_stay)
+                found, numbers = _cliques(self.bind(rule.join), is_open, may_stay)
                 self.clique[found] = numbers + self.clique.max(initial=-1) + 1
 
     def _put_back(self) -> bool:
@@ -143,7 +161,7 @@ class _Search:
             check_stop()
             if not candidates[rule.found.rows].any():
                 continue
-            bound = rule.bind()
+            bound = self.bind(rule.join)
             in_conflict = _mask(staying.size, rule.found.rows)
             for one_way in (bound,) if both_ways(bound) else (bound, bound.swapped()):
                 between = _between(one_way, candidates & ~blocked, staying & in_conflict)
@@ -154,7 +172,7 @@ class _Search:
         """Rows of a table without which all rules hold, rule by rule; never all of them."""
         removed = np.zeros_like(rows)
         for rule in self.rules:
-            removed[rows_to_remove(rule.bind().among(rows & ~removed))[1]] = True
+            removed[rows_to_remove(self.bind(rule.join).among(rows & ~removed))[1]] = True
         return removed
 
     def _solve_parts(self) -> None:
@@ -207,7 +225,7 @@ class _Search:
         n_rows = self.gone.size
         found = []
         for rule in self.rules:
-            pairs = violations(rule.bind().among(_mask(n_rows, rule.found.rows) & ~self.forced), None)
+            pairs = violations(self.bind(rule.join).among(_mask(n_rows, rule.found.rows) & ~self.forced), None)
             found.append(np.minimum(pairs.left, pairs.right) * n_rows + np.maximum(pairs.left, pairs.right))
         codes = np.unique(np.concatenate(found))
         return codes // n_rows, codes % n_rows
