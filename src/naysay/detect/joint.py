@@ -262,13 +262,13 @@ def _cliques(bound: BoundJoin, is_open: BoolArray, may_stay: BoolArray) -> tuple
     """Rows of disjoint cliques, and the number of the clique of each; of rows that may stay as few as necessary."""
     if bound.mirror and (values := values_in_conflict(bound)) is not None:
         side = bound.left
-        keys, _, n_keys = small_keys(side.key, side.key, bound.n_keys)
         opened, staying = np.flatnonzero(is_open[side.rows]), np.flatnonzero(may_stay[side.rows])
+        open_keys, keys, n_keys = small_keys(side.key[opened], side.key[staying], bound.n_keys)
         # All rows of a key that stay have one value, so no more of them are needed than there are open rows.
-        n_open = np.bincount(keys[opened], minlength=n_keys)
-        staying = staying[first_of_keys(keys[staying], n_open)]
+        staying = staying[first_of_keys(keys, np.bincount(open_keys, minlength=n_keys))]
         places = np.concatenate((staying, opened))
-        return _grouped(side.rows[places], keys[places], _ranks(keys[places], values[places]))
+        keys = side.key[places]
+        return _grouped(side.rows[places], keys, _ranks(keys, values[places]))
     if bound.mirror and is_monotone(bound):
         bound = bound.among(is_open | may_stay)
         return _grouped(bound.left.rows, bound.left.key, conflict_levels(bound))
