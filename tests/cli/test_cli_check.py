@@ -28,6 +28,7 @@ CHECK = ("check", "people.csv", "--rules", "people.rules", "--engine", "local")
         ("check-key.txt", ("--key", "id", "--key", "name", "--sample", "1")),
         ("check-quiet.txt", ("--quiet",)),
         ("check-quick.txt", ("--quick",)),
+        ("check-joint.txt", ("--joint", "--quiet")),
         ("check.json", ("--format", "json")),
         ("check.xml", ("--format", "junit")),
         ("check.md", ("--format", "md")),
@@ -128,6 +129,25 @@ def test_results_in_a_folder(work: Path, naysay: Run, format: str) -> None:
         (1, "rate"),
     }
     assert json.loads((work / "results" / "report.json").read_text(encoding="utf-8"))["rows_in_conflict"] == 5
+
+
+def test_the_rows_to_remove_for_all_rules_are_written_beside_those_of_each(work: Path, naysay: Run) -> None:
+    done = naysay(*CHECK, "--joint", "--out", "results", "--out-format", "csv", "--format", "json", "--sample", "1")
+    assert "suspects of 3 rules, suspects/all-rules.csv, violations of 3 rules" in done.stderr
+    report = json.loads(done.stdout)
+    rows = _read(work / "results" / "suspects" / "all-rules.csv")
+    assert len(rows) == report["rows_to_remove"] == report["rows_to_remove_at_least"]
+    assert [suspect["row"] for suspect in report["suspects"]] == [{"row": rows[0]["row"]}]
+    assert list(rows[0]) == ["row", "zip", "city", "id", "salary", "rate"]
+    # The next run replaces them.
+    naysay(*CHECK, "--out", "results")
+    assert not list(work.glob("results/suspects/all-rules.*"))
+
+
+def test_quick_and_joint_exclude_each_other(work: Path, naysay: Run) -> None:
+    done = naysay(*CHECK, "--quick", "--joint")
+    assert done.exit_code == 2
+    assert "--quick stops at the first violation, so it cannot find the rows to remove" in done.stderr
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "json"])

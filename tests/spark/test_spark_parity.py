@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from spark_differential import IN_PARTS, IN_TASKS, KEY, judge_suspects
+from spark_differential import IN_PARTS, IN_TASKS, KEY, judge_joint, judge_suspects
 from tables import to_spark
 
 import naive
@@ -19,7 +19,7 @@ import naysay
 from cases import rows_of
 from naysay import Report
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Listing
+from naysay.detect.result import Listing, Removal
 from naysay.detect.spark import check, conflicts
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
@@ -293,6 +293,40 @@ def _groups(listing: Listing) -> list[Any]:
     shares = [max(values)[0] / n_rows for _, n_rows, values in found]
     assert shares == sorted(shares, reverse=True)
     return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_known"), [(Sizes(), True), (Sizes(rows_a_task=30), True), (Sizes(rows_a_task=9), False)]
+)
+def test_rows_to_remove_for_all_rules_are_known_if_those_in_conflict_fit_in_a_task(
+    spark: Any, sizes: Sizes, is_known: bool
+) -> None:
+    rng = random.Random(8)
+    zips = [place // 4 for place in range(60)]
+    columns = {"zip": zips, "city": [f"c{zip}" for zip in zips], "age": [rng.randrange(90) for _ in zips]}
+    columns["city"][7:30:8] = ["Ulm", "Bonn", "Kiel"]
+    columns["age"][7] = columns["age"][8] = -1
+    table = pa.table({**columns, KEY: [f"row {place:02d}" for place in range(60)]})
+    rules = [
+        "zip -> city",
+        "not(t.age < 0)",
+        "not(t.zip == s.zip and t.city > s.city and t.age < s.age)",
+        f"key({KEY!r})",
+    ]
+    removal = judge_joint(spark, table, [naysay.parse(rule) for rule in rules], Nulls.SQL, sizes)
+    assert removal == (Removal(4, 4) if is_known else Removal(3, 8))
+
+
+def test_copies_among_rows_to_remove_for_all_rules_are_numbered(spark: Any) -> None:
+    data = spark.createDataFrame([(1, "x")] * 3 + [(1, "y")] * 2 + [(2, "z")] * 4, "a int, b string")
+    for sizes in (Sizes(), Sizes(rows_a_task=8)):
+        rules = [naysay.parse(rule) for rule in ("a -> b", "not(t.a == 1 and t.b == 'y')")]
+        report = SparkEngine(data, sizes).check(rules, CheckOptions(joint=True))
+        assert report.rows_to_remove == Removal(2, 2)
+        rows = report.suspects.table.to_pylist()
+        assert [(row["a"], row["b"]) for row in rows] == [(1, "y")] * 2
+        assert sorted(row["row"][32:] for row in rows) == ["", "#2"]
+        assert repr(report.suspects) == "<Suspects of all rules: a Spark DataFrame>"
 
 
 def test_copies_among_suspects_are_numbered(spark: Any) -> None:

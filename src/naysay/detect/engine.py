@@ -14,6 +14,7 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
 from naysay.detect.hiding import Hiding
+from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
@@ -30,7 +31,14 @@ from naysay.detect.summary import (
     rule_result,
     sample_pairs,
 )
-from naysay.detect.suspects import LocalGroups, LocalSuspects, is_dependency, value_groups, with_suspects
+from naysay.detect.suspects import (
+    LocalGroups,
+    LocalSuspects,
+    columns_of_broken,
+    is_dependency,
+    value_groups,
+    with_suspects,
+)
 from naysay.detect.traps import NO_CAUTIONS, Cautions, TableSource, find_traps
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
@@ -112,6 +120,7 @@ class LocalEngine:
         start = time.perf_counter()
         tally = Tally(table.n_rows)
         strategies = {} if options.quick else self._strategies(rules, options)
+        broken: dict[int, BrokenRule] = {}
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -126,6 +135,8 @@ class LocalEngine:
                 sample = sample_pairs(table, rule, options.key, found.left, found.right)
                 summary = RuleSummary.of(found, sample, table.n_rows)
             tally.add(rule, found)
+            if options.joint and found.violations:
+                broken[id(rule)] = BrokenRule(join, found)
             if progress is not None:
                 progress(rule)
             groups = None
@@ -136,14 +147,14 @@ class LocalEngine:
             result = rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
             if not found.violations:
                 return result
-            suspects = LocalSuspects(rule, table, options.key, found.suspects)
+            suspects = LocalSuspects(rule, rule.column_names, table, options.key, found.suspects)
             return with_suspects(result, suspects, groups, options.sample)
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})
         n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
         is_cut = options.quick and not all(result.holds for result in results)
-        return Report(
+        report = Report(
             engine="local",
             source="",
             n_rows=table.n_rows,
@@ -157,6 +168,20 @@ class LocalEngine:
             schema=facts(table),
             table_warnings=cautions.table,
         )
+        if not options.joint or is_cut:
+            return report
+        report = self._with_joint_removal(report, list(broken.values()), options)
+        return replace(report, seconds=time.perf_counter() - start)
+
+    def _with_joint_removal(self, report: Report, broken: Sequence[BrokenRule], options: CheckOptions) -> Report:
+        memo = Memo() if options.memory is None else NoMemo()
+        removal, rows = remove_jointly(self.table, broken, options.nulls, memo, options.n_threads)
+        report = replace(report, rows_to_remove=removal)
+        if not broken:
+            return report
+        names = columns_of_broken(report)
+        suspects = LocalSuspects(None, names, self.table, options.key, rows)
+        return replace(report, suspects=suspects, first_suspects=suspects.first(options.sample))
 
     def cautions(self, rules: Sequence[Rule], options: CheckOptions, broken: Collection[int] = ()) -> Cautions:
         """The traps of rules, of which those that are broken, by place, are known to be tested."""

@@ -21,7 +21,7 @@ from naysay.table.frame import plain_records
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The fewest rows to delete so that a rule holds: exact if `least == most`, otherwise an interval."""
+    """The fewest rows to delete so that a rule, or all rules, hold: exact if `least == most`, otherwise an interval."""
 
     least: int
     most: int
@@ -61,7 +61,7 @@ class Listing(Result):
     if TYPE_CHECKING:
         # For readers only: a dataclass would take a property of its base for the default of its field.
         @property
-        def rule(self) -> Rule: ...
+        def rule(self) -> Rule | None: ...
         @property
         def table(self) -> pa.Table: ...
         @property
@@ -238,6 +238,12 @@ class Report(Document):
         rules_source: The names of the rules files, if they are known.
         run_id: A random ID of this check; empty in a report of an earlier version.
         time: When the check ended, in UTC; None in a report of an earlier version.
+        rows_to_remove: The fewest rows to delete so that all rules hold together, as `least` and `most`; None unless
+            the check was asked for it (`joint`).
+        first_suspects: The first of the `suspects`.
+        suspects: Rows without which all rules hold: `rows_to_remove.most` of them. A table of row and the columns of
+            the broken rules. None if they all hold, without `joint`, in a report that was read from a file, and on
+            Spark if more rows are in conflict than fit in a task.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -261,6 +267,9 @@ class Report(Document):
     rules_source: str = ""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
     time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
+    rows_to_remove: Removal | None = None
+    first_suspects: tuple[Suspect, ...] = ()
+    suspects: Listing | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)

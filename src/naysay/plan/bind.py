@@ -92,6 +92,18 @@ class BoundJoin:
         equalities = tuple((right, left) for left, right in self.equalities)
         return replace(self, left=_negated(self.right), right=_negated(self.left), equalities=equalities)
 
+    def among(self, mask: BoolArray) -> BoundJoin:
+        """The same join of only those rows of the table that a mask has."""
+        left = self.left.take(np.flatnonzero(mask[self.left.rows]))
+        if not self.mirror:
+            right = self.right.take(np.flatnonzero(mask[self.right.rows]))
+            return replace(self, left=left, right=right, memo=NoMemo())
+        # Arrays that are the left ones stay the left ones.
+        places = np.flatnonzero(mask[self.right.rows])
+        orders = zip(self.left.order, self.right.order, left.order, strict=True)
+        order = tuple(mine if one is other else other[places] for one, other, mine in orders)
+        return replace(self, left=left, right=replace(left, order=order), memo=NoMemo())
+
 
 def _negated(side: Side) -> Side:
     """Turn left < right into right < left."""

@@ -22,6 +22,7 @@ from naysay.report.view import (
     group_line,
     headline,
     involved_columns,
+    joint_sentence,
     lines,
     named,
     numbers,
@@ -40,6 +41,7 @@ from naysay.report.view import (
 from naysay.report.words import (
     counted,
     duration,
+    listing_title,
     meaning,
     printable,
     rule_text,
@@ -157,6 +159,8 @@ class Page:
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
     warnings: tuple[tuple[str, str], ...]
+    removal: str
+    suspects: str
 
 
 def page_of(report: Report, room: Room) -> Page:
@@ -193,6 +197,8 @@ def page_of(report: Report, room: Room) -> Page:
         ),
         notes=tuple(_notes(report)),
         warnings=tuple(warnings_in_words(report)),
+        removal=joint_sentence(report),
+        suspects=suspects_line(report, _MOST_SUSPECTS),
     )
 
 
@@ -213,6 +219,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{found[Outcome.TOLERATED]:,}", "within tolerance", Outcome.TOLERATED.value
     if report.rows_in_conflict is not None:
         yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
+    if report.rows_to_remove is not None:
+        yield str(report.rows_to_remove), "rows to remove", ""
 
 
 def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
@@ -442,7 +450,7 @@ def listing_cell(listing: Listing) -> str:
     """The first rows as a table."""
     names, rows = _first_rows(listing.head(_ROWS_IN_A_CELL))
     cut = f", the first {len(rows):,}" if len(rows) < listing.total else ""
-    text = f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
+    text = f"{listing_title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
     return table_cell(text, "", names, rows)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Caution, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
+from naysay.detect.result import Caution, Removal, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
 from naysay.report.words import counted, printable, share, shortened, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
@@ -150,11 +150,21 @@ def _rows_needed(result: RuleResult, n_rows: int) -> str:
 
 def _removal(result: RuleResult) -> str:
     removal = result.rows_to_remove
-    if removal is None:
-        return ""
+    return "" if removal is None else f" {_remove(removal)} and it holds."
+
+
+def _remove(removal: Removal) -> str:
     if removal.is_exact:
-        return f" Remove {counted(removal.least, 'row')} and it holds."
-    return f" Remove between {removal.least:,} and {counted(removal.most, 'row')} and it holds."
+        return f"Remove {counted(removal.least, 'row')}"
+    return f"Remove between {removal.least:,} and {counted(removal.most, 'row')}"
+
+
+def joint_sentence(report: Report) -> str:
+    """How many rows to remove so that all rules hold; empty if that is unknown, or if they do."""
+    removal = report.rows_to_remove
+    if removal is None or not removal.most:
+        return ""
+    return f"{_remove(removal)} and {'it holds' if len(report) == 1 else f'all {len(report):,} rules hold'}."
 
 
 def _tolerance(result: RuleResult, n_rows: int) -> str:
@@ -260,13 +270,13 @@ def group_line(group: ValueGroup, width: int = 200) -> str:
     return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
 
 
-def suspects_line(result: RuleResult, n_shown: int) -> str:
+def suspects_line(result: RuleResult | Report, n_shown: int) -> str:
     """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
 
     Those of a one-row rule are its violations, which are shown anyway.
     """
     removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
-    if removal is None or not first or result.rule.is_one_row:
+    if removal is None or not first or (isinstance(result, RuleResult) and result.rule.is_one_row):
         return ""
     n_more = removal.most - len(first)
     return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")

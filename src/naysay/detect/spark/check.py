@@ -99,17 +99,22 @@ def _first(
 ) -> tuple[tuple[Suspect, ...], tuple[ValueGroup, ...]]:
     """Suspects and groups to show, from what a task with all rows returns about a rule."""
     frame = plan.comparisons.frame
-    shown = worker.read_table(row["suspects"])
-    named = in_outer_types(shown, identity.positions, identity.types).rename_columns(list(identity.names))
-    types = [frame.type_of(name) for name in plan.columns]
-    values = in_outer_types(shown, plan.columns, types).rename_columns([*map(frame.name_of, plan.columns)])
-    suspects = tuple(map(Suspect, plain_records(named), plain_records(values)))
+    suspects = first_suspects(identity, frame, plan.columns, row["suspects"])
     if not row["groups"]:
         return suspects, ()
     groups = worker.read_table(row["groups"])
     *keys, _, _ = groups.column_names
     keys_shown = [frame.name_of(name) for name in keys]
     return suspects, first_groups(groups.rename_columns([*keys_shown, *groups.column_names[-2:]]))
+
+
+def first_suspects(identity: Identity, frame: Frame, columns: Sequence[str], packed: bytes) -> tuple[Suspect, ...]:
+    """Rows that a task returned, with some columns by position, under the names that people know."""
+    shown = worker.read_table(packed)
+    named = in_outer_types(shown, identity.positions, identity.types).rename_columns(list(identity.names))
+    types = [frame.type_of(name) for name in columns]
+    values = in_outer_types(shown, columns, types).rename_columns([*map(frame.name_of, columns)])
+    return tuple(map(Suspect, plain_records(named), plain_records(values)))
 
 
 def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:

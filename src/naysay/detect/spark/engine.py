@@ -25,6 +25,7 @@ from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.check import TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
+from naysay.detect.spark.joint import with_joint_removal
 from naysay.detect.spark.key_groups import Measured, Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, exclusion_terms, plan_rules
@@ -120,7 +121,11 @@ class SparkEngine:
         report = replace(report, schema=schema, table_warnings=cautions.table)
         if quick and not all(result.holds for result in results):
             return report
-        return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        report = replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        if not options.joint:
+            return report
+        report = with_joint_removal(report, plans, identity, self.sizes, options.sample)
+        return replace(report, seconds=time.perf_counter() - start)
 
     def _with_suspects(
         self, result: RuleResult, plan: RulePlan, whole: TableSummary, identity: Identity, n_rows: int

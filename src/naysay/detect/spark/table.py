@@ -31,7 +31,7 @@ class SparkListing(Listing):
     def __init__(
         self,
         noun: str,
-        rule: Rule,
+        rule: Rule | None,
         make: Callable[[], DataFrame],
         count: Callable[[], int] | None = None,
         limit: int | None = None,
@@ -43,7 +43,7 @@ class SparkListing(Listing):
         self._limit = limit
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> Rule | None:
         return self._rule
 
     @cached_property
@@ -85,7 +85,8 @@ class SparkListing(Listing):
 
     def __repr__(self) -> str:
         first = "" if self._limit is None else f" of the first {self._limit:,}"
-        return f"<{self.noun.capitalize()}s of {render(self.rule, short=True)}: a Spark DataFrame{first}>"
+        of = "all rules" if self.rule is None else render(self.rule, short=True)
+        return f"<{self.noun.capitalize()}s of {of}: a Spark DataFrame{first}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -390,6 +390,43 @@ def suspects_of_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...])
         yield from table.select((*names, *rule.columns)).take(rows).combine_chunks().to_batches()
 
 
+@dataclass(frozen=True, slots=True)
+class JointRequest:
+    """Broken rules, and what to return of rows to remove so that all of them hold: `names` and other columns.
+
+    `number_copies`: rows of the same name are numbered.
+    """
+
+    rules: tuple[TaskRule, ...]
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    number_copies: bool
+
+    def remove(self, batches: Batches) -> tuple[Removal, pa.Table]:
+        """The number of rows to remove, and these rows."""
+        from naysay.detect.joint import BrokenRule, remove_jointly
+
+        table = read(batches)
+        assert table is not None, "broken rules on an empty table"
+        table = _in_order(table, self.names[0] if self.number_copies else None)
+        memo, nulls = Memo(), self.rules[0].nulls
+        found = [BrokenRule(rule.join, check_rule(table, rule.join, nulls, 0, memo=memo)) for rule in self.rules]
+        removal, rows = remove_jointly(table, [each for each in found if each.found.violations], nulls, memo)
+        return removal, table.select((*self.names, *self.columns)).take(rows)
+
+
+def joint_summary(batches: Batches, request: JointRequest, n_first: int) -> Arrow:
+    """How many rows to remove so that all rules hold, and the first of them, as WHOLE."""
+    removal, rows = request.remove(batches)
+    (summary,) = _summaries([(ALL_RULES, RuleSummary(removal=removal))]).to_pylist()
+    yield pa.RecordBatch.from_pylist([{**summary, "suspects": _stream(rows.slice(0, n_first)), "groups": None}], WHOLE)
+
+
+def joint_suspects(batches: Batches, request: JointRequest) -> Arrow:
+    """All rows to remove so that all rules hold."""
+    yield from request.remove(batches)[1].combine_chunks().to_batches()
+
+
 def tally_partition(
     batches: Batches, numbers: tuple[int, ...], names: tuple[str, ...], sizes: tuple[int, ...]
 ) -> Arrow:
