@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
+from naysay.detect.causes import local_causes, shown_causes
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
@@ -99,6 +100,7 @@ class LocalEngine:
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
+        files = None
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -124,7 +126,8 @@ class LocalEngine:
             if not found.violations:
                 return result
             suspects = LocalSuspects(rule, table, options.key, found.suspects)
-            return with_suspects(result, suspects, groups, options.sample)
+            causes = local_causes(table, join, options.nulls, found, memo, files)
+            return replace(with_suspects(result, suspects, groups, options.sample), causes=shown_causes(causes))
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})
