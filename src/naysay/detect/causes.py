@@ -21,13 +21,13 @@ from naysay.detect.summary import Conflicts
 from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, Memo, bind
 from naysay.plan.join import Join
-from naysay.rule.model import Constant, Nulls, Op
+from naysay.rule.model import Constant, Nulls, Op, Predicate
 from naysay.table import Table
-from naysay.table.column import Floats, Integers, Kind, kind_of, read_column
+from naysay.table.column import Floats, Integers, Kind, kind_of, read_column, valid_of
 from naysay.table.frame import decoded, plain_values, without_views
 
-# A cause has at least this many rows to fix, and this share of them.
-_FEWEST, _LEAST_SHARE = 5, 0.2
+# A cause has at least this many rows to fix, this share of them, and so many that are not copies of one mistake.
+_FEWEST, _LEAST_SHARE, _FEWEST_MISTAKES = 5, 0.2, 3
 # Its rows are broken this many times as often as the others, and more than `_RATIO` times beyond what chance explains.
 _LEAST_RATIO, _RATIO = 2.0, 1.2
 # How often chance may explain what is claimed, corrected for all segments tried.
@@ -103,28 +103,37 @@ def _shared_blame(keys: Int64Array, values: Int64Array) -> Float64Array:
     return weights
 
 
-def population_of(table: Table, join: Join, bound: BoundJoin | None, nulls: Nulls) -> BoolArray | None:
+def population_of(table: Table, join: Join, bound: BoundJoin | None, nulls: Nulls) -> BoolArray:
     """The rows that a rule could find broken: those it applies to, but not the few that are alone with their key.
 
-    If most are alone, any row could have been a duplicate, and is counted. None for all rows.
+    If most are alone, any row could have been a duplicate, and is counted.
     """
     mask = np.zeros(table.n_rows, np.bool_)
     if bound is None:
-        scope = [each for each in join.left_filter if each.op is Op.EQ and isinstance(each.right, Constant)]
-        if not scope or len(scope) == len(join.left_filter):
-            return None
         mask[:] = True
-        for predicate in scope:
+        for predicate in scope_of(join):
             mask &= table.holds(predicate, nulls)
     elif join.is_mirror:
         side = bound.left
         is_repeated = _is_repeated(side.key, bound.n_keys)
-        is_rarely_alone = 2 * np.count_nonzero(is_repeated) > side.n_rows
-        mask[side.rows[is_repeated] if is_rarely_alone else side.rows] = True
+        mask[side.rows[is_repeated] if are_rarely_alone(np.count_nonzero(is_repeated), side.n_rows) else side.rows] = (
+            True
+        )
     else:
         mask[bound.left.rows] = True
         mask[bound.right.rows] = True
-    return None if mask.all() else mask
+    return mask
+
+
+def scope_of(join: Join) -> list[Predicate]:
+    """The conditions of a one-row rule that say to which rows it applies: those that a column has a certain value."""
+    scope = [each for each in join.left_filter if each.op is Op.EQ and isinstance(each.right, Constant)]
+    return scope if len(scope) < len(join.left_filter) else []
+
+
+def are_rarely_alone(n_repeated: float, n_rows: float) -> bool:
+    """Whether most rows share their key with another."""
+    return 2 * n_repeated > n_rows
 
 
 def _is_repeated(keys: Int64Array, n_keys: int) -> BoolArray:
@@ -169,6 +178,10 @@ class Family:
     def is_range(self) -> bool:
         return self.kind in ("range", "rows")
 
+    @property
+    def n_cells(self) -> int:
+        return 2 * len(self.values) + 1 if self.is_range else len(self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -181,9 +194,18 @@ class Counts:
     cells: tuple[Float64Array, ...]
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.totals + other.totals, tuple(a + b for a, b in zip(self.cells, other.cells, strict=True))
-        )
+        return Counts.of(self.flat + other.flat, [each.shape[1] for each in self.cells])
+
+    @property
+    def flat(self) -> Float64Array:
+        """All numbers, one after the other."""
+        return np.concatenate((self.totals, *(each.ravel() for each in self.cells)))
+
+    @classmethod
+    def of(cls, flat: Float64Array, n_cells: Sequence[int]) -> Counts:
+        """The counts whose `flat` this is, of families with so many cells."""
+        totals, *cells = np.split(flat, 3 + 3 * np.cumsum([0, *n_cells])[:-1])
+        return cls(totals, tuple(each.reshape(3, -1) for each in cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +265,7 @@ def _second(source: Source, first: _Found, without: Sequence[Sequence[Condition]
     """A condition that halves the segment at least, and leaves most of the rows to fix in it."""
     within = (first.condition,)
     # Rows of a segment of rows would only be its dirtier part.
-    families = [
-        each
-        for each in source.families(within, without)
-        if each.column not in (first.condition.column, None)
-    ]
+    families = [each for each in source.families(within, without) if each.column not in (first.condition.column, None)]
     if not families:
         return None
     counts = source.count(families, within, without)
@@ -270,6 +288,11 @@ def _best(families: Sequence[Family], counts: Counts) -> _Found | None:
     return min(about_as_much, key=lambda each: (each.rank, -each.score))
 
 
+def has_enough(n_suspects: int) -> bool:
+    """Whether there are enough suspects to claim anything."""
+    return n_suspects >= _FEWEST
+
+
 def _is_enough(part: Any, whole: float) -> Any:
     return part >= max(_FEWEST, _LEAST_SHARE * whole)
 
@@ -287,7 +310,8 @@ def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: fl
     rows = np.maximum(inside[0] - slack * (np.sqrt(inside[0]) + 1), slack / 30)
     scores = _surprise(inside[1], totals[1], rows, totals[0]) - log(family.tried)
     is_dirtier = (totals[0] - rows) * inside[1] >= _LEAST_RATIO * rows * (totals[1] - inside[1])
-    scores[~(_is_enough(inside[2], totals[2]) & is_dirtier)] = 0.0
+    is_large = _is_enough(inside[2], totals[2]) & (inside[1] >= _FEWEST_MISTAKES)
+    scores[~(is_large & is_dirtier)] = 0.0
     places = np.flatnonzero(scores > -log(_MOST_CHANCE))
     if family.is_range:
         places = places[np.argsort(-scores[places], kind="stable")[:1]]
@@ -375,7 +399,9 @@ def _edges(values: Any, weights: Float64Array) -> Int64Array:
 def _numbers(column: pa.ChunkedArray) -> tuple[Any, BoolArray | None]:
     """A column that has an order as numbers of one type, and where it has a value; None for everywhere."""
     column = decoded(column)
-    if pa.types.is_decimal(column.type) or pa.types.is_uint64(column.type):
+    if pa.types.is_uint64(column.type):
+        return pc.fill_null(column, 0).to_numpy(), valid_of(column)
+    if pa.types.is_decimal(column.type):
         column = pc.cast(column, pa.float64(), safe=False)
     plain = read_column(column).plain
     assert isinstance(plain, Integers | Floats)
@@ -389,6 +415,9 @@ def satisfies(table: pa.Table, condition: Condition, rows: Int64Array | None = N
         assert rows is not None
         return (rows >= low.as_py()) & (rows <= high.as_py())
     column = without_views(decoded(table.column(condition.column)))
+    if low.type != column.type:
+        # Instants in another zone.
+        low, high = low.cast(column.type), high.cast(column.type)
     if not low.is_valid:
         mask = pc.is_null(column)
     elif condition.kind == "range":
@@ -416,7 +445,7 @@ def _cells(table: pa.Table, family: Family, numbers: Float64Array, rows: Int64Ar
     if not family.is_range:
         conditions = [Condition(family.kind, family.column, value, value) for value in family.values]
         return np.stack([numbers @ satisfies(table, each) for each in conditions], axis=1)
-    n_cells = 2 * len(family.values) + 1
+    n_cells = family.n_cells
     edges, _ = _numbers(pa.chunked_array([family.values]))
     values, present = (rows, None) if family.column is None else _numbers(table.column(family.column))
     at = np.searchsorted(edges, values)
@@ -428,23 +457,27 @@ def _cells(table: pa.Table, family: Family, numbers: Float64Array, rows: Int64Ar
 
 
 class LocalRows:
-    """The rows of a table in memory, `population` of which (None for all) the rule could find broken."""
+    """The rows of a table in memory, `population` of which the rule could find broken.
 
-    def __init__(self, arrow: pa.Table, columns: Sequence[str], blame: Blame, population: BoolArray | None) -> None:
-        self._table = arrow.select(columns)
+    `numbered`: ranges of row numbers are tried, too.
+    """
+
+    def __init__(self, table: pa.Table, blame: Blame, population: BoolArray, *, numbered: bool) -> None:
+        self._table = table
         self._blame = blame
         self._population = population
+        self._numbered = numbered
 
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
         active = self._active_rows(within, without)
         blamed = np.flatnonzero(active[self._blame.rows])
-        if not _is_enough(np.count_nonzero(self._blame.is_suspect[blamed]), 0):
+        if not has_enough(np.count_nonzero(self._blame.is_suspect[blamed])):
             return []
         if blamed.size > MOST_BLAMED:
             blamed = np.sort(np.random.default_rng(0).choice(blamed, MOST_BLAMED, replace=False))
         rows, weights = self._blame.rows[blamed], self._blame.weights[blamed]
         table = Table(self._table).take(rows)
-        families = propose(table, weights, rows)
+        families = propose(table, weights, rows if self._numbered else None)
         n_rows = int(np.count_nonzero(active))
         if n_rows <= _SMALL:
             return families
@@ -458,9 +491,9 @@ class LocalRows:
     ) -> Counts:
         active = self._active_rows(within, without)
         total = None
-        for start in range(0, self._table.num_rows, _PIECE):
+        for start in range(0, active.size, _PIECE):
             piece = self._table.slice(start, _PIECE)
-            rows = np.arange(start, start + piece.num_rows)
+            rows = np.arange(start, min(start + _PIECE, active.size))
             numbers = np.zeros((3, rows.size))
             numbers[0] = active[rows]
             first, end = np.searchsorted(self._blame.rows, (start, start + rows.size))
@@ -476,8 +509,8 @@ class LocalRows:
         return np.stack((np.zeros_like(weights), weights, self._blame.is_suspect[places]))
 
     def _active_rows(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> BoolArray:
-        rows = np.arange(self._table.num_rows)
-        active = np.ones(rows.size, np.bool_) if self._population is None else self._population.copy()
+        active = self._population.copy()
+        rows = np.arange(active.size)
         for condition in within:
             active &= satisfies(self._table, condition, rows)
         for conditions in without:
@@ -502,17 +535,25 @@ def _promising(families: Sequence[Family], of_blame: Counts, of_rows: Counts) ->
 
 
 def local_causes(
-    table: Table, join: Join, nulls: Nulls, found: Conflicts, memo: Memo | None = None, files: pa.Array | None = None
+    table: Table,
+    join: Join,
+    nulls: Nulls,
+    found: Conflicts,
+    others: pa.Table,
+    memo: Memo | None = None,
+    *,
+    numbered: bool = True,
 ) -> tuple[Cause, ...]:
-    """The causes of a broken rule, in a table in memory. Bounds are Arrow scalars: see `shown_causes`."""
-    if found.suspects.size < _FEWEST:
+    """The causes of a broken rule, in a table in memory, among the columns `others`.
+
+    Bounds are Arrow scalars: see `shown_causes`.
+    """
+    if not has_enough(found.suspects.size):
         return ()
     bound = None if join.one_row else bind(table, join, nulls, memo)
-    names = columns_to_try(join, table.arrow.schema)
-    arrow = table.arrow
-    if files is not None:
-        arrow, names = arrow.append_column(FILE, files), [*names, FILE]
-    return find_causes(LocalRows(arrow, names, blame_of(join, bound, found), population_of(table, join, bound, nulls)))
+    blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls)
+    tried = others.select(columns_to_try(join, others.schema))
+    return find_causes(LocalRows(tried, blame, population, numbered=numbered))
 
 
 def shown_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -523,5 +564,6 @@ def shown_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:
 
 
 def _shown(condition: Condition) -> Condition:
-    low, high = (plain_values(pa.array([bound])) for bound in (condition.low, condition.high))
-    return replace(condition, low=low[0], high=high[0])
+    low, high = (plain_values(pa.repeat(bound, 1))[0] for bound in (condition.low, condition.high))
+    column = None if condition.kind == "file" else condition.column
+    return replace(condition, column=column, low=low, high=high)

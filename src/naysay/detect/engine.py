@@ -100,7 +100,7 @@ class LocalEngine:
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
-        files = None
+        others = table.arrow
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -126,8 +126,11 @@ class LocalEngine:
             if not found.violations:
                 return result
             suspects = LocalSuspects(rule, table, options.key, found.suspects)
-            causes = local_causes(table, join, options.nulls, found, memo, files)
-            return replace(with_suspects(result, suspects, groups, options.sample), causes=shown_causes(causes))
+            result = with_suspects(result, suspects, groups, options.sample)
+            if options.quick or not options.causes:
+                return result
+            causes = local_causes(table, join, options.nulls, found, others, memo)
+            return replace(result, causes=shown_causes(causes))
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})

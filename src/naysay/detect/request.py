@@ -16,6 +16,7 @@ class CheckOptions:
     `max_seconds` limits the estimate for each rule: None is the default of 600 seconds, infinity is no limit. `quick`
     stops each rule at its first violation; `sample` is how many to show per rule.
     `warn`: look for traps in the data, which become warnings.
+    `causes`: look for segments of the table that hold most of the rows to fix.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
 
@@ -29,6 +30,7 @@ class CheckOptions:
     quick: bool = False
     has_fitted: bool = False
     warn: bool = True
+    causes: bool = True
 
     @property
     def n_threads(self) -> int:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from naysay.detect.result import (
+    Cause,
     Caution,
     ColumnFacts,
+    Condition,
     Removal,
     Report,
     RowConflicts,
@@ -97,6 +99,7 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "sample": [_pair(pair) for pair in result.sample],
         "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
         "groups": [_group(group) for group in result.first_groups],
+        "causes": [_cause(cause) for cause in result.causes],
     }
 
 
@@ -114,6 +117,21 @@ def caution_json(caution: Caution) -> dict[str, Any]:
 def _group(group: ValueGroup) -> dict[str, Any]:
     values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
     return {"key": plain(group.key), "values": values}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"kind": each.kind, "column": each.column, "low": plain(each.low), "high": plain(each.high)}
+            for each in cause.conditions
+        ],
+        "suspects": cause.suspects,
+        "of_suspects": cause.of_suspects,
+        "rows": cause.rows,
+        "of_rows": cause.of_rows,
+        "lift": cause.lift,
+        "p_value": cause.p_value,
+    }
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -234,7 +252,18 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
             ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
             for each in entry.get("groups", ())
         ),
+        causes=tuple(_read_cause(each) for each in entry.get("causes", ())),
     )
+
+
+def _read_cause(entry: Mapping[str, Any]) -> Cause:
+    conditions = tuple(
+        Condition(str(each["kind"]), each["column"], each["low"], each["high"]) for each in entry["conditions"]
+    )
+    counts = [int(entry[name]) for name in ("suspects", "of_suspects", "rows", "of_rows")]
+    if not conditions or min(counts) < 1:
+        raise ValueError("a cause without conditions or rows")
+    return Cause(conditions, *counts, float(entry["p_value"]))
 
 
 def _sample(pair: Mapping[str, Any]) -> SamplePair:
