@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import naysay
-from naysay.detect.causes import _surprise
+from naysay.detect.causes import _shared_blame, _surprise
 from naysay.detect.result import Cause, Condition
 from naysay.report.json_ import from_json
 
@@ -204,6 +205,24 @@ def test_which_of_two_duplicates_is_removed_is_no_cause() -> None:
     ids[rng.choice(4_000, 300, replace=False)] = rng.choice(4_000, 300, replace=False)
     table = pa.table({"id": ids, "at": np.arange(4_000), "half": np.arange(4_000) // 2_000})
     assert causes_of(table, "key(id)") == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blame_is_shared_as_it_says(seed: int) -> None:
+    """One for each value but the one that stays; values as common as that one share it with its rows."""
+    rng = np.random.default_rng(seed)
+    keys, values = rng.integers(0, 5, 30), rng.integers(0, 3, 30)
+    counts = Counter(zip(keys.tolist(), values.tolist(), strict=True))
+    wanted, suspects = np.zeros(30), []
+    for row, (key, value) in enumerate(zip(keys.tolist(), values.tolist(), strict=True)):
+        of_key = {other: n for (its_key, other), n in counts.items() if its_key == key}
+        most = max(of_key.values())
+        tied = sorted(other for other, n in of_key.items() if n == most)
+        of_value = (len(tied) - 1) / len(tied) if value in tied else 1
+        wanted[row] = of_value / of_key[value]
+        if value != tied[0]:
+            suspects.append(row)
+    np.testing.assert_allclose(_shared_blame(keys, values, np.array(suspects)), wanted)
 
 
 def test_copies_of_one_mistake_count_once() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import exp, log
+from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,9 +20,9 @@ import pyarrow.compute as pc
 from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.detect.result import Cause, Condition
 from naysay.detect.summary import Conflicts
-from naysay.kernels.sort import sorted_places
-from naysay.plan.bind import BoundJoin, Memo, bind
-from naysay.plan.join import Join
+from naysay.kernels.sort import dense_groups, sorted_places
+from naysay.plan.bind import BoundJoin, Memo, Side, bind
+from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Constant, Nulls, Op, Predicate
 from naysay.table import Table
 from naysay.table.column import Floats, Integers, Kind, kind_of, read_column, valid_of
@@ -28,8 +30,8 @@ from naysay.table.frame import decoded, plain_values, without_views
 
 # A cause has at least this many rows to fix, this share of them, and so many that are not copies of one mistake.
 _FEWEST, _LEAST_SHARE, _FEWEST_MISTAKES = 5, 0.2, 3
-# Its rows are broken this many times as often as the others, and more than `_RATIO` times beyond what chance explains.
-_LEAST_RATIO, _RATIO = 2.0, 1.2
+# Its rows are broken this many times as often as all rows, and as the others; `_RATIO` times is left to chance.
+_LEAST_LIFT, _LEAST_RATIO, _RATIO = 1.5, 2.0, 1.2
 # How often chance may explain what is claimed, corrected for all segments tried.
 _MOST_CHANCE = 0.05
 _MOST_CAUSES = 3
@@ -47,6 +49,8 @@ _SAMPLE, _SMALL = 4_096, 20_000
 # By how many standard deviations the sample may err.
 _SLACK = 3.0
 _PIECE = 1 << 17
+# If at most one of so many rows counts, only these are looked at.
+_FEW = 4
 _TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT)
 
 
@@ -75,35 +79,45 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     parts = 0 if bound is None else len(bound.left.differs) + len(bound.left.order)
     if bound is None or not join.is_mirror or parts > 1:
         return Blame(suspects, np.ones(suspects.size), np.ones(suspects.size, np.bool_))
-    side = bound.left.take(np.searchsorted(bound.left.rows, found.rows))
+    side = bound.left
+    if found.rows.size < side.n_rows:
+        side = side.take(np.searchsorted(side.rows, found.rows))
     values = side.rows
     if parts and not (join.order and not join.order[0].strict):
         values = (side.differs or side.order)[0]
-    weights = _shared_blame(side.key, values)
-    is_suspect = np.isin(side.rows, suspects, assume_unique=True)
-    blamed = np.flatnonzero((weights > 0) | is_suspect)
+    places = np.searchsorted(side.rows, suspects)
+    is_suspect = np.zeros(side.n_rows, np.bool_)
+    is_suspect[places] = True
+    weights = _shared_blame(_dense(side.key, bound.n_keys), values, places)
+    blamed = np.flatnonzero(weights)
     return Blame(side.rows[blamed], weights[blamed], is_suspect[blamed])
 
 
-def _shared_blame(keys: Int64Array, values: Int64Array) -> Float64Array:
-    """One for each value of a key but the commonest, shared by its rows; values equally common share it, too."""
-    order = sorted_places(keys, values)
-    new_key = np.append(True, np.diff(keys[order]) != 0)
-    new_value = new_key | np.append(True, np.diff(values[order]) != 0)
-    first = np.flatnonzero(new_value)
-    counts = np.diff(np.append(first, order.size))
-    group = np.cumsum(new_key)[first] - 1
-    most = np.zeros(int(group[-1]) + 1, np.int64)
-    np.maximum.at(most, group, counts)
-    is_most = counts == most[group]
-    n_most = np.bincount(group, weights=is_most)[group]
-    blame = np.where(is_most, (n_most - 1) / n_most, 1.0) / counts
-    weights = np.empty(order.size)
-    weights[order] = np.repeat(blame, counts)
+def _shared_blame(keys: Int64Array, values: Int64Array, places: Int64Array) -> Float64Array:
+    """The blame of rows in conflict, given the places of the suspects: those without the commonest value of their key.
+
+    One for each value, shared by its rows. Values as common as the one that stays share their blame with it.
+    """
+    order = places[sorted_places(keys[places], values[places])]
+    key = keys[order]
+    is_new = np.append(True, (key[1:] != key[:-1]) | (values[order][1:] != values[order][:-1]))
+    value = np.cumsum(is_new) - 1
+    n_same = np.bincount(value)[value]
+    n_staying = (np.bincount(keys) - np.bincount(key, minlength=int(keys.max()) + 1)).astype(np.float64)
+    is_tied = n_same == n_staying[key]
+    # The values of a key that are as common as the one that stays, and that one.
+    n_tied = 1 + np.bincount(key[is_new], weights=is_tied[is_new], minlength=n_staying.size)
+    shared = (n_tied - 1) / n_tied
+    weights = np.zeros(keys.size)
+    has_tie = n_tied > 1
+    if has_tie.any():
+        staying = np.flatnonzero(has_tie[keys])
+        weights[staying] = (shared / np.maximum(n_staying, 1))[keys[staying]]
+    weights[order] = np.where(is_tied, shared[key], 1.0) / n_same
     return weights
 
 
-def population_of(table: Table, join: Join, bound: BoundJoin | None, nulls: Nulls) -> BoolArray:
+def population_of(table: Table, join: Join, bound: BoundJoin | None, nulls: Nulls, found: Conflicts) -> BoolArray:
     """The rows that a rule could find broken: those it applies to, but not the few that are alone with their key.
 
     If most are alone, any row could have been a duplicate, and is counted.
@@ -114,15 +128,20 @@ def population_of(table: Table, join: Join, bound: BoundJoin | None, nulls: Null
         for predicate in scope_of(join):
             mask &= table.holds(predicate, nulls)
     elif join.is_mirror:
-        side = bound.left
-        is_repeated = _is_repeated(side.key, bound.n_keys)
-        mask[side.rows[is_repeated] if are_rarely_alone(np.count_nonzero(is_repeated), side.n_rows) else side.rows] = (
-            True
-        )
+        rows = _not_alone(join, bound.left, bound.n_keys, found)
+        mask[rows if are_rarely_alone(rows.size, bound.left.n_rows) else bound.left.rows] = True
     else:
         mask[bound.left.rows] = True
         mask[bound.right.rows] = True
     return mask
+
+
+def _not_alone(join: Join, side: Side, n_keys: int, found: Conflicts) -> Int64Array:
+    """The rows that share their key with another row."""
+    if not join.order and not join.differs:
+        return found.rows
+    keys = _dense(side.key, n_keys)
+    return side.rows[np.bincount(keys)[keys] > 1]
 
 
 def scope_of(join: Join) -> list[Predicate]:
@@ -136,23 +155,22 @@ def are_rarely_alone(n_repeated: float, n_rows: float) -> bool:
     return 2 * n_repeated > n_rows
 
 
-def _is_repeated(keys: Int64Array, n_keys: int) -> BoolArray:
-    if n_keys > 4 * keys.size + (1 << 16):
-        _, keys = np.unique(keys, return_inverse=True)
-    repeated: BoolArray = np.bincount(keys)[keys] > 1
-    return repeated
+def _dense(keys: Int64Array, n_keys: int) -> Int64Array:
+    """Keys in a range that is not much larger than their number."""
+    return dense_groups(keys, keys[:0])[0] if n_keys > 4 * keys.size + (1 << 16) else keys
 
 
 def columns_to_try(join: Join, schema: pa.Schema) -> list[str]:
-    """The columns whose segments say something: those that the rule does not use, and the key of a mirror.
+    """The columns whose segments say something: those that the rule does not use, and the groups of an order.
 
-    That a row to fix has one of the values that are compared is no news, nor that duplicates of a key have that key.
+    That a row to fix has one of the values that are compared is no news, and `groups` shows the keys of a dependency.
     """
     predicates = (*join.left_filter, *join.right_filter)
     used = {column.name for predicate in predicates for column in predicate.columns}
-    used |= {name for part in (*join.order, *join.differs) for name in (part.left, part.right)}
+    parts: tuple[Match | Order, ...] = join.order + join.differs
+    used |= {name for part in parts for name in (part.left, part.right)}
     keys = {name for match in join.key for name in (match.left, match.right)}
-    if not join.is_mirror or not (join.order or join.differs):
+    if not join.is_mirror or not join.order:
         used |= keys
     names = [field.name for field in schema if kind_of(field.type) not in (Kind.OTHER, Kind.NULL)]
     tried = [name for name in names if name not in used and names.count(name) == 1]
@@ -252,7 +270,8 @@ def _find_one(source: Source, without: Sequence[Sequence[Condition]]) -> Cause |
     best = _best(families, counts)
     if best is None:
         return None
-    conditions, inside, tried = (best.condition,), best.inside, best.tried
+    conditions: tuple[Condition, ...] = (best.condition,)
+    inside, tried = best.inside, best.tried
     second = _second(source, best, without)
     if second is not None:
         conditions, inside, tried = (*conditions, second.condition), second.inside, tried * second.tried
@@ -288,9 +307,9 @@ def _best(families: Sequence[Family], counts: Counts) -> _Found | None:
     return min(about_as_much, key=lambda each: (each.rank, -each.score))
 
 
-def has_enough(n_suspects: int) -> bool:
+def has_enough(n_suspects: Any) -> bool:
     """Whether there are enough suspects to claim anything."""
-    return n_suspects >= _FEWEST
+    return bool(n_suspects >= _FEWEST)
 
 
 def _is_enough(part: Any, whole: float) -> Any:
@@ -310,6 +329,7 @@ def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: fl
     rows = np.maximum(inside[0] - slack * (np.sqrt(inside[0]) + 1), slack / 30)
     scores = _surprise(inside[1], totals[1], rows, totals[0]) - log(family.tried)
     is_dirtier = (totals[0] - rows) * inside[1] >= _LEAST_RATIO * rows * (totals[1] - inside[1])
+    is_dirtier &= inside[1] * totals[0] >= _LEAST_LIFT * rows * totals[1]
     is_large = _is_enough(inside[2], totals[2]) & (inside[1] >= _FEWEST_MISTAKES)
     scores[~(is_large & is_dirtier)] = 0.0
     places = np.flatnonzero(scores > -log(_MOST_CHANCE))
@@ -388,12 +408,13 @@ def _edges(values: Any, weights: Float64Array) -> Int64Array:
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     last = np.append(ordered[1:] != ordered[:-1], True)
-    places = order[last]
+    places: Int64Array = order[last]
     if places.size <= _MOST_EDGES:
         return places
     total = np.cumsum(weights[order])[last]
     wanted = np.searchsorted(total, np.linspace(0, total[-1], _MOST_EDGES) * (1 - 1e-12))
-    return places[np.unique(np.clip(wanted, 0, places.size - 1))]
+    some: Int64Array = places[np.unique(np.clip(wanted, 0, places.size - 1))]
+    return some
 
 
 def _numbers(column: pa.ChunkedArray) -> tuple[Any, BoolArray | None]:
@@ -413,7 +434,8 @@ def satisfies(table: pa.Table, condition: Condition, rows: Int64Array | None = N
     low, high = condition.low, condition.high
     if condition.column is None:
         assert rows is not None
-        return (rows >= low.as_py()) & (rows <= high.as_py())
+        between: BoolArray = (rows >= low.as_py()) & (rows <= high.as_py())
+        return between
     column = without_views(decoded(table.column(condition.column)))
     if low.type != column.type:
         # Instants in another zone.
@@ -447,7 +469,10 @@ def _cells(table: pa.Table, family: Family, numbers: Float64Array, rows: Int64Ar
         return np.stack([numbers @ satisfies(table, each) for each in conditions], axis=1)
     n_cells = family.n_cells
     edges, _ = _numbers(pa.chunked_array([family.values]))
-    values, present = (rows, None) if family.column is None else _numbers(table.column(family.column))
+    values: Any = rows
+    present = None
+    if family.column is not None:
+        values, present = _numbers(table.column(family.column))
     at = np.searchsorted(edges, values)
     cells = 2 * at + (edges[np.minimum(at, edges.size - 1)] == values)
     # A null lies in no range; the last cell, beyond the last edge, is in none either.
@@ -467,6 +492,7 @@ class LocalRows:
         self._blame = blame
         self._population = population
         self._numbered = numbered
+        self._last: tuple[Any, BoolArray] | None = None
 
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
         active = self._active_rows(within, without)
@@ -490,32 +516,43 @@ class LocalRows:
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
     ) -> Counts:
         active = self._active_rows(within, without)
-        total = None
-        for start in range(0, active.size, _PIECE):
-            piece = self._table.slice(start, _PIECE)
-            rows = np.arange(start, min(start + _PIECE, active.size))
-            numbers = np.zeros((3, rows.size))
-            numbers[0] = active[rows]
-            first, end = np.searchsorted(self._blame.rows, (start, start + rows.size))
-            blamed = self._blame.rows[first:end]
-            numbers[1:, blamed - start] = self._numbers(slice(first, end))[1:] * active[blamed]
-            counts = count_families(piece, families, numbers, rows)
-            total = counts if total is None else total + counts
-        assert total is not None
-        return total
+        table = self._table.select({family.column: None for family in families if family.column is not None})
+        n_rows = int(np.count_nonzero(active))
+        if _FEW * n_rows < active.size:
+            rows = np.flatnonzero(active)
+            return self._count(Table(table).take(rows), families, active, rows)
+        pieces = [
+            self._count(
+                table.slice(start, _PIECE), families, active, np.arange(start, min(start + _PIECE, active.size))
+            )
+            for start in range(0, active.size, _PIECE)
+        ]
+        return reduce(add, pieces)
 
-    def _numbers(self, places: Int64Array | slice) -> Float64Array:
+    def _count(self, part: pa.Table, families: Sequence[Family], active: BoolArray, rows: Int64Array) -> Counts:
+        """Count some rows, ascending, of which `part` has the columns."""
+        numbers = np.zeros((3, rows.size))
+        numbers[0] = active[rows]
+        first, end = np.searchsorted(self._blame.rows, (rows[0], rows[-1] + 1))
+        blamed = np.flatnonzero(active[self._blame.rows[first:end]]) + first
+        numbers[1:, np.searchsorted(rows, self._blame.rows[blamed])] = self._numbers(blamed)[1:]
+        return count_families(part, families, numbers, rows)
+
+    def _numbers(self, places: Int64Array) -> Float64Array:
         weights = self._blame.weights[places]
         return np.stack((np.zeros_like(weights), weights, self._blame.is_suspect[places]))
 
     def _active_rows(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> BoolArray:
-        active = self._population.copy()
-        rows = np.arange(active.size)
-        for condition in within:
-            active &= satisfies(self._table, condition, rows)
-        for conditions in without:
-            active &= ~in_segment(self._table, conditions, rows)
-        return active
+        key = (tuple(within), tuple(map(tuple, without)))
+        if self._last is None or self._last[0] != key:
+            active = self._population.copy()
+            rows = np.arange(active.size)
+            for condition in within:
+                active &= satisfies(self._table, condition, rows)
+            for conditions in without:
+                active &= ~in_segment(self._table, conditions, rows)
+            self._last = key, active
+        return self._last[1]
 
 
 def _rows_only(n_rows: int) -> Float64Array:
@@ -551,7 +588,7 @@ def local_causes(
     if not has_enough(found.suspects.size):
         return ()
     bound = None if join.one_row else bind(table, join, nulls, memo)
-    blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls)
+    blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls, found)
     tried = others.select(columns_to_try(join, others.schema))
     return find_causes(LocalRows(tried, blame, population, numbered=numbered))
 

@@ -260,10 +260,10 @@ def _read_cause(entry: Mapping[str, Any]) -> Cause:
     conditions = tuple(
         Condition(str(each["kind"]), each["column"], each["low"], each["high"]) for each in entry["conditions"]
     )
-    counts = [int(entry[name]) for name in ("suspects", "of_suspects", "rows", "of_rows")]
-    if not conditions or min(counts) < 1:
+    counts = {name: int(entry[name]) for name in ("suspects", "of_suspects", "rows", "of_rows")}
+    if not conditions or min(counts.values()) < 1:
         raise ValueError("a cause without conditions or rows")
-    return Cause(conditions, *counts, float(entry["p_value"]))
+    return Cause(conditions=conditions, **counts, p_value=float(entry["p_value"]))
 
 
 def _sample(pair: Mapping[str, Any]) -> SamplePair:
