@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
+from naysay.detect.causes import local_causes, shown_causes
 from naysay.detect.hiding import Hiding
 from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
@@ -121,6 +122,7 @@ class LocalEngine:
         tally = Tally(table.n_rows)
         strategies = {} if options.quick else self._strategies(rules, options)
         broken: dict[int, BrokenRule] = {}
+        others = table.arrow.drop_columns([name for name in table.names if name in options.hide])
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -148,7 +150,11 @@ class LocalEngine:
             if not found.violations:
                 return result
             suspects = LocalSuspects(rule, rule.column_names, table, options.key, found.suspects)
-            return with_suspects(result, suspects, groups, options.sample)
+            result = with_suspects(result, suspects, groups, options.sample)
+            if options.quick or not options.causes:
+                return result
+            causes = local_causes(table, join, options.nulls, found, others, memo)
+            return replace(result, causes=shown_causes(causes))
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})

@@ -109,6 +109,51 @@ class ValueGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A part of a segment: rows with a value in a column, or with one from `low` to `high`, both included.
+
+    Attributes:
+        kind: `"value"` (`low` and `high` are the value), `"range"`, `"rows"` (row numbers from 0; `column` is None), or
+            `"file"` (the name of one of the files that were read).
+        column: The column.
+        low: The least value.
+        high: The greatest value.
+    """
+
+    kind: str
+    column: str | None
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A segment of the table that holds many more of the rows to fix than chance explains.
+
+    Attributes:
+        conditions: What the rows of the segment have in common.
+        suspects: How many of the suspects are in it.
+        of_suspects: The number of suspects: all of them for the first cause, then those in no earlier one.
+        rows: How many rows are in it, of those that the rule could find broken.
+        of_rows: The number of those rows: all of them for the first cause, then those in no earlier one.
+        p_value: How likely it is, at most, that chance puts so many of the suspects into one segment, corrected for
+            the number of segments tried.
+    """
+
+    conditions: tuple[Condition, ...]
+    suspects: int
+    of_suspects: int
+    rows: int
+    of_rows: int
+    p_value: float
+
+    @property
+    def lift(self) -> float:
+        """How many times as many suspects it has as its share of the rows."""
+        return (self.suspects / self.of_suspects) / (self.rows / self.of_rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Caution:
     """A warning: the answer is right and may still mislead, because of what is in the data.
 
@@ -154,6 +199,7 @@ class RuleResult:
         warnings: The traps in the data that concern it, each a `Caution`.
         first_suspects: The first of the `suspects`.
         first_groups: The first of the `groups`.
+        causes: Segments of the table that hold most of the suspects, each a `Cause`; empty if nothing stands out.
         suspects: Rows without which the rule holds: `rows_to_remove.most` of them. A table of row (as `left` in
             violations) and the columns of the rule. None if the rule holds, after a quick check, in a report that was
             read from a file, and on Spark for rules whose groups were cut into parts.
@@ -175,6 +221,7 @@ class RuleResult:
     warnings: tuple[Caution, ...] = ()
     first_suspects: tuple[Suspect, ...] = ()
     first_groups: tuple[ValueGroup, ...] = ()
+    causes: tuple[Cause, ...] = ()
     suspects: Listing | None = field(default=None, compare=False)
     groups: Listing | None = field(default=None, compare=False)
     measured: Measured | None = None

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from naysay.detect.result import Caution, Report, RuleResult
 from naysay.report.view import (
     Outcome,
+    cause_line,
     headline,
     joint_sentence,
     numbers,
@@ -71,7 +72,8 @@ def _add_case(suite: ElementTree.Element, result: RuleResult, report: Report) ->
         report.strict and (found is Outcome.WARNED or bool(warnings))
     )
     said = sentence(result, report.n_rows)
-    details = [rule_text(result.rule), *pairs, *warnings]
+    causes = (f"likely cause: {cause_line(cause, report.n_rows)}" for cause in result.causes[:1])
+    details = [rule_text(result.rule), *causes, *pairs, *warnings]
     _add_output(case, kind, said if fails else f"{found.value}: {said}", details, fails=fails)
 
 
@@ -144,6 +146,7 @@ def _pairs(result: RuleResult, report: Report) -> str:
         f"<details><summary>{html.escape(shortened(title(result.rule), _LONGEST))}</summary>",
         "",
         escaped(sentence(result, report.n_rows)),
+        *(escaped(f"Likely cause: {cause_line(cause, report.n_rows)}.") for cause in result.causes[:1]),
         "",
     ]
     pairs = [f"- {escaped(pair_named(pair))}: {escaped(printable(pair.reason))}" for pair in result.sample]

@@ -19,6 +19,7 @@ from naysay.plan.shape import Plan, plan_for
 from naysay.report.view import (
     Line,
     Outcome,
+    cause_line,
     group_line,
     headline,
     involved_columns,
@@ -108,6 +109,15 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class CauseBars:
+    """A cause in words, and as two bars in percent: its share of the rows to fix, and of all rows."""
+
+    text: str
+    to_fix: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """Everything that is shown about a rule."""
 
@@ -120,6 +130,7 @@ class Card:
     example: str
     suspects: str
     groups: tuple[str, ...]
+    causes: tuple[CauseBars, ...]
     facts: tuple[tuple[str, str], ...]
     violations: str
     rows: str
@@ -273,6 +284,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         example=f"For example {pair_named(sample[0])}: {printable(sample[0].reason)}." if sample else "",
         suspects=suspects_line(result, _MOST_SUSPECTS),
         groups=tuple(group_line(group) for group in result.first_groups[: room.n_pairs]),
+        causes=tuple(_causes(result, report.n_rows)),
         facts=tuple(_facts(result)),
         violations=violations,
         rows=rows,
@@ -285,6 +297,12 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         pairs_caption=_pairs_caption(result, len(pairs)),
         warnings=tuple(printable(caution.message) for caution in result.warnings) if room.n_pairs > 1 else (),
     )
+
+
+def _causes(result: RuleResult, n_rows: int) -> Iterator[CauseBars]:
+    for place, cause in enumerate(result.causes):
+        shares = (cause.suspects / cause.of_suspects, cause.rows / cause.of_rows)
+        yield CauseBars(cause_line(cause, n_rows, is_first=place == 0), *(round(100 * each, 1) for each in shares))
 
 
 def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from naysay.detect.result import (
+    Cause,
     Caution,
     ColumnFacts,
+    Condition,
     Measured,
     Removal,
     Report,
@@ -108,6 +110,7 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "sample": [_pair(pair) for pair in result.sample],
         "suspects": [_suspect(each) for each in result.first_suspects],
         "groups": [_group(group) for group in result.first_groups],
+        "causes": [_cause(cause) for cause in result.causes],
     }
 
 
@@ -134,6 +137,21 @@ def caution_json(caution: Caution) -> dict[str, Any]:
 def _group(group: ValueGroup) -> dict[str, Any]:
     values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
     return {"key": plain(group.key), "values": values}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"kind": each.kind, "column": each.column, "low": plain(each.low), "high": plain(each.high)}
+            for each in cause.conditions
+        ],
+        "suspects": cause.suspects,
+        "of_suspects": cause.of_suspects,
+        "rows": cause.rows,
+        "of_rows": cause.of_rows,
+        "lift": cause.lift,
+        "p_value": cause.p_value,
+    }
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -260,6 +278,7 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
             for each in entry.get("groups", ())
         ),
         measured=None if measured is None else Measured(measured["value"], str(measured["text"])),
+        causes=tuple(_read_cause(each) for each in entry.get("causes", ())),
     )
 
 
@@ -270,6 +289,16 @@ def _read_removal(entry: Mapping[str, Any]) -> Removal | None:
 
 def _read_suspects(entry: Mapping[str, Any]) -> tuple[Suspect, ...]:
     return tuple(Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ()))
+
+
+def _read_cause(entry: Mapping[str, Any]) -> Cause:
+    conditions = tuple(
+        Condition(str(each["kind"]), each["column"], each["low"], each["high"]) for each in entry["conditions"]
+    )
+    counts = {name: int(entry[name]) for name in ("suspects", "of_suspects", "rows", "of_rows")}
+    if not conditions or min(counts.values()) < 1:
+        raise ValueError("a cause without conditions or rows")
+    return Cause(conditions=conditions, **counts, p_value=float(entry["p_value"]))
 
 
 def _sample(pair: Mapping[str, Any]) -> SamplePair:

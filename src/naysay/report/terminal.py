@@ -18,6 +18,7 @@ from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdic
 from naysay.report.view import (
     Line,
     Outcome,
+    cause_line,
     group_line,
     has_key,
     headline,
@@ -230,6 +231,9 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     suspects = suspects_line(result, _MOST_SUSPECTS)
     if suspects:
         console.print(indented(Text(f"Suspects: {suspects}.")))
+    for place, cause in enumerate(result.causes):
+        words = cause_line(cause, report.n_rows, is_first=place == 0)
+        console.print(indented(Text(f"{'Also' if place else 'Likely cause'}: {words}.")))
     for group in result.first_groups[:_MOST_GROUPS]:
         console.print(indented(Text(group_line(group, console.width - 8)), 4))
     for pair in result.sample[:n_pairs]:

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Caution, Removal, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
+from naysay.detect.result import (
+    Cause,
+    Caution,
+    Condition,
+    Removal,
+    Report,
+    RuleResult,
+    SamplePair,
+    ValueGroup,
+    within_tolerance,
+)
 from naysay.report.words import counted, printable, share, shortened, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
@@ -113,6 +123,7 @@ def run_facts(report: Report) -> list[str]:
 
 
 _VALUES_OF_A_GROUP = 6
+_LONGEST_CONDITION = 120
 
 _ONE_RULE = {
     Outcome.HOLDS: "The rule holds",
@@ -280,6 +291,32 @@ def suspects_line(result: RuleResult | Report, n_shown: int) -> str:
         return ""
     n_more = removal.most - len(first)
     return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")
+
+
+def cause_line(cause: Cause, n_rows: int, *, is_first: bool = True) -> str:
+    """A cause in words: `31 of 33 rows to fix have source = legacy_import (4.0% of the table, 23x)`."""
+    conditions = [shortened(_condition(condition), _LONGEST_CONDITION) for condition in cause.conditions]
+    # "are rows 900 to 999", "have day = 2024-02-29", "are in file 3.csv and have day = 2024-02-29"
+    segment = " and ".join(conditions)
+    rows = "rows to fix" if is_first else "other rows to fix"
+    return f"{cause.suspects:,} of {cause.of_suspects:,} {rows} {segment} ({cause_facts(cause, n_rows)})"
+
+
+def cause_facts(cause: Cause, n_rows: int) -> str:
+    """The size of a segment, and how many times more rows to fix it has than that."""
+    whole = "the table" if cause.of_rows == n_rows else "the rows compared"
+    lift = f"{cause.lift:.1f}" if cause.lift < 10 else f"{cause.lift:,.0f}"
+    return f"{share(cause.rows, cause.of_rows)} of {whole}, {lift}x"
+
+
+def _condition(condition: Condition) -> str:
+    low, high = shown(condition.low), shown(condition.high)
+    if condition.kind == "file":
+        return f"are in {_end_of(str(condition.low))}"
+    if condition.column is None:
+        return f"are rows {condition.low:,} to {condition.high:,}"
+    name = printable(condition.column)
+    return f"have {name} = {low}" if condition.kind == "value" else f"have {name} from {low} to {high}"
 
 
 def numbers(result: RuleResult) -> tuple[str, str, str]:

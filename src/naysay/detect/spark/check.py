@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from naysay.detect.result import Removal, RowConflicts, SamplePair, Suspect, ValueGroup
+from naysay.detect.result import Cause, Removal, RowConflicts, SamplePair, Suspect, ValueGroup
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, rule_branch
+from naysay.detect.spark.causes import named_causes, other_columns
 from naysay.detect.spark.conflicts import Findings, conflict_grid, partition_sizes, sizes_branch, tally_rows
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
@@ -58,7 +59,8 @@ _SAMPLES = 3
 class TableSummary:
     """The summary of each rule by its number, and what is known about all rows over all rules.
 
-    `first` has suspects and groups to show of rules, if they are known; `spread` are the rules whose groups were cut.
+    `first` has suspects and groups to show of rules, if they are known, and `causes` theirs; `spread` are the rules
+    whose groups were cut.
     """
 
     rules: dict[int, RuleSummary[SamplePair]]
@@ -66,19 +68,26 @@ class TableSummary:
     busiest: tuple[RowConflicts, ...] = ()
     first: Mapping[int, tuple[tuple[Suspect, ...], tuple[ValueGroup, ...]]] = field(default_factory=dict)
     spread: Set[int] = frozenset()
+    causes: Mapping[int, tuple[Cause, ...]] = field(default_factory=dict)
 
 
-def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) -> TableSummary:
+def check_whole(
+    plans: Sequence[RulePlan], identity: Identity, n_sample: int, *, causes: bool, hide: Collection[str] = ()
+) -> TableSummary:
     """Check all rules in one task, on the rows in the order in which Spark reads them."""
+    others = other_columns(plans[0].comparisons.frame, hide) if causes else {}
+    columns = KeySet(tuple(plans)).columns
+    attached = [column.alias(name) for name, column in others.items() if name not in columns]
     # The number serves to put the rows of this one job in order, not to name them: it would not be the same in another.
     place = F.monotonically_increasing_id().alias(worker.PLACE)
-    records = plans[0].data.select(*KeySet(tuple(plans)).columns, *identity.attached(), place).repartition(1)
+    records = plans[0].data.select(*columns, *attached, *identity.attached(), place).repartition(1)
     work = partial(
         worker.check_partition,
         rules=tuple(map(task_rule, plans)),
         names=tuple(identity.positions),
         n_sample=n_sample,
         number_copies=identity.naming is Naming.CONTENT,
+        others=tuple(others),
     )
     rows = to_arrow(map_in_arrow(records, work, worker.WHOLE)).to_pylist()
     found = {row["rule"]: worker.read_summary(row) for row in rows}
@@ -91,7 +100,13 @@ def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int) ->
         pairs = [named_pairs(identity, plan, shown) for shown in summary.sample]
         of_rules[plan.number] = summary.with_sample(sum(pairs, ()))
     first = {row["rule"]: _first(identity, plans[row["rule"]], row) for row in rows if row["suspects"]}
-    return TableSummary(of_rules, of_all.rows_in_conflict, _busiest(identity, of_all.sample[0]), first)
+    found_causes = {
+        row["rule"]: named_causes(plans[0].comparisons.frame, worker.read_causes(row["causes"]))
+        for row in rows
+        if row["causes"]
+    }
+    busiest = _busiest(identity, of_all.sample[0])
+    return TableSummary(of_rules, of_all.rows_in_conflict, busiest, first, causes=found_causes)
 
 
 def _first(

@@ -6,6 +6,7 @@ A partition holds whole groups of equal keys, or the whole of a small table. Cod
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from naysay.arrays import Int64Array
-from naysay.detect.result import Removal
+from naysay.arrays import BoolArray, Int64Array
+from naysay.detect.causes import Family, blame_of, count_families, in_segment, local_causes
+from naysay.detect.result import Cause, Condition, Removal
 from naysay.detect.summary import (
     N_BUSIEST,
     Conflicts,
@@ -64,12 +66,18 @@ SUMMARY = pa.schema(
     ]
 )
 
-# A summary of a whole table has suspects and groups to show, too.
-WHOLE = SUMMARY.append(pa.field("suspects", pa.binary())).append(pa.field("groups", pa.binary()))
+# A summary of a whole table has suspects, groups and causes to show, too.
+WHOLE = pa.schema([*SUMMARY, *((name, pa.binary()) for name in ("suspects", "groups", "causes"))])
+# How much a row is to blame, and whether it is to be removed.
+BLAME = "blame"
+SUSPECT = "suspect"
+# Sums by their places in `Counts.flat`.
+FLAT = pa.schema([("place", pa.int32()), ("number", pa.float64())])
 
 Batches = Iterable[pa.RecordBatch]
 Arrow = Iterator[pa.RecordBatch]
 Number = int | Int64Array
+Conditions = tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +337,16 @@ def _pieces(bound: BoundRule) -> Iterator[tuple[Int64Array, Int64Array]]:
 
 
 def check_partition(
-    batches: Batches, rules: tuple[TaskRule, ...], names: tuple[str, ...], n_sample: int, number_copies: bool
+    batches: Batches,
+    rules: tuple[TaskRule, ...],
+    names: tuple[str, ...],
+    n_sample: int,
+    number_copies: bool,
+    others: tuple[str, ...],
 ) -> Iterator[pa.RecordBatch]:
     """Everything a report says about a whole table: a record for each rule, and one for ALL_RULES.
+
+    Causes are sought in the columns `others`.
 
     The sample of a rule is first all left rows and then all right rows, with the columns `names` of their identity and
     those of the rule. That of ALL_RULES is the rows most often in conflict: their identity, how many `conflicts` they
@@ -343,12 +358,13 @@ def check_partition(
     table = _in_order(table, names[0] if number_copies else None)
     tally, memo = Tally(table.n_rows), Memo()
     found: list[tuple[int, RuleSummary[bytes]]] = []
-    suspects, groups = [], []
+    suspects, groups, causes = [], [], []
     for rule in rules:
         conflicts = check_rule(table, rule.join, rule.nulls, n_sample, memo=memo)
         tally.add(rule, conflicts)
         suspects.append(b"".join(_pack(table, (*names, *rule.columns), conflicts.suspects[:n_sample])))
         groups.append(_first_groups(table, rule, conflicts, n_sample, memo))
+        causes.append(_causes(table, rule, conflicts, others, memo))
         right = () if conflicts.right is None else (conflicts.right,)
         sample = _pack(table, (*names, *rule.columns), np.concatenate((conflicts.left, *right)))
         found.append((rule.number, RuleSummary.of(conflicts, sample, table.n_rows)))
@@ -359,7 +375,7 @@ def check_partition(
     named = named.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
     of_all = RuleSummary(rows_in_conflict=n_rows, sample=(_stream(named),))
     columns = _summaries([*found, (ALL_RULES, of_all)]).columns
-    shown = [pa.array([*each, None], pa.binary()) for each in (suspects, groups)]
+    shown = [pa.array([*each, None], pa.binary()) for each in (suspects, groups, causes)]
     yield pa.RecordBatch.from_arrays([*columns, *shown], schema=WHOLE)
 
 
@@ -368,6 +384,80 @@ def _first_groups(table: Table, rule: TaskRule, conflicts: Conflicts, n_first: i
         return None
     bound = bind(table, rule.join, rule.nulls, memo)
     return _stream(value_groups(table, rule.join, bound, conflicts.rows).head(n_first))
+
+
+def _causes(table: Table, rule: TaskRule, conflicts: Conflicts, others: tuple[str, ...], memo: Memo) -> bytes | None:
+    """The causes of a rule as the Arrow stream of a table with both bounds of each condition; numbers are metadata."""
+    if not others or not conflicts.violations:
+        return None
+    found = local_causes(table, rule.join, rule.nulls, conflicts, table.arrow.select(others), memo, numbered=False)
+    if not found:
+        return None
+    bounds = {}
+    for place, cause in enumerate(found):
+        for each in cause.conditions:
+            both = [pa.repeat(bound, 1) for bound in (each.low, each.high)]
+            bounds[json.dumps([place, each.kind, each.column])] = pa.concat_arrays(both)
+    numbers = [[each.suspects, each.of_suspects, each.rows, each.of_rows, each.p_value] for each in found]
+    return _stream(pa.table(bounds).replace_schema_metadata({"causes": json.dumps(numbers)}))
+
+
+def read_causes(packed: bytes) -> list[Cause]:
+    """What `_causes` packed."""
+    table = read_table(packed)
+    conditions: dict[int, list[Condition]] = {}
+    for name, bounds in zip(table.column_names, table.columns, strict=True):
+        place, kind, column = json.loads(name)
+        conditions.setdefault(place, []).append(Condition(kind, column, bounds[0], bounds[1]))
+    numbers = json.loads(table.schema.metadata[b"causes"])
+    return [Cause(tuple(conditions[place]), *each) for place, each in enumerate(numbers)]
+
+
+def blame_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...], others: tuple[str, ...]) -> Arrow:
+    """The rows to blame in whole groups: the columns `others`, BLAME and SUSPECT."""
+    table = read(batches)
+    if table is None:
+        return
+    table = Table(sorted_by(table.arrow.combine_chunks(), names))
+    bound = bind_rule(table, rule).join
+    nothing = np.empty(0, np.int64)
+    found = find_conflicts(bound, lambda counts: (nothing, nothing))
+    if found.violations:
+        blame = blame_of(rule.join, bound, found)
+        rows = table.select(others).take(blame.rows).append_column(BLAME, pa.array(blame.weights))
+        yield from rows.append_column(SUSPECT, pa.array(blame.is_suspect)).combine_chunks().to_batches()
+
+
+def filter_segments(batches: Batches, within: Conditions, without: tuple[Conditions, ...]) -> Arrow:
+    """The rows in the segment `within` and in none of the segments `without`."""
+    for batch in batches:
+        mask = _is_within(pa.Table.from_batches([batch]), within, without)
+        yield batch.filter(pa.array(mask))
+
+
+def count_segments(
+    batches: Batches, families: tuple[Family, ...], within: Conditions, without: tuple[Conditions, ...]
+) -> Arrow:
+    """What `count_families` counts in a partition, as FLAT. Rows without BLAME count as rows only."""
+    total = np.zeros(3 + 3 * sum(family.n_cells for family in families))
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        table = table.filter(pa.array(_is_within(table, within, without)))
+        numbers = np.zeros((3, table.num_rows))
+        if BLAME in table.column_names:
+            numbers[1], numbers[2] = (table.column(name).to_numpy() for name in (BLAME, SUSPECT))
+        else:
+            numbers[0] = 1
+        total += count_families(table, families, numbers).flat
+    places = np.flatnonzero(total)
+    yield pa.RecordBatch.from_arrays([pa.array(places, pa.int32()), pa.array(total[places])], schema=FLAT)
+
+
+def _is_within(table: pa.Table, within: Conditions, without: tuple[Conditions, ...]) -> BoolArray:
+    mask = in_segment(table, within)
+    for conditions in without:
+        mask &= ~in_segment(table, conditions)
+    return mask
 
 
 def suspects_of_table(batches: Batches, rule: TaskRule, names: tuple[str, ...], number_copies: bool) -> Arrow:
