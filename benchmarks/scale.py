@@ -263,7 +263,7 @@ def make_session(cores: int, log: Path) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
-        "spark.local.dir": str(log),
+        "spark.local.dir": str(log.with_name("local")),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
