@@ -90,6 +90,7 @@ def check(
     strict: bool = False,
     hide: str | Sequence[str] = (),
     now: datetime | None = None,
+    joint: bool = False,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -103,13 +104,17 @@ def check(
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
-        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`, `"facet"`.
+        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`,
+            `"rapidash-vanilla"` (one range tree for all predicates), `"facet"`, `"facet-by-frequency"` (rules share
+            their most frequent predicates first).
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
         hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
         now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
+        joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
+            `report.suspects`.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -136,7 +141,11 @@ def check(
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
-    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    if quick and joint:
+        raise UsageError(
+            "quick stops at the first violation, so it cannot find the rows to remove; drop quick or joint"
+        )
+    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint)
     options = replace(options, quick=quick, sample=sample, hide=_hidden(hide, engine.columns))
     with _without_hidden_values(options.hide):
         report = engine.check(parsed, options, progress=progress)

@@ -40,6 +40,20 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """How far the running jobs of Spark are: tasks and stages that are done, and how many are known of.
+
+    `rows` were read or received by their tasks, as far as this session tells.
+    """
+
+    tasks: int
+    all_tasks: int
+    stages: int
+    all_stages: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The phase that work is in, how much of it is done (0 to 1, None if unknown), and the rules found so far."""
 

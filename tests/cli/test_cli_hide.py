@@ -68,7 +68,7 @@ def all_texts(folder: Path) -> str:
     return "\n".join(texts)
 
 
-CHECK = ("check", "people.csv", "--rules", "people.yaml", "--types", "zip=text", *HIDE)
+CHECK = ("check", "people.csv", "--rules", "people.yaml", "--types", "zip=text", "--joint", *HIDE)
 # "12:34:56" is the newest value, of a column that is hidden too.
 SECRETS = (SECRET, "12:34:56", "T12:34", "11:00:00")
 
@@ -193,3 +193,16 @@ def test_without_a_key_the_row_number_stays_even_if_a_hidden_column_is_called_ro
     document = json.loads(report.to_json())
     assert document["rules"][0]["sample"][0]["left"] == {"row": 0}
     assert document["rules"][0]["sample"][0]["left_values"] == {"row": "(hidden)"}
+
+
+def test_a_hidden_column_is_no_cause() -> None:
+    """All errors are in one segment of a column; hidden, it is neither named as a cause nor shown in one."""
+    rows = [{"zip": place % 40, "city": place % 40, "source": "shop", "n": place % 7} for place in range(800)]
+    for row in rows[::17]:
+        row |= {"city": 99, "source": SECRET}
+    frame = pa.Table.from_pylist(rows)
+    (result,) = naysay.check(frame, ["zip -> city"])
+    assert [condition.column for condition in result.causes[0].conditions] == ["source"]
+    report = naysay.check(frame, ["zip -> city"], hide="source")
+    assert all(condition.column != "source" for cause in report[0].causes for condition in cause.conditions)
+    assert_no_secret(report.to_json() + str(report))

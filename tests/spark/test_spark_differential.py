@@ -16,6 +16,7 @@ from spark_differential import (
     draw,
     judge_check,
     judge_counts,
+    judge_joint,
     judge_lists,
     judge_suspects,
     with_strips,
@@ -79,6 +80,11 @@ def test_lists(spark: Any, seed: int, sizes: Any) -> None:
 )
 def test_without_its_suspects_a_rule_holds(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
     judge_suspects(spark, *draw(seed, n_rules), sizes)
+
+
+@pytest.mark.parametrize(("seed", "n_rules", "sizes"), [(320, 5, IN_ONE_TASK), (321, 3, IN_TASKS), (322, 4, IN_PARTS)])
+def test_rows_to_remove_for_all_rules_together(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
+    judge_joint(spark, *draw(seed, n_rules), sizes)
 
 
 @pytest.fixture

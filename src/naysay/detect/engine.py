@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
+from naysay.detect.causes import local_causes, shown_causes
 from naysay.detect.hiding import Hiding
+from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, RuleResult, Verdict, Violations, facts
-from naysay.detect.strategy import PairBlock, strategy_named
+from naysay.detect.strategy import Counted, CountsTogether, PairBlock, Strategy, strategy_named
 from naysay.detect.summary import (
     Conflicts,
     RuleSummary,
@@ -30,7 +32,14 @@ from naysay.detect.summary import (
     rule_result,
     sample_pairs,
 )
-from naysay.detect.suspects import LocalGroups, LocalSuspects, is_dependency, value_groups, with_suspects
+from naysay.detect.suspects import (
+    LocalGroups,
+    LocalSuspects,
+    columns_of_broken,
+    is_dependency,
+    value_groups,
+    with_suspects,
+)
 from naysay.detect.traps import NO_CAUTIONS, Cautions, TableSource, find_traps
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
@@ -111,6 +120,9 @@ class LocalEngine:
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
+        strategies = {} if options.quick else self._strategies(rules, options)
+        broken: dict[int, BrokenRule] = {}
+        others = table.arrow.drop_columns([name for name in table.names if name in options.hide])
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -121,10 +133,12 @@ class LocalEngine:
             else:
                 # One violation does not say whether there are more of them than the rule tolerates.
                 n_sample = 1 if options.quick else options.sample
-                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=options.strategy)
+                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=strategies.get(join))
                 sample = sample_pairs(table, rule, options.key, found.left, found.right)
                 summary = RuleSummary.of(found, sample, table.n_rows)
             tally.add(rule, found)
+            if options.joint and found.violations:
+                broken[id(rule)] = BrokenRule(join, found)
             if progress is not None:
                 progress(rule)
             groups = None
@@ -135,14 +149,18 @@ class LocalEngine:
             result = rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
             if not found.violations:
                 return result
-            suspects = LocalSuspects(rule, table, options.key, found.suspects)
-            return with_suspects(result, suspects, groups, options.sample)
+            suspects = LocalSuspects(rule, rule.column_names, table, options.key, found.suspects)
+            result = with_suspects(result, suspects, groups, options.sample)
+            if options.quick or not options.causes:
+                return result
+            causes = local_causes(table, join, options.nulls, found, others, memo)
+            return replace(result, causes=shown_causes(causes))
 
         results = self._each(rules, options, check_one, prepare=not options.quick)
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})
         n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
         is_cut = options.quick and not all(result.holds for result in results)
-        return Report(
+        report = Report(
             engine="local",
             source="",
             n_rows=table.n_rows,
@@ -156,6 +174,20 @@ class LocalEngine:
             schema=facts(table),
             table_warnings=cautions.table,
         )
+        if not options.joint or is_cut:
+            return report
+        report = self._with_joint_removal(report, list(broken.values()), options)
+        return replace(report, seconds=time.perf_counter() - start)
+
+    def _with_joint_removal(self, report: Report, broken: Sequence[BrokenRule], options: CheckOptions) -> Report:
+        memo = Memo() if options.memory is None else NoMemo()
+        removal, rows = remove_jointly(self.table, broken, options.nulls, memo, options.n_threads)
+        report = replace(report, rows_to_remove=removal)
+        if not broken:
+            return report
+        names = columns_of_broken(report)
+        suspects = LocalSuspects(None, names, self.table, options.key, rows)
+        return replace(report, suspects=suspects, first_suspects=suspects.first(options.sample))
 
     def cautions(self, rules: Sequence[Rule], options: CheckOptions, broken: Collection[int] = ()) -> Cautions:
         """The traps of rules, of which those that are broken, by place, are known to be tested."""
@@ -190,16 +222,19 @@ class LocalEngine:
     @_governed
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule; a rule about the whole table has one or none."""
-        strategy = strategy_named(options.strategy)
         about_table = [rule for rule in rules if rule.measure is not None]
         if about_table:
             of_table = iter(self._count_measures(about_table, options))
             of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
             return [next(of_rows if rule.measure is None else of_table) for rule in rules]
+        default, strategies = strategy_named("auto"), self._strategies(rules, options)
 
         def count_one(rule: Rule, join: Join, memo: Memo) -> int:
             if join.one_row:
                 return int(singles(self.table, join, options.nulls).size)
+            strategy = strategies.get(join, default)
+            if isinstance(strategy, Counted):
+                return strategy.n_violations
             return strategy.count(bind(self.table, join, options.nulls, memo))
 
         return self._each(rules, options, count_one)
@@ -256,6 +291,21 @@ class LocalEngine:
         if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
             return frame[good], frame[bad]
         return self.table.take(good), self.table.take(bad)
+
+    def _strategies(self, rules: Sequence[Rule], options: CheckOptions) -> dict[Join, Strategy]:
+        """For each two-row rule the strategy asked for, with its count if it counts rules together; none for auto."""
+        if options.strategy == "auto":
+            return {}
+        for rule in rules:
+            self.table.require(rule)
+        strategy = strategy_named(options.strategy)
+        joins = [join for rule in rules if not (join := join_of(rule)).one_row]
+        if len(joins) < 2 or not isinstance(strategy, CountsTogether):
+            return dict.fromkeys(joins, strategy)
+        n_threads = self._way(joins, options).n_threads
+        _prepare(self.table, joins, options)
+        counts = strategy.count_many(self.table, joins, options.nulls, n_threads)
+        return {join: Counted(strategy, n_violations) for join, n_violations in zip(joins, counts, strict=True)}
 
     def _join(self, rule: Rule, options: CheckOptions) -> Join:
         """The join of a rule that fits the table, its key, and the memory allowed."""

@@ -41,7 +41,13 @@ class Hiding:
         if not self.columns:
             return report
         busiest = tuple(replace(row, identity=self._identity(row.identity)) for row in report.busiest)
-        return replace(report, results=tuple(map(self._result, report.results)), busiest=busiest)
+        return replace(
+            report,
+            results=tuple(map(self._result, report.results)),
+            busiest=busiest,
+            first_suspects=self._suspects(report.first_suspects),
+            suspects=None if report.suspects is None else self.listing(report.suspects),
+        )
 
     def verdict(self, verdict: Verdict) -> Verdict:
         if not self.columns or verdict.witness is None:
@@ -64,13 +70,14 @@ class Hiding:
         return replace(
             result,
             sample=tuple(self._pair(rule, pair) for pair in result.sample),
-            first_suspects=tuple(
-                Suspect(self._identity(one.row), self._values(one.values)) for one in result.first_suspects
-            ),
+            first_suspects=self._suspects(result.first_suspects),
             first_groups=tuple(self._group(rule, group) for group in result.first_groups),
             suspects=None if result.suspects is None else self.listing(result.suspects),
             groups=None if result.groups is None else self.listing(result.groups),
         )
+
+    def _suspects(self, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
+        return tuple(Suspect(self._identity(one.row), self._values(one.values)) for one in suspects)
 
     def _pair(self, rule: Rule, pair: SamplePair) -> SamplePair:
         left, right = self._values(pair.left_values), self._values(pair.right_values)
@@ -108,9 +115,10 @@ class Hiding:
         return found
 
 
-def _dependent(rule: Rule) -> str:
+def _dependent(rule: Rule | None) -> str:
     """The column on the right of a dependency; empty for other rules."""
-    differs = (predicate.left.name for predicate in rule.predicates if is_pair(predicate) and predicate.op is Op.NE)
+    predicates = () if rule is None else rule.predicates
+    differs = (predicate.left.name for predicate in predicates if is_pair(predicate) and predicate.op is Op.NE)
     return next(differs, "")
 
 
@@ -126,7 +134,7 @@ class HiddenListing(Listing):
         return self.inner.noun
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> Rule | None:
         return self.inner.rule
 
     @property

@@ -19,6 +19,8 @@ class CheckOptions:
     `warn`: look for traps in the data, which become warnings.
     `hide`: the columns whose values are not shown in results.
     `now`: the time at which freshness is judged; None for the clock of this machine.
+    `joint`: find the fewest rows to remove so that all rules hold together.
+    `causes`: look for segments of the table that hold most of the rows to fix.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
 
@@ -32,6 +34,8 @@ class CheckOptions:
     quick: bool = False
     has_fitted: bool = False
     warn: bool = True
+    causes: bool = True
+    joint: bool = False
     now: datetime.datetime | None = None
     hide: tuple[str, ...] = ()
 

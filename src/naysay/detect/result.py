@@ -21,7 +21,7 @@ from naysay.table.frame import plain_records
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The fewest rows to delete so that a rule holds: exact if `least == most`, otherwise an interval."""
+    """The fewest rows to delete so that a rule, or all rules, hold: exact if `least == most`, otherwise an interval."""
 
     least: int
     most: int
@@ -61,7 +61,7 @@ class Listing(Result):
     if TYPE_CHECKING:
         # For readers only: a dataclass would take a property of its base for the default of its field.
         @property
-        def rule(self) -> Rule: ...
+        def rule(self) -> Rule | None: ...
         @property
         def table(self) -> pa.Table: ...
         @property
@@ -106,6 +106,51 @@ class ValueGroup:
 
     key: Mapping[str, Any]
     values: tuple[tuple[Any, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A part of a segment: rows with a value in a column, or with one from `low` to `high`, both included.
+
+    Attributes:
+        kind: `"value"` (`low` and `high` are the value), `"range"`, `"rows"` (row numbers from 0; `column` is None), or
+            `"file"` (the name of one of the files that were read).
+        column: The column.
+        low: The least value.
+        high: The greatest value.
+    """
+
+    kind: str
+    column: str | None
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A segment of the table that holds many more of the rows to fix than chance explains.
+
+    Attributes:
+        conditions: What the rows of the segment have in common.
+        suspects: How many of the suspects are in it.
+        of_suspects: The number of suspects: all of them for the first cause, then those in no earlier one.
+        rows: How many rows are in it, of those that the rule could find broken.
+        of_rows: The number of those rows: all of them for the first cause, then those in no earlier one.
+        p_value: How likely it is, at most, that chance puts so many of the suspects into one segment, corrected for
+            the number of segments tried.
+    """
+
+    conditions: tuple[Condition, ...]
+    suspects: int
+    of_suspects: int
+    rows: int
+    of_rows: int
+    p_value: float
+
+    @property
+    def lift(self) -> float:
+        """How many times as many suspects it has as its share of the rows."""
+        return (self.suspects / self.of_suspects) / (self.rows / self.of_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +199,7 @@ class RuleResult:
         warnings: The traps in the data that concern it, each a `Caution`.
         first_suspects: The first of the `suspects`.
         first_groups: The first of the `groups`.
+        causes: Segments of the table that hold most of the suspects, each a `Cause`; empty if nothing stands out.
         suspects: Rows without which the rule holds: `rows_to_remove.most` of them. A table of row (as `left` in
             violations) and the columns of the rule. None if the rule holds, after a quick check, in a report that was
             read from a file, and on Spark for rules whose groups were cut into parts.
@@ -175,6 +221,7 @@ class RuleResult:
     warnings: tuple[Caution, ...] = ()
     first_suspects: tuple[Suspect, ...] = ()
     first_groups: tuple[ValueGroup, ...] = ()
+    causes: tuple[Cause, ...] = ()
     suspects: Listing | None = field(default=None, compare=False)
     groups: Listing | None = field(default=None, compare=False)
     measured: Measured | None = None
@@ -238,6 +285,12 @@ class Report(Document):
         rules_source: The names of the rules files, if they are known.
         run_id: A random ID of this check; empty in a report of an earlier version.
         time: When the check ended, in UTC; None in a report of an earlier version.
+        rows_to_remove: The fewest rows to delete so that all rules hold together, as `least` and `most`; None unless
+            the check was asked for it (`joint`).
+        first_suspects: The first of the `suspects`.
+        suspects: Rows without which all rules hold: `rows_to_remove.most` of them. A table of row and the columns of
+            the broken rules. None if they all hold, without `joint`, in a report that was read from a file, and on
+            Spark if more rows are in conflict than fit in a task.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -261,6 +314,9 @@ class Report(Document):
     rules_source: str = ""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
     time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
+    rows_to_remove: Removal | None = None
+    first_suspects: tuple[Suspect, ...] = ()
+    suspects: Listing | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)

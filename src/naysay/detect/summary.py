@@ -111,19 +111,17 @@ def check_rule(
     n_sample: int,
     *,
     memo: Memo | None = None,
-    strategy: str = "auto",
+    strategy: Strategy | None = None,
     removal: bool = True,
 ) -> Conflicts:
-    """Check one rule on a whole table."""
-    from naysay.detect.strategy import strategy_named
+    """Check one rule on a whole table; `strategy` counts and lists, if it is not the default."""
     from naysay.detect.violations import varied_pairs
 
     if join.one_row:
         return single_conflicts(singles(table, join, nulls), n_sample)
-    chosen = None if strategy == "auto" else strategy_named(strategy)
     bound = bind(table, join, nulls, memo)
     return find_conflicts(
-        bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen, removal=removal
+        bound, lambda counts: varied_pairs(bound, counts, n_sample, strategy), strategy=strategy, removal=removal
     )
 
 

@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 from naysay.detect.result import Caution, Report, RuleResult
 from naysay.report.view import (
     Outcome,
+    cause_line,
     headline,
+    joint_sentence,
     numbers,
     outcome,
     pair_named,
@@ -70,7 +72,8 @@ def _add_case(suite: ElementTree.Element, result: RuleResult, report: Report) ->
         report.strict and (found is Outcome.WARNED or bool(warnings))
     )
     said = sentence(result, report.n_rows)
-    details = [rule_text(result.rule), *pairs, *warnings]
+    causes = (f"likely cause: {cause_line(cause, report.n_rows)}" for cause in result.causes[:1])
+    details = [rule_text(result.rule), *causes, *pairs, *warnings]
     _add_output(case, kind, said if fails else f"{found.value}: {said}", details, fails=fails)
 
 
@@ -104,6 +107,7 @@ def to_markdown(report: Report) -> str:
         f"{escaped(source_name(report))}: {escaped(', '.join(facts))}",
         *(f"> **Warning** {escaped(_warning(*said))}" for said in warnings_in_words(report)),
         _table(report),
+        *filter(None, [escaped(joint_sentence(report))]),
         *(_pairs(result, report) for _, result in worst_first(report) if result.sample),
     ]
     return "\n\n".join(parts)
@@ -142,6 +146,7 @@ def _pairs(result: RuleResult, report: Report) -> str:
         f"<details><summary>{html.escape(shortened(title(result.rule), _LONGEST))}</summary>",
         "",
         escaped(sentence(result, report.n_rows)),
+        *(escaped(f"Likely cause: {cause_line(cause, report.n_rows)}.") for cause in result.causes[:1]),
         "",
     ]
     pairs = [f"- {escaped(pair_named(pair))}: {escaped(printable(pair.reason))}" for pair in result.sample]

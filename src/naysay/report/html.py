@@ -19,9 +19,11 @@ from naysay.plan.shape import Plan, plan_for
 from naysay.report.view import (
     Line,
     Outcome,
+    cause_line,
     group_line,
     headline,
     involved_columns,
+    joint_sentence,
     lines,
     named,
     numbers,
@@ -40,6 +42,7 @@ from naysay.report.view import (
 from naysay.report.words import (
     counted,
     duration,
+    listing_title,
     meaning,
     printable,
     rule_text,
@@ -106,6 +109,15 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class CauseBars:
+    """A cause in words, and as two bars in percent: its share of the rows to fix, and of all rows."""
+
+    text: str
+    to_fix: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """Everything that is shown about a rule."""
 
@@ -118,6 +130,7 @@ class Card:
     example: str
     suspects: str
     groups: tuple[str, ...]
+    causes: tuple[CauseBars, ...]
     facts: tuple[tuple[str, str], ...]
     violations: str
     rows: str
@@ -157,6 +170,8 @@ class Page:
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
     warnings: tuple[tuple[str, str], ...]
+    removal: str
+    suspects: str
 
 
 def page_of(report: Report, room: Room) -> Page:
@@ -193,6 +208,8 @@ def page_of(report: Report, room: Room) -> Page:
         ),
         notes=tuple(_notes(report)),
         warnings=tuple(warnings_in_words(report)),
+        removal=joint_sentence(report),
+        suspects=suspects_line(report, _MOST_SUSPECTS),
     )
 
 
@@ -213,6 +230,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{found[Outcome.TOLERATED]:,}", "within tolerance", Outcome.TOLERATED.value
     if report.rows_in_conflict is not None:
         yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
+    if report.rows_to_remove is not None:
+        yield str(report.rows_to_remove), "rows to remove", ""
 
 
 def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
@@ -265,6 +284,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         example=f"For example {pair_named(sample[0])}: {printable(sample[0].reason)}." if sample else "",
         suspects=suspects_line(result, _MOST_SUSPECTS),
         groups=tuple(group_line(group) for group in result.first_groups[: room.n_pairs]),
+        causes=tuple(_causes(result, report.n_rows)),
         facts=tuple(_facts(result)),
         violations=violations,
         rows=rows,
@@ -277,6 +297,12 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         pairs_caption=_pairs_caption(result, len(pairs)),
         warnings=tuple(printable(caution.message) for caution in result.warnings) if room.n_pairs > 1 else (),
     )
+
+
+def _causes(result: RuleResult, n_rows: int) -> Iterator[CauseBars]:
+    for place, cause in enumerate(result.causes):
+        shares = (cause.suspects / cause.of_suspects, cause.rows / cause.of_rows)
+        yield CauseBars(cause_line(cause, n_rows, is_first=place == 0), *(round(100 * each, 1) for each in shares))
 
 
 def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
@@ -442,7 +468,7 @@ def listing_cell(listing: Listing) -> str:
     """The first rows as a table."""
     names, rows = _first_rows(listing.head(_ROWS_IN_A_CELL))
     cut = f", the first {len(rows):,}" if len(rows) < listing.total else ""
-    text = f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
+    text = f"{listing_title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
     return table_cell(text, "", names, rows)
 
 

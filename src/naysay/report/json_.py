@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from naysay.detect.result import (
+    Cause,
     Caution,
     ColumnFacts,
+    Condition,
     Measured,
     Removal,
     Report,
@@ -63,6 +65,8 @@ def to_json(report: Report) -> dict[str, Any]:
             for caution in report.warnings
         ],
         "rows_in_conflict": report.rows_in_conflict,
+        **_removal(report.rows_to_remove),
+        "suspects": [_suspect(each) for each in report.first_suspects],
         "rules": [_rule(result) for result in report.results],
         "busiest_rows": [
             {"row": plain(row.identity), "conflicts": row.conflicts, "rules": list(row.rules)} for row in report.busiest
@@ -77,7 +81,6 @@ def dumps(report: Report) -> str:
 
 
 def _rule(result: RuleResult) -> dict[str, Any]:
-    removal = result.rows_to_remove
     return {
         "name": result.rule.name,
         "rule": render(result.rule),
@@ -95,8 +98,7 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "passes": result.passes,
         "violations": result.violations,
         "rows_in_conflict": result.rows_in_conflict,
-        "rows_to_remove": None if removal is None else removal.most,
-        "rows_to_remove_at_least": None if removal is None else removal.least,
+        **_removal(result.rows_to_remove),
         "undecided": result.is_undecided,
         "measured": None
         if result.measured is None
@@ -106,9 +108,19 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "where": list(result.where),
         "warnings": [caution_json(caution) for caution in result.warnings],
         "sample": [_pair(pair) for pair in result.sample],
-        "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
+        "suspects": [_suspect(each) for each in result.first_suspects],
         "groups": [_group(group) for group in result.first_groups],
+        "causes": [_cause(cause) for cause in result.causes],
     }
+
+
+def _removal(removal: Removal | None) -> dict[str, int | None]:
+    least, most = (None, None) if removal is None else (removal.least, removal.most)
+    return {"rows_to_remove": most, "rows_to_remove_at_least": least}
+
+
+def _suspect(suspect: Suspect) -> dict[str, Any]:
+    return {"row": plain(suspect.row), "values": plain(suspect.values)}
 
 
 def caution_json(caution: Caution) -> dict[str, Any]:
@@ -125,6 +137,21 @@ def caution_json(caution: Caution) -> dict[str, Any]:
 def _group(group: ValueGroup) -> dict[str, Any]:
     values = [{"value": plain(value), "rows": n_rows} for value, n_rows in group.values]
     return {"key": plain(group.key), "values": values}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"kind": each.kind, "column": each.column, "low": plain(each.low), "high": plain(each.high)}
+            for each in cause.conditions
+        ],
+        "suspects": cause.suspects,
+        "of_suspects": cause.of_suspects,
+        "rows": cause.rows,
+        "of_rows": cause.of_rows,
+        "lift": cause.lift,
+        "p_value": cause.p_value,
+    }
 
 
 def _pair(pair: SamplePair) -> dict[str, Any]:
@@ -199,6 +226,8 @@ def _report(document: Mapping[str, Any]) -> Report:
         rules_source=str(document.get("rules_source", "")),
         run_id=str(document.get("run_id", "")),
         time=datetime.fromisoformat(document["time"]) if document.get("time") else None,
+        rows_to_remove=_read_removal(document),
+        first_suspects=_read_suspects(document),
     )
 
 
@@ -214,7 +243,6 @@ def _warning(entry: Mapping[str, Any]) -> Caution:
 
 
 def _result(entry: Mapping[str, Any]) -> RuleResult:
-    most, least = _maybe_int(entry["rows_to_remove"]), _maybe_int(entry["rows_to_remove_at_least"])
     fraction, of_rows, measured = entry["max_fraction"], entry.get("max_rows_fraction"), entry.get("measured")
     rule = replace(
         parse(entry["rule"]),
@@ -237,22 +265,40 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         passes=bool(entry["passes"]),
         violations=_maybe_int(entry["violations"]),
         rows_in_conflict=_maybe_int(entry["rows_in_conflict"]),
-        rows_to_remove=None if most is None or least is None else Removal(least, most),
+        rows_to_remove=_read_removal(entry),
         sample=tuple(_sample(pair) for pair in entry["sample"]),
         strategy=str(entry["strategy"]),
         seconds=float(entry["seconds"]),
         where=tuple(int(count) for count in entry["where"]),
         warnings=tuple(_warning(caution) for caution in entry.get("warnings", ())),
         # Earlier versions did not write these.
-        first_suspects=tuple(
-            Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ())
-        ),
+        first_suspects=_read_suspects(entry),
         first_groups=tuple(
             ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
             for each in entry.get("groups", ())
         ),
         measured=None if measured is None else Measured(measured["value"], str(measured["text"])),
+        causes=tuple(_read_cause(each) for each in entry.get("causes", ())),
     )
+
+
+def _read_removal(entry: Mapping[str, Any]) -> Removal | None:
+    most, least = (_maybe_int(entry.get(name)) for name in ("rows_to_remove", "rows_to_remove_at_least"))
+    return None if most is None or least is None else Removal(least, most)
+
+
+def _read_suspects(entry: Mapping[str, Any]) -> tuple[Suspect, ...]:
+    return tuple(Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ()))
+
+
+def _read_cause(entry: Mapping[str, Any]) -> Cause:
+    conditions = tuple(
+        Condition(str(each["kind"]), each["column"], each["low"], each["high"]) for each in entry["conditions"]
+    )
+    counts = {name: int(entry[name]) for name in ("suspects", "of_suspects", "rows", "of_rows")}
+    if not conditions or min(counts.values()) < 1:
+        raise ValueError("a cause without conditions or rows")
+    return Cause(conditions=conditions, **counts, p_value=float(entry["p_value"]))
 
 
 def _sample(pair: Mapping[str, Any]) -> SamplePair:

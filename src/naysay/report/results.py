@@ -23,7 +23,7 @@ from naysay.detect.hiding import hide_columns
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.errors import UsageError
-from naysay.io.results import csv_lines, file_name, prepare, write_csv_parts
+from naysay.io.results import ALL_RULES, csv_lines, file_name, prepare, write_csv_parts
 from naysay.repairs.result import Repair
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
@@ -66,6 +66,8 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
             cut.append(result)
         if result.suspects is not None:
             _write(iter([result.suspects.table]), path / "suspects" / file_name(place, result.rule), folder)
+    if report.suspects is not None:
+        _write(iter([report.suspects.table]), path / "suspects" / ALL_RULES, folder)
     rules = [result.rule for result in report.results if result.measured is None]
     conflicts = engine.conflict_rows(rules, options)
     _write(conflict_tables(shown, rules, conflicts), path / "conflict_rows", folder)
@@ -137,6 +139,10 @@ def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: Re
             if isinstance(result.suspects, SparkListing):
                 target = f"{path}/suspects/{file_name(place, result.rule)}.{folder.format}"
                 write(result.suspects.data, target, folder.format, neutral=folder.neutral)
+    if isinstance(report.suspects, SparkListing):
+        write(
+            report.suspects.data, f"{path}/suspects/{ALL_RULES}.{folder.format}", folder.format, neutral=folder.neutral
+        )
     if broken:
         rows = conflict_table(data, broken, [title(rule) for rule in broken], options)
         write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Caution, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
+from naysay.detect.result import (
+    Cause,
+    Caution,
+    Condition,
+    Removal,
+    Report,
+    RuleResult,
+    SamplePair,
+    ValueGroup,
+    within_tolerance,
+)
 from naysay.report.words import counted, printable, share, shortened, shown, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
@@ -113,6 +123,7 @@ def run_facts(report: Report) -> list[str]:
 
 
 _VALUES_OF_A_GROUP = 6
+_LONGEST_CONDITION = 120
 
 _ONE_RULE = {
     Outcome.HOLDS: "The rule holds",
@@ -150,11 +161,21 @@ def _rows_needed(result: RuleResult, n_rows: int) -> str:
 
 def _removal(result: RuleResult) -> str:
     removal = result.rows_to_remove
-    if removal is None:
-        return ""
+    return "" if removal is None else f" {_remove(removal)} and it holds."
+
+
+def _remove(removal: Removal) -> str:
     if removal.is_exact:
-        return f" Remove {counted(removal.least, 'row')} and it holds."
-    return f" Remove between {removal.least:,} and {counted(removal.most, 'row')} and it holds."
+        return f"Remove {counted(removal.least, 'row')}"
+    return f"Remove between {removal.least:,} and {counted(removal.most, 'row')}"
+
+
+def joint_sentence(report: Report) -> str:
+    """How many rows to remove so that all rules hold; empty if that is unknown, or if they do."""
+    removal = report.rows_to_remove
+    if removal is None or not removal.most:
+        return ""
+    return f"{_remove(removal)} and {'it holds' if len(report) == 1 else f'all {len(report):,} rules hold'}."
 
 
 def _tolerance(result: RuleResult, n_rows: int) -> str:
@@ -260,16 +281,42 @@ def group_line(group: ValueGroup, width: int = 200) -> str:
     return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
 
 
-def suspects_line(result: RuleResult, n_shown: int) -> str:
+def suspects_line(result: RuleResult | Report, n_shown: int) -> str:
     """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
 
     Those of a one-row rule are its violations, which are shown anyway.
     """
     removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
-    if removal is None or not first or result.rule.is_one_row:
+    if removal is None or not first or (isinstance(result, RuleResult) and result.rule.is_one_row):
         return ""
     n_more = removal.most - len(first)
     return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")
+
+
+def cause_line(cause: Cause, n_rows: int, *, is_first: bool = True) -> str:
+    """A cause in words: `31 of 33 rows to fix have source = legacy_import (4.0% of the table, 23x)`."""
+    conditions = [shortened(_condition(condition), _LONGEST_CONDITION) for condition in cause.conditions]
+    # "are rows 900 to 999", "have day = 2024-02-29", "are in file 3.csv and have day = 2024-02-29"
+    segment = " and ".join(conditions)
+    rows = "rows to fix" if is_first else "other rows to fix"
+    return f"{cause.suspects:,} of {cause.of_suspects:,} {rows} {segment} ({cause_facts(cause, n_rows)})"
+
+
+def cause_facts(cause: Cause, n_rows: int) -> str:
+    """The size of a segment, and how many times more rows to fix it has than that."""
+    whole = "the table" if cause.of_rows == n_rows else "the rows compared"
+    lift = f"{cause.lift:.1f}" if cause.lift < 10 else f"{cause.lift:,.0f}"
+    return f"{share(cause.rows, cause.of_rows)} of {whole}, {lift}x"
+
+
+def _condition(condition: Condition) -> str:
+    low, high = shown(condition.low), shown(condition.high)
+    if condition.kind == "file":
+        return f"are in {_end_of(str(condition.low))}"
+    if condition.column is None:
+        return f"are rows {condition.low:,} to {condition.high:,}"
+    name = printable(condition.column)
+    return f"have {name} = {low}" if condition.kind == "value" else f"have {name} from {low} to {high}"
 
 
 def numbers(result: RuleResult) -> tuple[str, str, str]:

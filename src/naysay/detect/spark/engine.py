@@ -7,11 +7,12 @@ changed, cached or stopped.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from operator import or_
-from typing import NoReturn
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,11 +23,13 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
+from naysay.detect.spark.causes import spark_causes
 from naysay.detect.spark.check import TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
-from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
+from naysay.detect.spark.joint import with_joint_removal
+from naysay.detect.spark.key_groups import Measured, Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
-from naysay.detect.spark.plan import RulePlan, plan_rules
+from naysay.detect.spark.plan import RulePlan, exclusion_terms, plan_rules
 from naysay.detect.spark.suspects import groups_of, knows_suspects, suspects_of
 from naysay.detect.spark.table import SparkListing
 from naysay.detect.spark.traps import SparkSource
@@ -39,10 +42,27 @@ from naysay.rule.model import Freshness, Row, Rule
 from naysay.spark.expressions import Comparisons, every
 from naysay.spark.frame import Frame, position
 from naysay.spark.identity import Identity, identity_of
-from naysay.spark.session import errors_of_tasks
+from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
 from naysay.spark.versions import to_arrow
 
 _FEW_RULES = 8
+
+
+Parameters = ParamSpec("Parameters")
+Found = TypeVar("Found")
+
+
+def _on_spark(
+    verb: Callable[Concatenate[SparkEngine, Parameters], Found],
+) -> Callable[Concatenate[SparkEngine, Parameters], Found]:
+    """A verb that raises errors of tasks as ours, and leaves no job running if it is interrupted."""
+
+    @wraps(verb)
+    def run(engine: SparkEngine, /, *args: Parameters.args, **given: Parameters.kwargs) -> Found:
+        with errors_of_tasks(), cancelled_if_interrupted(engine.frame.data.sparkSession):
+            return verb(engine, *args, **given)
+
+    return run
 
 
 class SparkEngine:
@@ -56,7 +76,7 @@ class SparkEngine:
     def columns(self) -> tuple[str, ...]:
         return self.frame.names
 
-    @errors_of_tasks()
+    @_on_spark
     def check(
         self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
     ) -> Report:
@@ -81,7 +101,7 @@ class SparkEngine:
         cautions = find_traps(rules, source, (), hiding) if options.warn else NO_CAUTIONS
         n_rows = source.n_rows
         if plans and n_rows <= self.sizes.rows_a_task:
-            whole = check_whole(plans, identity, n_sample)
+            whole = check_whole(plans, identity, n_sample, causes=options.causes and not quick, hide=options.hide)
         else:
             whole = check_large(plans, identity, n_sample, self.sizes, quick=quick)
         # Rules share their passes over the data, so each has its share of the time.
@@ -94,6 +114,10 @@ class SparkEngine:
             result = replace(result, warnings=cautions.of_rule(plan.number))
             if result.violations:
                 result = self._with_suspects(result, plan, whole, identity, n_rows)
+                causes = whole.causes.get(plan.number, ())
+                if n_rows > self.sizes.rows_a_task and options.causes and not quick and result.suspects is not None:
+                    causes = spark_causes(plan, identity, self.sizes, n_rows, options.hide)
+                result = replace(result, causes=causes)
             results.append(result)
             if progress is not None:
                 progress(rule)
@@ -102,7 +126,11 @@ class SparkEngine:
         report = replace(report, schema=schema, table_warnings=cautions.table)
         if quick and not all(result.holds for result in results):
             return report
-        return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        report = replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        if not options.joint:
+            return report
+        report = with_joint_removal(report, plans, identity, self.sizes, options.sample)
+        return replace(report, seconds=time.perf_counter() - start)
 
     def _with_suspects(
         self, result: RuleResult, plan: RulePlan, whole: TableSummary, identity: Identity, n_rows: int
@@ -143,7 +171,7 @@ class SparkEngine:
         (result,) = self.check([rule], replace(options, quick=True, warn=False))
         return Verdict(rule, result.holds, next(iter(result.sample), None))
 
-    @errors_of_tasks()
+    @_on_spark
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
         about_table = [rule for rule in rules if rule.measure is not None]
@@ -163,7 +191,7 @@ class SparkEngine:
             counts = _count_large(plans, self.sizes)
         return [require_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
 
-    @errors_of_tasks()
+    @_on_spark
     def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> SparkListing:
         """List violations: rule, left, right, then left_COLUMN and right_COLUMN for each compared column.
 
@@ -186,7 +214,7 @@ class SparkEngine:
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> NoReturn:
         raise UsageError("clusters applies to frames in memory; on Spark list the violations, with a limit")
 
-    @errors_of_tasks()
+    @_on_spark
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[DataFrame, DataFrame]:
         """The rows in no conflict, and the rows in conflict with any rule."""
         names = self.frame.names
@@ -196,7 +224,7 @@ class SparkEngine:
         good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
         return good.select(*columns).toDF(*names), bad.select(*columns).toDF(*names)
 
-    @errors_of_tasks()
+    @_on_spark
     def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
         """The traps of rules."""
         self._plans([rule for rule in rules if rule.measure is None], options)
@@ -224,21 +252,34 @@ def _refuse_options(options: CheckOptions) -> None:
 def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     by_grouping = [plan for plan in plans if plan.counts_by_grouping]
     sets = key_sets([plan for plan in plans if not plan.counts_by_grouping])
-    sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets))
+    sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets, sizes))
     counts = {plan.number: sums[plan.number].summary(plan).violations for plan in by_grouping}
     summaries = []
-    for found in measure_all(sets, sizes, sums):
+    measured = measure_all(sets, sizes, sums)
+    for found in measured:
         summaries += found.over_small_groups(key_groups.count)
         if found.giants:
-            in_blocks = [plan for plan in found.keys.plans if not has_strips(plan.join)]
+            strips = [plan for plan in found.keys.plans if has_strips(plan.join)]
+            excluded = [plan for plan in found.keys.plans if plan.counts_by_exclusion and not found.keys.crossed]
+            in_blocks = [plan for plan in found.keys.plans if plan not in strips and plan not in excluded]
             if in_blocks:
                 summaries += found.only(*in_blocks).over_giant_groups(key_groups.count)
-            for plan in found.keys.plans:
-                if has_strips(plan.join):
-                    counts[plan.number] = grid_of(found.only(plan)).count()
-    for number, summary in collect_summaries(summaries).items():
+            counts |= {plan.number: grid_of(found.only(plan)).count() for plan in strips}
+            counts |= _count_by_exclusion(excluded, found, sizes)
+    for number, summary in collect_summaries(summaries, sum(found.n_tasks for found in measured)).items():
         counts[number] = counts.get(number, 0) + summary.violations
     return counts
+
+
+def _count_by_exclusion(plans: Sequence[RulePlan], found: Measured, sizes: Sizes) -> dict[int, int]:
+    """The counts of rules with orders and disequalities in giant groups, each from rules that strips answer."""
+    rows = found.giant_rows()
+    terms = [(plan.number, sign, term.on(rows)) for plan in plans for sign, term in exclusion_terms(plan)]
+    found_of = _count_large([replace(term, number=place) for place, (_, _, term) in enumerate(terms)], sizes)
+    counts: Counter[int] = Counter()
+    for place, (number, sign, _) in enumerate(terms):
+        counts[number] += sign * found_of.get(place, 0)
+    return dict(counts)
 
 
 def require_64_bits(n_violations: int, rule: Rule) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,8 +15,10 @@ from naysay.detect.result import Listing
 from naysay.rule.describe import HIDDEN
 from naysay.rule.model import Rule
 from naysay.rule.render import render
-from naysay.spark.session import errors_of_tasks
+from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
 from naysay.spark.versions import to_arrow
+
+Found = TypeVar("Found")
 
 
 class SparkListing(Listing):
@@ -29,7 +31,7 @@ class SparkListing(Listing):
     def __init__(
         self,
         noun: str,
-        rule: Rule,
+        rule: Rule | None,
         make: Callable[[], DataFrame],
         count: Callable[[], int] | None = None,
         limit: int | None = None,
@@ -41,7 +43,7 @@ class SparkListing(Listing):
         self._limit = limit
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> Rule | None:
         return self._rule
 
     @cached_property
@@ -51,20 +53,21 @@ class SparkListing(Listing):
 
     @cached_property
     def table(self) -> pa.Table:
-        with errors_of_tasks():
-            return to_arrow(self.data)
+        return self._run(lambda: to_arrow(self.data))
 
     @cached_property
     def total(self) -> int:
-        with errors_of_tasks():
-            return int(self.data.count()) if self._count is None else self._count()
+        return self._run(lambda: int(self.data.count())) if self._count is None else self._count()
 
     def __len__(self) -> int:
         return self.total if self._limit is None else min(self._limit, self.total)
 
     def head(self, n: int) -> pa.Table:
-        with errors_of_tasks():
-            return to_arrow(self.data.limit(n))
+        return self._run(lambda: to_arrow(self.data.limit(n)))
+
+    def _run(self, job: Callable[[], Found]) -> Found:
+        with errors_of_tasks(), cancelled_if_interrupted(self.data.sparkSession):
+            return job()
 
     def masked(self, hiding: Hiding) -> SparkListing:
         """The same without the values of hidden columns."""
@@ -82,7 +85,8 @@ class SparkListing(Listing):
 
     def __repr__(self) -> str:
         first = "" if self._limit is None else f" of the first {self._limit:,}"
-        return f"<{self.noun.capitalize()}s of {render(self.rule, short=True)}: a Spark DataFrame{first}>"
+        of = "all rules" if self.rule is None else render(self.rule, short=True)
+        return f"<{self.noun.capitalize()}s of {of}: a Spark DataFrame{first}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
