@@ -92,7 +92,7 @@ def test_check(work: Path, format: str, key: tuple[str, ...]) -> None:
     # Without --hide the secret is everywhere, so that its absence means something.
     for hide in (False, True):
         arguments = [one for one in CHECK if hide or (one != "--hide" and one not in HIDE)]
-        done = run(*arguments, *key, "--format", format, "--sample", "9", *out)
+        done = run(*arguments, *key, "--format", format, "--sample", "9", "--joint", *out)
         assert done.exit_code == 1, done.stderr
         outputs = (done.stdout, Path("page.html").read_text("utf-8"), all_texts(Path("out")))
         if hide:
@@ -166,10 +166,10 @@ def test_a_misspelled_column_is_refused(work: Path) -> None:
 
 def test_in_python() -> None:
     table = pa.table({"id": [SECRET, SECRET, "c"], "a": [1, 1, 1], "b": [f"{SECRET}1", f"{SECRET}2", f"{SECRET}2"]})
-    report = naysay.check(table, ["a -> b", "key(id)"], key="id", hide=["id", "b"])
+    report = naysay.check(table, ["a -> b", "key(id)"], key="id", hide=["id", "b"], joint=True)
     assert_no_secret(report.to_json() + report.to_html() + str(report) + repr(report))
     assert report.to_pandas() is not None
-    for listing in (report[0].suspects, report[0].groups, report[1].suspects):
+    for listing in (report[0].suspects, report[0].groups, report[1].suspects, report.suspects):
         assert listing is not None
         assert_no_secret(
             f"{listing} {listing!r} {listing.to_arrow().to_pylist()} {listing.head(1).to_pylist()} {list(listing)}"
@@ -206,3 +206,11 @@ def test_a_hidden_column_is_no_cause() -> None:
     report = naysay.check(frame, ["zip -> city"], hide="source")
     assert all(condition.column != "source" for cause in report[0].causes for condition in cause.conditions)
     assert_no_secret(report.to_json() + str(report))
+
+
+def test_a_hidden_column_is_no_cause() -> None:
+    origin = [SECRET if place < 60 else "web" for place in range(600)]
+    table = pa.table({"a": range(600), "b": [None if place < 50 else 1 for place in range(600)], "origin": origin})
+    shown, hidden = (naysay.check(table, "b is not null", hide=hide) for hide in ((), ("origin",)))
+    assert SECRET in str(shown)
+    assert_no_secret(hidden.to_json() + hidden.to_html() + str(hidden))

@@ -187,6 +187,13 @@ def test_a_rule_about_the_table_has_no_rows() -> None:
     assert len(naysay.repair(table, ["row_count > 5", "a -> b"]).rules) == 1
 
 
+def test_a_joint_removal_is_about_the_rules_about_rows() -> None:
+    table = pa.table({"a": [1, 1, 2], "b": [1, 2, None]})
+    report = naysay.check(table, ["row_count > 5", "a -> b", "b is not null where a == 2"], joint=True)
+    assert str(report.rows_to_remove) == "2"
+    assert "Remove 2 rows and all 2 rules about rows hold." in str(report)
+
+
 @pytest.mark.parametrize("limit", ["max_rows", "max_rows_fraction", "max_remove"])
 def test_tolerances_by_rows_equal_the_oracle(limit: str) -> None:
     draw = random.Random(limit)

@@ -158,7 +158,7 @@ class Caution:
     """A warning: the answer is right and may still mislead, because of what is in the data.
 
     Attributes:
-        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
+        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"`, `"untested"` or `"future-value"`.
         message: What is wrong and what to do.
         column: The column that it is about, if there is one.
         value: The value that gives it away: the first that is not a number, the one nearest to a constant.

@@ -129,6 +129,7 @@ def _comment(rule: Rule) -> Iterator[str]:
 
 
 def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
+    join = join_of(rule)
     table = query.table
     if not _DBT_TABLE.fullmatch(table):
         table = ".".join(quoted(part, dialect) for part in _parts(table))
@@ -137,7 +138,7 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
         wanted = "count(*) as violations" if query.count else "t.*"
         return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions)
     head, identity = "", list(query.key)
-    if not join_of(rule).irreflexive:
+    if not join.irreflexive:
         # Rows are distinguished by number: a duplicate key, which may be the very error, would hide its own pairs.
         head, table = _numbered(rule, table, dialect)
         conditions.append("t.naysay_row <> s.naysay_row")

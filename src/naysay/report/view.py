@@ -175,7 +175,9 @@ def joint_sentence(report: Report) -> str:
     removal = report.rows_to_remove
     if removal is None or not removal.most:
         return ""
-    return f"{_remove(removal)} and {'it holds' if len(report) == 1 else f'all {len(report):,} rules hold'}."
+    n_rules = sum(result.measured is None for result in report)
+    which = "rules" if n_rules == len(report) else "rules about rows"
+    return f"{_remove(removal)} and {'it holds' if len(report) == 1 else f'all {n_rules:,} {which} hold'}."
 
 
 def _tolerance(result: RuleResult, n_rows: int) -> str:
