@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from naysay.discovery import selective
+from naysay.discovery import measured, selective
 from naysay.discovery.evidence import (
     Device,
     Evidence,
@@ -17,6 +17,7 @@ from naysay.discovery.evidence import (
     cuda_seconds,
     device_named,
 )
+from naysay.discovery.measured import MeasureRule
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem, all_of, empty_answer
 from naysay.discovery.ranking import Ranker, ranker_of
@@ -27,12 +28,7 @@ from naysay.discovery.space import build_space
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
-from naysay.rule.model import Rule
 from naysay.table import Table
-
-# Given a rule and how many seconds it may take: rows in conflict, and the least and most rows to remove. None if it
-# would take longer.
-Measure = Callable[[Rule, float], "tuple[int, tuple[int, int]] | None"]
 
 # What measuring one finding, and all of them together, may take.
 _SECONDS_PER_FINDING, _SECONDS = 2.0, 20.0
@@ -48,7 +44,7 @@ class TooSlow(Exception):
     """Comparing all pairs takes too long for the time limit."""
 
 
-def discover(table: Table, request: DiscoverRequest, measure: Measure | None = None) -> Discovery:
+def discover(table: Table, request: DiscoverRequest, measure: MeasureRule | None = None) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to the error allowed.
 
     `measure` says of each finding how many rows are in conflict and how many must be removed.
@@ -64,12 +60,12 @@ def discover(table: Table, request: DiscoverRequest, measure: Measure | None = N
         with budget.phase("encode"):
             outcomes = outcomes_of(table, space, request.nulls)
         problem = Problem.of(space, outcomes, request, budget)
-        method, answer = solve(problem)
+        method, answer = solve(problem, measure)
         found = conclude(problem, answer, method)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
 
 
-def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
+def _measured(found: Discovery, measure: MeasureRule, seconds: float) -> Discovery:
     """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
     end = time.monotonic() + seconds
     findings: list[Finding] = []
@@ -85,11 +81,11 @@ def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
 def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:
     """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
     budget, space, request = problem.budget, problem.space, problem.request
-    rules = Rules(answer.covers, problem.vertices, request.error, answer.edges if request.error else None)
+    rules = rules_of(answer, problem)
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
-    notes = (*space.notes, *_notes(problem, answer))
+    notes = (*space.notes, *_notes(problem, answer), *answer.notes)
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -112,7 +108,21 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         device=answer.device.value,
         ranker=ranker,
         complete_up_to=complete_up_to if reason else None,
+        measure=request.measure.value,
     )
+
+
+def rules_of(answer: Answer, problem: Problem) -> Rules:
+    """The rules of an answer, each with the fraction of all pairs that it tolerates."""
+    request, n_rows = problem.request, problem.outcomes.n_table_rows
+    if not request.error:
+        return Rules(answer.covers, problem.vertices)
+    is_exact = answer.n_sampled is None
+    tolerance = request.error
+    if request.is_measured and not is_exact:
+        tolerance = measured.pairs_of_rows(request, n_rows)
+    edges = answer.edges if is_exact else None
+    return Rules(answer.covers, problem.vertices, tolerance, edges, answer.counts if request.is_measured else None)
 
 
 def _notes(problem: Problem, answer: Answer) -> list[str]:
@@ -122,18 +132,20 @@ def _notes(problem: Problem, answer: Answer) -> list[str]:
         return []
     most, error = problem.request.max_predicates, problem.request.error
     rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
-    if problem.most:
+    if problem.most or problem.request.is_measured:
         return [f"{rule} was found within the error allowed"]
     if error:
         return [f"{rule} holds for all rows, and an error of {error:g} allows less than one pair"]
     return [f"{rule} holds for all rows; a few wrong rows are enough to break every rule: allow an error, such as 0.01"]
 
 
-def solve(problem: Problem) -> tuple[str, Answer]:
+def solve(problem: Problem, measure: MeasureRule | None = None) -> tuple[str, Answer]:
     """Run the method asked for, or choose one by its cost."""
     method, outcomes, threads = problem.request.method, problem.outcomes, problem.budget.threads
     if outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
+    if problem.request.is_measured:
+        return measured.find(problem, measure)
     if method == "hydra":
         answer: Answer = published("hydra").find(problem)
         return method, answer

@@ -161,9 +161,14 @@ class Vertices:
 
     def once(self, covers: UInt64Array) -> UInt64Array:
         """The covers sorted, one of each pair of twins."""
+        return sorted_unique(self.one_way(covers))
+
+    def one_way(self, covers: UInt64Array) -> UInt64Array:
+        """Each cover or its twin: the same one for both."""
         twins, exist = self.mirrored(covers)
         smaller = exist & _less(twins, covers)
-        return sorted_unique(np.where(smaller[:, None], twins, covers))
+        found: UInt64Array = np.where(smaller[:, None], twins, covers)
+        return found
 
     def tables(self) -> tuple[Int64Array, Int64Array]:
         """`group_of` and `groups` as `kernels.covers.minimal` wants them."""
@@ -293,3 +298,10 @@ def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
 
     missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
     return missed
+
+
+def n_missed(cover: UInt64Array, edges: UInt64Array, counts: Int64Array) -> int:
+    """The number of pairs behind the edges that a cover misses: those that break its rule."""
+    from naysay.kernels.covers.minimal import count_missed
+
+    return int(count_missed(edges, counts, np.ascontiguousarray(cover[None, :]), np.iinfo(np.int64).max)[0])
