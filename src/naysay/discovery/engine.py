@@ -21,10 +21,11 @@ from naysay.discovery.measured import MeasureRule
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, Problem, all_of, empty_answer
 from naysay.discovery.ranking import Ranker, ranker_of
-from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
+from naysay.discovery.sweep import FEWEST_ROWS, sweep
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
@@ -59,10 +60,34 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureRule | None
             request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
         with budget.phase("encode"):
             outcomes = outcomes_of(table, space, request.nulls)
-        problem = Problem.of(space, outcomes, request, budget)
+        problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
         method, answer = solve(problem, measure)
+        answer = replace(answer, notes=(*notes, *answer.notes))
         found = conclude(problem, answer, method)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
+
+
+def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
+    """The problem with the error that a look at the table suggests, if that is asked for, and what to say about it."""
+    request, n_rows = problem.request, problem.outcomes.n_table_rows
+    always = request.sweep is Sweep.ALWAYS
+    if request.sweep is Sweep.NEVER or not always and not request.may_be_approximate:
+        return problem, []
+    if n_rows < FEWEST_ROWS:
+        few = f"an error can be chosen from {FEWEST_ROWS} rows on; of fewer, rules that hold exactly are shown"
+        return problem, [few] if always else []
+    with problem.budget.phase("sweep"):
+        seen = sweep(problem)
+    if seen is None:
+        return problem, ["there was no time to choose an error, so rules that hold exactly are shown"] if always else []
+    if not seen.broken or not always and not seen.looks_dirty:
+        hint = [f"{seen.words}; to find these rules, too, use error='auto' (--error auto)"] if seen.broken else []
+        return problem, [seen.words] if always else hint
+    reason = "" if always else "the table looks dirty: "
+    exact = "" if always else "; error=0 (--error 0) finds only rules that hold for all rows"
+    request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER).fitted_to(problem.space)
+    note = f"{reason}{seen.words}; so a rule may be broken by {seen.error:g} of the rows{exact}"
+    return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note]
 
 
 def _measured(found: Discovery, measure: MeasureRule, seconds: float) -> Discovery:

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
 from naysay.discovery.cover import as_fraction
-from naysay.discovery.evidence import all_pairs, codes_of_pairs, cpu_seconds, is_first, word_order
-from naysay.discovery.outcomes import FieldKind, Outcomes
+from naysay.discovery.evidence import all_pairs, cpu_seconds, is_first, word_order
+from naysay.discovery.outcomes import Field, FieldKind
 from naysay.discovery.problem import Answer, Problem, empty_answer, finish_accepted
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure
-from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices, edges_of, failed_by_outcome, to_int
 from naysay.rule.model import Rule
 
-# Up to this many rows all pairs are kept as bits; of more, a sample's are.
-SQUARE_ROWS = 2048
+# Up to this many rows all pairs are kept as bits if they fit in so many bytes; of more, a sample's are.
+SQUARE_ROWS, _SQUARE_BYTES = 4096, 1 << 29
 SAMPLE_ROWS = 1024
 # A rule is rejected by a sample if the chance to be wrong is at most this.
 _CHANCE = 1e-9
@@ -36,11 +36,11 @@ _CHANCE = 1e-9
 _SECONDS_PER_RULE = 20.0
 # If comparing all pairs takes longer than this, rules are ranked by the pairs of so many rows.
 _PATIENCE_SECONDS = 2.0
-RANKING_ROWS = 3000
+RANKING_ROWS, FEW_ROWS = 3000, 300
+# The share of a time limit in which all pairs must be compared.
+_RANKING_SHARE = 0.25
 # Covers times edges of a task.
 _WORK_PER_TASK = 20_000_000
-# Rows of a square that are entered at a time.
-_STRIP_ROWS = 64
 # Steps of the search for the fewest rows to remove for one rule: about a second.
 _MAX_STEPS = 20_000
 # Covers that a thread measures before it asks for more.
@@ -61,22 +61,35 @@ class Square:
     n_rows: int
 
     @classmethod
-    def of(cls, outcomes: Outcomes, vertices: Vertices, places: Int64Array) -> Square:
-        """All pairs of the rows at the given places; a place that is given twice is two equal rows."""
+    def of(cls, problem: Problem, places: Int64Array, budget: Budget | None = None) -> Square | None:
+        """All pairs of the rows at the given places, one of which may be given twice; None if it was stopped."""
         from naysay.kernels.covers.measured import fill_satisfied
 
-        some, n_rows = outcomes.take(places), places.size
+        some, vertices, n_rows = problem.outcomes.take(places), problem.vertices, places.size
+        fields = some.layout.fields
         satisfied = np.zeros((64 * vertices.n_words, n_rows, -(-n_rows // 64)), np.uint64)
-        everyone = np.arange(n_rows)
-        used = np.flatnonzero(vertices.tables()[0] >= 0)
-        for first in range(0, n_rows, _STRIP_ROWS):
-            strip = everyone[first : first + _STRIP_ROWS]
-            codes = codes_of_pairs(some, np.repeat(strip, n_rows), np.tile(everyone, strip.size))
-            fill_satisfied(edge_of_each(codes, outcomes.layout, vertices), first, used, satisfied)
-        return cls(satisfied, n_rows)
 
-    def measure(self, covers: UInt64Array, measure: int, most: int, budget: Budget, max_steps: int = _MAX_STEPS) -> Int64Array:
-        """Rows in conflict, or the fewest rows to remove, at most `most` + 1; the first covers only, if stopped."""
+        def fill(number: int, field: Field, group: VertexGroup) -> None:
+            left, right = ((side[number], side[len(fields) + field.word]) for side in (some.left, some.right))
+            bits = field.less, field.equal, field.missing
+            fill_satisfied(left, right, bits, failed_by_outcome(field.kind), satisfied[group.first :][: group.size])
+
+        tasks = [
+            partial(fill, number, field, vertices.groups[field.place])
+            for number, field in enumerate(fields)
+            if field.place is not None
+        ]
+        return cls(satisfied, n_rows) if len(run_all(tasks, budget or problem.budget)) == len(tasks) else None
+
+    def removed(self, covers: UInt64Array, most: int, budget: Budget) -> Int64Array:
+        """The fewest rows to remove, `most` + 1 if more or if that cannot be found out; of the first ones, if stopped."""
+        from naysay.kernels.covers.measured import REMOVED, UNDECIDED
+
+        values = self.measure(covers, REMOVED, most, budget)
+        return np.where(values == UNDECIDED, most + 1, values)
+
+    def measure(self, covers: UInt64Array, measure: int, most: int, budget: Budget) -> Int64Array:
+        """Rows in conflict, or the fewest rows to remove, at most `most` + 1; of the first covers only, if stopped."""
         from naysay.kernels.covers.measured import measure_covers
 
         control = np.zeros(1, np.int64)
@@ -85,7 +98,7 @@ class Square:
             control[0] = 1
 
         parts = [covers[start : start + _COVERS_PER_TASK] for start in range(0, len(covers), _COVERS_PER_TASK)]
-        tasks = [partial(measure_covers, self.satisfied, part, measure, most, max_steps, control) for part in parts]
+        tasks = [partial(measure_covers, self.satisfied, part, measure, most, _MAX_STEPS, control) for part in parts]
         done: list[Int64Array] = []
         for part, values in zip(parts, run_all(tasks, budget, on_stop=stop), strict=False):
             done.append(values)
@@ -276,16 +289,18 @@ class RowCounter:
     n_undecided: int = 0
 
     @classmethod
-    def of(cls, problem: Problem, measure_rule: MeasureRule | None = None) -> RowCounter:
+    def of(cls, problem: Problem, measure_rule: MeasureRule | None = None) -> RowCounter | None:
+        """None if it was stopped."""
         outcomes, n_rows = problem.outcomes, problem.outcomes.n_table_rows
         most = floor(as_fraction(problem.request.error) * n_rows)
         places = np.repeat(np.arange(outcomes.n_rows), outcomes.weights)
         most_in_square = most
-        if n_rows > SQUARE_ROWS:
-            places = places[draw(n_rows, SAMPLE_ROWS)]
-            most_in_square = most_in_sample(most, n_rows, SAMPLE_ROWS)
-        square = Square.of(outcomes, problem.vertices, places)
-        return cls(problem, most, square, most_in_square, measure_rule)
+        if n_rows > SQUARE_ROWS or 8 * problem.vertices.n_words * n_rows**2 > _SQUARE_BYTES:
+            n_drawn = min(n_rows, SAMPLE_ROWS)
+            places = places[draw(n_rows, n_drawn)]
+            most_in_square = most_in_sample(most, n_rows, n_drawn)
+        square = Square.of(problem, places)
+        return None if square is None else cls(problem, most, square, most_in_square, measure_rule)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -365,9 +380,9 @@ class PairCounter:
         near = count_near_misses(self.edges, self.counts, covers, *vertices.tables())
         violations = near[:, -1]
         inside = np.stack([vertices.chosen(covers, group) != 0 for group in vertices.groups], axis=1)
-        fewest = np.where(inside, near[:, :-1], np.iinfo(np.int64).max).min(axis=1, initial=int(self.counts.sum()))
-        # The rule without predicates is tested by all pairs, and broken by all of them.
-        fewest = np.where(inside.any(axis=1), fewest, 0)
+        fewest = np.where(inside, near[:, :-1], np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+        # A single predicate has no others that a pair could satisfy: nothing but the pairs that break it tests it.
+        fewest = np.where(inside.sum(axis=1) > 1, fewest, 0)
         accepted = [
             broken * error.denominator <= error.numerator * (broken + tested)
             for broken, tested in zip(violations.tolist(), fewest.tolist(), strict=True)
@@ -403,6 +418,8 @@ def find(problem: Problem, measure_rule: MeasureRule | None = None) -> tuple[str
         return "all-pairs", _answer(problem, search, seen)
     with budget.phase("encode"):
         counter = RowCounter.of(problem, measure_rule)
+    if counter is None:
+        return "all-pairs", empty_answer(problem, partial=True)
     answer = _answer(problem, LevelSearch(problem, counter.evaluate, counter.most), seen)
     return "all-pairs" if counter.is_whole else "selective", replace(answer, notes=counter.notes)
 
@@ -410,11 +427,15 @@ def find(problem: Problem, measure_rule: MeasureRule | None = None) -> tuple[str
 def _see_pairs(problem: Problem) -> Answer | None:
     """The evidence that the rules are ranked by, without rules: of all pairs, or if that takes long, of a sample's."""
     outcomes, budget, n_sampled = problem.outcomes, problem.budget, None
-    all_needed = problem.request.measure is ErrorMeasure.TESTED or problem.request.method == "all-pairs"
-    if not all_needed and cpu_seconds(outcomes, budget.threads) > _PATIENCE_SECONDS:
-        n_sampled = min(outcomes.n_rows, RANKING_ROWS)
-        outcomes = outcomes.take(draw(outcomes.n_rows, n_sampled))
-    evidence = all_pairs(outcomes, budget)
+    if problem.request.measure is ErrorMeasure.TESTED:
+        evidence = all_pairs(outcomes, budget)
+    else:
+        seconds = cpu_seconds(outcomes, budget.threads)
+        evidence = all_pairs(outcomes, budget.part(_RANKING_SHARE)) if seconds <= _PATIENCE_SECONDS else None
+        if evidence is None:
+            n_sampled = min(outcomes.n_rows, FEW_ROWS if budget.is_limited else RANKING_ROWS)
+            outcomes = outcomes.take(draw(outcomes.n_rows, n_sampled))
+            evidence = all_pairs(outcomes, budget)
     if evidence is None:
         return None
     edges, counts = edges_of(evidence, outcomes.layout, problem.vertices)

@@ -13,6 +13,7 @@ from naysay.discovery.space import Scope, Space, scope_of
 from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Nulls
 
+
 class ErrorMeasure(Enum):
     """What an error is a fraction of."""
 
@@ -133,6 +134,11 @@ class DiscoverRequest:
             raise UsageError(f"device 'cuda' counts pairs, and not rows as measure={self.measure.value!r} needs")
 
     @property
+    def may_be_approximate(self) -> bool:
+        """Whether nothing asks for exact rules: the methods and spaces of papers have none but these."""
+        return self.method == "auto" and self.space == "naysay" and self.device != "cuda"
+
+    @property
     def is_measured(self) -> bool:
         """Whether rules are accepted by another measure than pairs; without an error all measures are the same."""
         return self.error > 0 and self.measure is not ErrorMeasure.PAIRS
@@ -165,12 +171,10 @@ class DiscoverRequest:
                 "that discovery can handle; name fewer columns (columns, --columns), or leave out comparisons between "
                 "different columns (cross=False, --no-cross)"
             )
-        if self.max_predicates or self.max_rules or self.max_seconds:
-            return self
-        if self.is_measured:
+        if self.is_measured and self.max_predicates is None:
             most = _longest_measured(space)
             return self if most >= n_comparisons else replace(self, max_predicates=most, is_narrowed=True)
-        if n_comparisons <= WIDE_SPACE:
+        if n_comparisons <= WIDE_SPACE or self.max_predicates or self.max_rules or self.max_seconds:
             return self
         most = _WIDE_PREDICATES if n_comparisons <= _VERY_WIDE_SPACE else _VERY_WIDE_PREDICATES
         return replace(self, max_predicates=most, is_narrowed=True)
@@ -180,9 +184,12 @@ class DiscoverRequest:
         """Why rules may be missing although nothing stopped the search."""
         if not self.is_narrowed:
             return "limit on predicates"
-        cause = "each rule is measured" if self.is_measured else "many columns"
+        if self.is_measured:
+            return (
+                f"only rules of up to {self.max_predicates} predicates are measured; set max_predicates for longer ones"
+            )
         return (
-            f"{cause}: only rules of up to {self.max_predicates} predicates; name fewer columns, or set "
+            f"many columns: only rules of up to {self.max_predicates} predicates; name fewer columns, or set "
             "max_predicates or max_seconds"
         )
 
@@ -210,7 +217,9 @@ def _longest_measured(space: Space) -> int:
         longer = [n_ops * n_rules for n_rules in n_of_length]
         n_of_length = [one + other for one, other in zip([*n_of_length, 0], [0, *longer], strict=True)]
     n_rules, most = 0, 0
-    while most + 1 < len(n_of_length) and (most < _FEWEST_PREDICATES or n_rules + n_of_length[most + 1] <= _MOST_MEASURED):
+    while most + 1 < len(n_of_length) and (
+        most < _FEWEST_PREDICATES or n_rules + n_of_length[most + 1] <= _MOST_MEASURED
+    ):
         most += 1
         n_rules += n_of_length[most]
     return most
@@ -229,7 +238,9 @@ def read_error(error: float | str | None, measure: str | None = None) -> tuple[f
         return 0.0, ErrorMeasure.PAIRS, Sweep.IF_DIRTY
     if error == "auto":
         if by not in (None, ErrorMeasure.ROWS):
-            raise UsageError(f"error='auto' chooses a fraction of rows; leave out measure={measure!r}, or name an error")
+            raise UsageError(
+                f"error='auto' chooses a fraction of rows; leave out measure={measure!r}, or name an error"
+            )
         return 0.0, ErrorMeasure.ROWS, Sweep.ALWAYS
     try:
         return float(error), by or ErrorMeasure.PAIRS, Sweep.NEVER

@@ -137,6 +137,13 @@ class Vertices:
             total += _LENGTHS[group.kind][self.chosen(covers, group)]
         return total
 
+    def n_groups(self, covers: UInt64Array) -> Int64Array:
+        """How many comparisons each cover has vertices of."""
+        total = np.zeros(len(covers), np.int64)
+        for group in self.groups:
+            total += self.chosen(covers, group) != 0
+        return total
+
     def chosen(self, covers: UInt64Array, group: VertexGroup) -> Int64Array:
         """Each cover's vertices in a group, the group's first as bit 0."""
         words = covers[:, group.first // 64] >> np.uint64(group.first % 64)
@@ -249,15 +256,20 @@ def _failed(words: NDArray[np.int32], field: Field) -> Int64Array:
     less = ((words & field.less) != 0).astype(np.int64)
     equal = ((words & field.equal) != 0).astype(np.int64)
     null = ((words & (field.missing & ~(field.less | field.equal))) != 0).astype(np.int64)
+    outcome: Int64Array = failed_by_outcome(field.kind)[less + 2 * equal + 4 * null]
+    return outcome
+
+
+def failed_by_outcome(kind: FieldKind) -> Int64Array:
+    """The vertices that each outcome fails, the first of the group as bit 0: at less + 2 * equal + 4 * null."""
     failed = np.zeros(8, np.int64)
-    if field.kind is FieldKind.EQUALITY:
+    if kind is FieldKind.EQUALITY:
         failed[:] = [_SAME, 0, _OTHER, 0, 0, 0, _SAME | _OTHER, 0]
-    elif field.kind is FieldKind.ORDER:
+    elif kind is FieldKind.ORDER:
         failed[:4] = [_LE, _GE, _NE, _GE | _NE | _LE]
     else:
         failed[:] = [_LE | _EQ, _GE | _EQ, _NE, 0, 0, _GE | _LE | _EQ, 0, _GE | _NE | _LE]
-    outcome: Int64Array = failed[less + 2 * equal + 4 * null]
-    return outcome
+    return failed
 
 
 def _less(left: UInt64Array, right: UInt64Array) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.kernels.bits import ONE, ZERO, bit, count_common, has, lowest
 from naysay.kernels.compile import kernel
 
@@ -18,18 +18,37 @@ UNDECIDED = -1
 
 
 @kernel
-def fill_satisfied(failed: UInt64Array, first: int, vertices: Int64Array, satisfied: UInt64Array) -> None:
-    """Enter pairs of the rows from `first` on: failed[i * n_rows + j] has the vertices that (first + i, j) fails."""
-    _, n_rows, width = satisfied.shape
-    for i in range(failed.shape[0] // n_rows):
-        for vertex in vertices:
-            word, shift = vertex >> 6, np.uint64(vertex & 63)
-            for k in range(width):
-                some = ZERO
-                for j in range(64 * k, min(n_rows, 64 * k + 64)):
-                    some |= (~(failed[i * n_rows + j, word] >> shift) & ONE) << np.uint64(j & 63)
-                satisfied[vertex, first + i, k] = some
-            satisfied[vertex, first + i, (first + i) >> 6] &= ~bit(first + i)
+def fill_satisfied(
+    left: tuple[Int32Array, Int32Array],
+    right: tuple[Int32Array, Int32Array],
+    bits: tuple[int, int, int],
+    failed: Int64Array,
+    satisfied: UInt64Array,
+) -> None:
+    """Enter all pairs for one comparison: `satisfied` is that of its vertices.
+
+    `left` and `right` are the values of a field and the bits of missing ones; `bits` are those for less, equal and
+    missing in the field, as in `discovery.outcomes`; failed[less + 2 * equal + 4 * null] the vertices that fail.
+    """
+    n_vertices, n_rows, width = satisfied.shape
+    less, equal, missing = bits
+    null = missing & ~(less | equal)
+    words = np.zeros(n_vertices, np.uint64)
+    for i in range(n_rows):
+        value, own = left[0][i], left[1][i] & missing
+        for k in range(width):
+            words[:] = ZERO
+            for j in range(64 * k, min(n_rows, 64 * k + 64)):
+                gone = own | (right[1][j] & missing)
+                code = gone | (less if value < right[0][j] else 0) | (equal if value == right[0][j] else 0)
+                outcome = (1 if code & less else 0) + (2 if code & equal else 0) + (4 if code & null else 0)
+                fails = failed[outcome]
+                for vertex in range(n_vertices):
+                    words[vertex] |= np.uint64(~(fails >> vertex) & 1) << np.uint64(j & 63)
+            for vertex in range(n_vertices):
+                satisfied[vertex, i, k] = words[vertex]
+        for vertex in range(n_vertices):
+            satisfied[vertex, i, i >> 6] &= ~bit(i)
 
 
 @kernel
