@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from naysay.budget import Progress
     from naysay.detect.traps import Cautions
-    from naysay.discovery.measured import MeasureRule
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
     from naysay.live.feed.changes import AppliedBatch
@@ -494,24 +493,30 @@ def discover(
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
-    return engine.discover(table, request, _measure(table, request.nulls, threads))
+    return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 
-def _measure(table: Table, nulls: Nulls, threads: int) -> MeasureRule:
-    """Let discovery ask how many rows are in conflict with a rule and how many to remove, if there is time for it."""
-    engine = engine_for(table)
+class _RuleMeasures:
+    """Lets discovery measure rules on the whole table, as long as there is time for it."""
 
-    def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
+    def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
+        self._engine = engine_for(table)
+        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False)
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
         try:
-            (result,) = engine.check([rule], options)
+            return self._engine.count([rule], replace(self._options, max_seconds=seconds))[0]
+        except ResourceError:
+            return None
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        try:
+            (result,) = self._engine.check([rule], replace(self._options, max_seconds=seconds))
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
-
-    return measure
 
 
 def watch_stream(

@@ -59,9 +59,9 @@ def minimal_rules_each(
     return found
 
 
-# Whether a rule is accepted, given the ordered pairs of row numbers that break it, and for each of its comparisons those
-# that satisfy all others.
-Accepts = Callable[[list[tuple[int, int]], list[list[tuple[int, int]]]], bool]
+# Whether a rule is accepted, given the ordered pairs of row numbers that break it, and for each of its comparisons
+# those that satisfy all others, and whether it is about single rows.
+Accepts = Callable[[list[tuple[int, int]], list[list[tuple[int, int]]], bool], bool]
 
 
 def minimal_rules_by(
@@ -84,7 +84,9 @@ def minimal_rules_by(
     def is_accepted(choice: tuple[int, ...]) -> bool:
         if choice not in known:
             used = [place for place, item in enumerate(choice) if item]
-            known[choice] = accepts(pairs_of(choice), [pairs_of(choice, place) for place in used])
+            rows_named = {comparisons[place][side] for place in used for side in (0, 2)}
+            others = [pairs_of(choice, place) for place in used]
+            known[choice] = accepts(pairs_of(choice), others, len(rows_named) == 1)
         return known[choice]
 
     def weaker(choice: tuple[int, ...]) -> Iterable[tuple[int, ...]]:

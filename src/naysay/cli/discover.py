@@ -70,8 +70,8 @@ class ShownRules:
         type=options.ErrorOrAuto(),
         metavar="E|auto",
         help="Also find rules that are broken by at most this fraction of what --measure says; 0 finds only rules that "
-        "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table looks "
-        "dirty, else 0]",
+        "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table "
+        "looks dirty, else 0]",
     ),
     click.option(
         "--measure",

@@ -456,7 +456,7 @@ def max_seconds(meaning: str) -> Decorator[Any]:
     return click.option("--max-seconds", type=SECONDS, metavar="SECONDS", help=meaning)
 
 
-class ErrorOrAuto(click.ParamType):
+class ErrorOrAuto(click.ParamType[Any]):
     """A fraction, at least 0 and less than 1, or the word auto."""
 
     name = "fraction"

@@ -17,9 +17,8 @@ from naysay.discovery.evidence import (
     cuda_seconds,
     device_named,
 )
-from naysay.discovery.measured import MeasureRule
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Answer, Problem, all_of, empty_answer
+from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
 from naysay.discovery.ranking import Ranker, ranker_of
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
@@ -45,7 +44,7 @@ class TooSlow(Exception):
     """Comparing all pairs takes too long for the time limit."""
 
 
-def discover(table: Table, request: DiscoverRequest, measure: MeasureRule | None = None) -> Discovery:
+def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | None = None) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to the error allowed.
 
     `measure` says of each finding how many rows are in conflict and how many must be removed.
@@ -71,7 +70,7 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
     """The problem with the error that a look at the table suggests, if that is asked for, and what to say about it."""
     request, n_rows = problem.request, problem.outcomes.n_table_rows
     always = request.sweep is Sweep.ALWAYS
-    if request.sweep is Sweep.NEVER or not always and not request.may_be_approximate:
+    if request.sweep is Sweep.NEVER or (not always and not request.may_be_approximate):
         return problem, []
     if n_rows < FEWEST_ROWS:
         few = f"an error can be chosen from {FEWEST_ROWS} rows on; of fewer, rules that hold exactly are shown"
@@ -80,7 +79,7 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
         seen = sweep(problem)
     if seen is None:
         return problem, ["there was no time to choose an error, so rules that hold exactly are shown"] if always else []
-    if not seen.broken or not always and not seen.looks_dirty:
+    if not seen.broken or (not always and not seen.looks_dirty):
         hint = [f"{seen.words}; to find these rules, too, use error='auto' (--error auto)"] if seen.broken else []
         return problem, [seen.words] if always else hint
     reason = "" if always else "the table looks dirty: "
@@ -90,13 +89,13 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
     return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note]
 
 
-def _measured(found: Discovery, measure: MeasureRule, seconds: float) -> Discovery:
+def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discovery:
     """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
     end = time.monotonic() + seconds
     findings: list[Finding] = []
     for finding in found.findings:
         left = min(_SECONDS_PER_FINDING, end - time.monotonic())
-        known = measure(finding.rule, left) if finding.tested.violations and left > 0 else None
+        known = measure.rows(finding.rule, left) if finding.tested.violations and left > 0 else None
         findings.append(
             finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
         )
@@ -164,7 +163,7 @@ def _notes(problem: Problem, answer: Answer) -> list[str]:
     return [f"{rule} holds for all rows; a few wrong rows are enough to break every rule: allow an error, such as 0.01"]
 
 
-def solve(problem: Problem, measure: MeasureRule | None = None) -> tuple[str, Answer]:
+def solve(problem: Problem, measure: MeasureTable | None = None) -> tuple[str, Answer]:
     """Run the method asked for, or choose one by its cost."""
     method, outcomes, threads = problem.request.method, problem.outcomes, problem.budget.threads
     if outcomes.n_table_rows < 2:
@@ -174,13 +173,17 @@ def solve(problem: Problem, measure: MeasureRule | None = None) -> tuple[str, An
     if method == "hydra":
         answer: Answer = published("hydra").find(problem)
         return method, answer
-    if method == "selective":
+    if method == "selective" and not problem.most:
         return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
     wanted = Device(problem.request.device)
     device = choose_device(wanted, outcomes, threads)
-    if method == "all-pairs" or problem.most or wanted is Device.CUDA:
+    if method == "all-pairs" or wanted is Device.CUDA:
         return "all-pairs", compare_all(problem, device)
     seconds = cuda_seconds(outcomes) if device is Device.CUDA else cpu_seconds(outcomes, threads)
+    if problem.most:
+        if measure is not None and (method == "selective" or seconds > _PATIENCE_SECONDS):
+            return "selective", selective.find_near(problem, measure)
+        return "all-pairs", compare_all(problem, device)
     return _with_first(problem, seconds, lambda: _choose(problem, device, seconds))
 
 

@@ -1,9 +1,9 @@
 """The search for rules by any measure of how badly they are broken, not only by pairs: length by length, all of them.
 
-A rule is *open* if it is not accepted and no weaker rule is (fewer vertices say less). Every rule that adds one vertex to
-an open one and has only open weaker ones is measured: so each rule is measured before the longer ones that contain it,
-and what is accepted is minimal: no weaker rule is accepted. That needs no monotone measure. It is exponential in the
-length, so it suits short rules, the ones that people look for in dirty data.
+A rule is *open* if it is not accepted and no weaker rule is (fewer vertices say less). Every rule that adds one vertex
+to an open one and has only open weaker ones is measured: so each rule is measured before the longer ones that contain
+it, and what is accepted is minimal: no weaker rule is accepted. That needs no monotone measure. It is exponential in
+the length, so it suits short rules, the ones that people look for in dirty data.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from naysay.budget import Budget, run_all
 from naysay.discovery.cover import as_fraction
 from naysay.discovery.evidence import all_pairs, cpu_seconds, is_first, word_order
 from naysay.discovery.outcomes import Field, FieldKind
-from naysay.discovery.problem import Answer, Problem, empty_answer, finish_accepted
+from naysay.discovery.problem import Answer, MeasureTable, Problem, empty_answer, finish_accepted
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure
 from naysay.discovery.vertices import VertexGroup, Vertices, edges_of, failed_by_outcome, to_int
-from naysay.rule.model import Rule
+from naysay.rule.model import Row, Rule
 
 # Up to this many rows all pairs are kept as bits if they fit in so many bytes; of more, a sample's are.
 SQUARE_ROWS, _SQUARE_BYTES = 4096, 1 << 29
@@ -46,9 +46,6 @@ _MAX_STEPS = 20_000
 # Covers that a thread measures before it asks for more.
 _COVERS_PER_TASK = 512
 
-# Given a rule and how many seconds it may take: rows in conflict, and the least and most rows to remove. None if it
-# would take longer.
-MeasureRule = Callable[[Rule, float], "tuple[int, tuple[int, int]] | None"]
 # Measures covers: at most as many values as covers if it was stopped.
 Evaluate = Callable[[UInt64Array], Int64Array]
 
@@ -82,7 +79,7 @@ class Square:
         return cls(satisfied, n_rows) if len(run_all(tasks, budget or problem.budget)) == len(tasks) else None
 
     def removed(self, covers: UInt64Array, most: int, budget: Budget) -> Int64Array:
-        """The fewest rows to remove, `most` + 1 if more or if that cannot be found out; of the first ones, if stopped."""
+        """The fewest rows to remove, `most` + 1 if more or not known; of the first covers only, if stopped."""
         from naysay.kernels.covers.measured import REMOVED, UNDECIDED
 
         values = self.measure(covers, REMOVED, most, budget)
@@ -201,9 +198,9 @@ class _Pool:
 
 
 def _extended(pools: list[_Pool | None], vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
-    """The covers with one vertex more, above their highest: of a new group in the first pool, of their own in the second.
+    """The covers with one vertex more, of a new group in the first pool, of one of their own in the second.
 
-    So each is made once. Also their highest vertices.
+    It is above their highest, so that each is made once. Also their highest vertices.
     """
     covers: list[UInt64Array] = [np.empty((0, vertices.n_words), np.uint64)]
     tops: list[Int64Array] = [np.empty(0, np.int64)]
@@ -285,11 +282,11 @@ class RowCounter:
     most: int
     square: Square
     most_in_square: int
-    measure_rule: MeasureRule | None
+    measure: MeasureTable | None
     n_undecided: int = 0
 
     @classmethod
-    def of(cls, problem: Problem, measure_rule: MeasureRule | None = None) -> RowCounter | None:
+    def of(cls, problem: Problem, measure: MeasureTable | None = None) -> RowCounter | None:
         """None if it was stopped."""
         outcomes, n_rows = problem.outcomes, problem.outcomes.n_table_rows
         most = floor(as_fraction(problem.request.error) * n_rows)
@@ -300,7 +297,7 @@ class RowCounter:
             places = places[draw(n_rows, n_drawn)]
             most_in_square = most_in_sample(most, n_rows, n_drawn)
         square = Square.of(problem, places)
-        return None if square is None else cls(problem, most, square, most_in_square, measure_rule)
+        return None if square is None else cls(problem, most, square, most_in_square, measure)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -316,18 +313,25 @@ class RowCounter:
 
     def evaluate(self, covers: UInt64Array) -> Int64Array:
         """The number of rows for each cover, `most` + 1 if it is more; of the first ones only, if stopped."""
-        values = self.square.measure(covers, self._code, self.most_in_square, self.problem.budget)
+        values = self._in_square(covers)
         if self.is_whole:
             return self._decided(values)
         too_many = values > self.most_in_square
         values[too_many] = self.most + 1
         return self._on_table(covers, values, np.flatnonzero(~too_many))
 
-    @property
-    def _code(self) -> int:
+    def _in_square(self, covers: UInt64Array) -> Int64Array:
         from naysay.kernels.covers.measured import CONFLICTS, REMOVED
 
-        return CONFLICTS if self.problem.request.measure is ErrorMeasure.CONFLICTS else REMOVED
+        most, budget = self.most_in_square, self.problem.budget
+        if self.problem.request.measure is ErrorMeasure.ROWS:
+            return self.square.measure(covers, REMOVED, most, budget)
+        values = self.square.measure(covers, CONFLICTS, most, budget)
+        # A rule about single rows is broken by these, not by those that they are compared with.
+        alone = np.flatnonzero(_are_one_row(covers[: values.size], self.problem.vertices))
+        known = self.square.measure(covers[alone], REMOVED, most, budget)
+        values[alone[: known.size]] = known
+        return values if known.size == alone.size else values[: alone[known.size]]
 
     def _decided(self, values: Int64Array) -> Int64Array:
         from naysay.kernels.covers.measured import UNDECIDED
@@ -347,8 +351,8 @@ class RowCounter:
     def _measure_one(self, rule: Rule) -> int:
         from naysay.kernels.covers.measured import UNDECIDED
 
-        assert self.measure_rule is not None
-        known = self.measure_rule(rule, min(_SECONDS_PER_RULE, self.problem.budget.left))
+        assert self.measure is not None
+        known = self.measure.rows(rule, min(_SECONDS_PER_RULE, self.problem.budget.left))
         if known is None:
             return UNDECIDED
         in_conflict, (least, most) = known
@@ -357,6 +361,19 @@ class RowCounter:
         if least > self.most:
             return self.most + 1
         return most if most <= self.most else UNDECIDED
+
+
+def _are_one_row(covers: UInt64Array, vertices: Vertices) -> BoolArray:
+    """Which covers compare columns of one row only, the same one everywhere."""
+    found = np.zeros(len(covers), np.bool_)
+    for row in Row:
+        groups = [
+            group for group in vertices.groups if {group.comparison.left.row, group.comparison.right.row} == {row}
+        ]
+        if groups:
+            within = vertices.words([sum(group.mask for group in groups)])[0]
+            found |= ((covers & ~within) == 0).all(axis=1) & covers.any(axis=1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +423,7 @@ def most_in_sample(most: int, n_rows: int, n_sampled: int) -> int:
     return min(most, n_sampled)
 
 
-def find(problem: Problem, measure_rule: MeasureRule | None = None) -> tuple[str, Answer]:
+def find(problem: Problem, measure: MeasureTable | None = None) -> tuple[str, Answer]:
     """All minimal rules by rows to remove, rows in conflict or violations per tested pair; and how they were found."""
     budget = problem.budget
     with budget.phase("evidence"):
@@ -417,7 +434,7 @@ def find(problem: Problem, measure_rule: MeasureRule | None = None) -> tuple[str
         search = LevelSearch(problem, PairCounter(problem, seen.edges, seen.counts).evaluate, 0)
         return "all-pairs", _answer(problem, search, seen)
     with budget.phase("encode"):
-        counter = RowCounter.of(problem, measure_rule)
+        counter = RowCounter.of(problem, measure)
     if counter is None:
         return "all-pairs", empty_answer(problem, partial=True)
     answer = _answer(problem, LevelSearch(problem, counter.evaluate, counter.most), seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, n_vertices, sorted_unique, vertices_of
 from naysay.plan.cost import process_bytes
+from naysay.rule.model import Rule
 
 # If nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
@@ -24,6 +26,16 @@ MOST_PARTIAL = 200_000
 _FINISHED_PER_SECOND = 1_000_000
 _COPIES = 10
 _FEWEST_COVERS = 10_000
+
+
+class MeasureTable(Protocol):
+    """Measures one rule on the whole table; None if it would take more than the seconds given."""
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
+        """The ordered pairs that break it."""
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        """The rows in conflict, and the least and most rows to remove."""
 
 
 @dataclass(frozen=True, slots=True)

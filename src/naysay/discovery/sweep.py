@@ -1,10 +1,11 @@
 """How many wrong rows a table seems to have: the error to search for rules with, and why, in words.
 
-All rules of two predicates are measured by the fewest rows to remove, once, on the table or a sample of its rows. A rule
-is *clear* if that is at most half of what it would be if its two predicates had nothing to do with each other: at least
-the product of what each needs alone, for a dependency the rows that repeat a value on the left times those that are not
-the commonest on the right. Clear rules that hold need no error. Those that wrong rows break appear one after the other
-as more rows may be removed, up to the share of wrong rows; beyond it come other rules, if any, after a gap.
+All rules of two predicates are measured by the fewest rows to remove, once, on the table or a sample of its rows. A
+rule is *clear* if that is at most half of what it would be if its two predicates had nothing to do with each other: at
+least the product of what each needs alone, for a dependency the rows that repeat a value on the left times those that
+do not have the commonest one on the right. Clear rules that hold need no error. Those that wrong
+rows break appear one after the other as more rows may be removed, up to the share of wrong rows; beyond it come other
+rules, if any, after a gap.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _refuse_local_options(request: DiscoverRequest) -> None:
         )
     if request.is_measured:
         raise UsageError(
-            f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of all pairs"
+            f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of pairs"
         )
     if request.error and request.method == "selective":
         raise UsageError("on Spark the method selective finds exact rules only; use all-pairs for rules with an error")

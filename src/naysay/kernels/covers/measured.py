@@ -1,7 +1,7 @@
 """How many rows of a table a rule concerns: rows in conflict, and the fewest rows to remove, for any rule.
 
-`satisfied[v, i]` is a set of rows: those j for which the pair (i, j) satisfies vertex v. The pairs that break a rule are
-the intersection over its vertices, a square of bits; so one more vertex costs n_rows^2 / 64.
+`satisfied[v, i]` is a set of rows: those j for which the pair (i, j) satisfies vertex v. The pairs that break a rule
+are the intersection over its vertices, a square of bits; so one more vertex costs n_rows^2 / 64.
 """
 
 from __future__ import annotations
