@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from naive_discover import Accepts, either_way, minimal_rules_by
+from naive_discover import Accepts, either_way, minimal_rules, minimal_rules_by
 from small_tables import comparisons_of, naive_rule, random_scope, random_table
 
 import naive
 import naysay
 from naive import smallest_cover
 from naysay.api import _RuleMeasures
-from naysay.discovery import measured
+from naysay.discovery import measured, selective
+from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.engine import discover
+from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.problem import Problem
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure
+from naysay.discovery.space import build_space
 from naysay.kernels.covers.measured import UNDECIDED, count_conflicts, count_removed
 from naysay.rule.model import Nulls
 from naysay.table import from_frame
@@ -190,8 +195,72 @@ def test_a_stop_leaves_whole_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("measure", ["rows", "conflicts", "tested"])
 def test_the_shortest_rules_are_kept_if_only_some_are_wanted(measure: str) -> None:
     table = dirty_table(300, 6)
-    every = naysay.discover(table, error=0.1, measure=measure, cross=False)
-    some = naysay.discover(table, error=0.1, measure=measure, cross=False, max_rules=1)
+    every = naysay.discover(table, error=0.02, measure=measure, cross=False)
+    some = naysay.discover(table, error=0.02, measure=measure, cross=False, max_rules=1)
     assert len(every.rules) > 1
     assert list(some.rules) == list(every.rules[:1])
     assert some.partial
+
+
+def test_pairs_drawn_at_random_and_counts_find_the_short_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(0, N_TABLES, 2):
+        rng = random.Random(seed)
+        table = random_table(rng, large=seed % 4 == 0)
+        table = table.select(table.column_names[:3])
+        n_pairs = table.num_rows * (table.num_rows - 1)
+        if not n_pairs:
+            continue
+        scope, nulls, error = random_scope(rng, table.num_columns), rng.choice(tuple(Nulls)), rng.choice((0.05, 0.25))
+        monkeypatch.setattr(selective, "_MET_PAIRS", rng.choice((3, 6, 100)) * table.num_rows)
+        local = from_frame(table)
+        request = DiscoverRequest(
+            space=scope, nulls=nulls, error=error, method="selective", max_predicates=3, threads=1
+        )
+        found = discover(local, request, _RuleMeasures(local, nulls, 1))
+        most = allowed_pairs(error, n_pairs)
+        rules = minimal_rules(
+            table.to_pylist(), comparisons_of(found.space), nulls_equal=nulls is Nulls.EQUAL, most=most
+        )
+        expected = either_way(rule for rule in rules if 0 < len(rule) <= 3)
+        assert either_way(map(naive_rule, found.rules)) == expected, seed
+        assert found.complete_up_to in (None, 3)
+
+
+def test_random_pairs_and_all_pairs_agree_but_for_rules_at_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selective, "_MET_PAIRS", 500_000)
+    table = dirty_table(3_000, 60)
+    by_all = naysay.discover(table, error=0.01, method="all-pairs", cross=False)
+    by_some = naysay.discover(table, error=0.01, method="selective", cross=False)
+    assert by_some.method == "selective"
+    assert any("drawn at random" in note for note in by_some.notes)
+    assert {rule for rule in by_all.rules if len(rule.predicates) <= 3} == {
+        replace(rule, max_fraction=other.max_fraction)
+        for rule in by_some.rules
+        for other in by_all.rules
+        if rule.predicates == other.predicates and len(rule.predicates) <= 3
+    }
+    assert len(by_some.rules) > 1
+
+
+def test_every_row_meets_as_many_others() -> None:
+    table = from_frame(dirty_table(1_000, 10))
+    request = DiscoverRequest(error=0.01)
+    space = build_space(table, None, request.scope)
+    problem = Problem.of(space, outcomes_of(table, space, Nulls.SQL), request)
+    seen = selective._meet(problem)
+    assert seen is not None
+    assert seen.n_pairs == 1_000 * 999
+
+
+def test_a_search_by_rows_keeps_within_memory() -> None:
+    found = naysay.discover(dirty_table(300, 6), error=0.02, measure="rows", cross=False)
+    assert not found.partial
+    with pytest.raises(naysay.ResourceError, match="MiB"):
+        naysay.discover(dirty_table(300, 6), error=0.02, measure="rows", cross=False, memory="1M")
+
+
+def test_too_many_rules_to_measure_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = dirty_table(300, 6)
+    monkeypatch.setattr(measured, "_MOST_CANDIDATES", 20)
+    found = naysay.discover(table, error=0.01, measure="rows", cross=False)
+    assert (found.partial, found.reason, found.complete_up_to) == (True, "too many rules to measure", 0)

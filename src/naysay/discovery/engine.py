@@ -181,9 +181,7 @@ def solve(problem: Problem, measure: MeasureTable | None = None) -> tuple[str, A
         return "all-pairs", compare_all(problem, device)
     seconds = cuda_seconds(outcomes) if device is Device.CUDA else cpu_seconds(outcomes, threads)
     if problem.most:
-        if measure is not None and (method == "selective" or seconds > _PATIENCE_SECONDS):
-            return "selective", selective.find_near(problem, measure)
-        return "all-pairs", compare_all(problem, device)
+        return _choose_near(problem, device, seconds, measure)
     return _with_first(problem, seconds, lambda: _choose(problem, device, seconds))
 
 
@@ -231,6 +229,19 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
         counts=evidence.counts,
         n_sampled=evidence.n_sampled,
     )
+
+
+def _choose_near(problem: Problem, device: Device, seconds: float, measure: MeasureTable | None) -> tuple[str, Answer]:
+    """All rules with an error by the method that looks cheaper: comparing all pairs takes `seconds`."""
+    if measure is None:
+        return "all-pairs", compare_all(problem, device)
+    if problem.request.method != "selective" and seconds <= _PATIENCE_SECONDS:
+        try:
+            return "all-pairs", compare_all(problem, device, may_leave=problem.budget.is_limited)
+        except TooSlow:
+            # Some pairs say nearly as much about short rules.
+            pass
+    return "selective", selective.find_near(problem, measure)
 
 
 def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:

@@ -25,6 +25,7 @@ from naysay.discovery.outcomes import Field, FieldKind
 from naysay.discovery.problem import Answer, MeasureTable, Problem, empty_answer, finish_accepted
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure
 from naysay.discovery.vertices import VertexGroup, Vertices, edges_of, failed_by_outcome, to_int
+from naysay.plan.cost import process_bytes
 from naysay.rule.model import Row, Rule
 
 # Up to this many rows all pairs are kept as bits if they fit in so many bytes; of more, a sample's are.
@@ -39,6 +40,8 @@ _PATIENCE_SECONDS = 2.0
 RANKING_ROWS, FEW_ROWS = 3000, 300
 # The share of a time limit in which all pairs must be compared.
 _RANKING_SHARE = 0.25
+# The most rules of a length that are looked at, and the copies of each meanwhile.
+_MOST_CANDIDATES, _COPIES = 50_000_000, 4
 # Covers times edges of a task.
 _WORK_PER_TASK = 20_000_000
 # Steps of the search for the fewest rows to remove for one rule: about a second.
@@ -120,7 +123,6 @@ class LevelSearch:
     problem: Problem
     evaluate: Evaluate
     goal: int
-    most_open: int = 4_000_000
     measured: list[Measured] = field(default_factory=list)
     # All rules of up to this many comparisons were measured.
     level: int = 0
@@ -152,6 +154,8 @@ class LevelSearch:
         """Measure the rules of so many comparisons and vertices."""
         budget = self.problem.budget
         before = [self._open.get(key) for key in ((n_groups - 1, size - 1), (n_groups, size - 1))]
+        if not self._has_room(sum(len(pool.covers) for pool in before if pool is not None)):
+            return False
         covers, tops = _extended(before, self.problem.vertices)
         covers, tops, weaker = _with_open_parts(covers, tops, before, self.problem.vertices)
         if not len(covers):
@@ -163,9 +167,20 @@ class LevelSearch:
         is_open = values > self.goal
         if is_open.any():
             self._open[n_groups, size] = _Pool(covers[is_open], values[is_open], tops[is_open])
-        if sum(len(pool.covers) for pool in self._open.values()) > self.most_open:
-            budget.stop("limit on rules")
         return bool(known.all()) and not budget.stopped()
+
+    def _has_room(self, n_open: int) -> bool:
+        """Whether so many open covers can be extended; if not, the search stops and says why."""
+        vertices, budget = self.problem.vertices, self.problem.budget
+        n_candidates = n_open * sum(group.size for group in vertices.groups)
+        if n_candidates > _MOST_CANDIDATES:
+            budget.stop("too many rules to measure")
+        elif (
+            budget.memory is not None
+            and n_candidates * 8 * _COPIES * vertices.n_words > budget.memory - process_bytes()
+        ):
+            budget.stop("memory limit")
+        return not budget.stopped()
 
     def _values(self, covers: UInt64Array) -> tuple[Int64Array, BoolArray]:
         """The values of covers, each pair of twins measured once, and of which covers they are: all, if not stopped."""
@@ -377,6 +392,33 @@ def _are_one_row(covers: UInt64Array, vertices: Vertices) -> BoolArray:
 
 
 @dataclass(frozen=True, slots=True)
+class MissCounter:
+    """The pairs that break a rule, from evidence: more than `most` if it is more than that."""
+
+    edges: UInt64Array
+    counts: Int64Array
+    most: int
+    budget: Budget
+
+    def evaluate(self, covers: UInt64Array) -> Int64Array:
+        """The number for each cover; of the first ones only, if stopped."""
+        from naysay.kernels.covers.minimal import count_missed
+
+        # The edges with most pairs decide soonest.
+        order = np.argsort(-self.counts, kind="stable")
+        edges, counts = np.ascontiguousarray(self.edges[order]), self.counts[order]
+        parts = _in_parts(covers, len(edges))
+        found = run_all([partial(count_missed, edges, counts, part, self.most) for part in parts], self.budget)
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _in_parts(covers: UInt64Array, n_edges: int) -> list[UInt64Array]:
+    """Covers for a task each."""
+    size = max(1, _WORK_PER_TASK // max(1, n_edges))
+    return [np.ascontiguousarray(covers[start : start + size]) for start in range(0, len(covers), size)]
+
+
+@dataclass(frozen=True, slots=True)
 class PairCounter:
     """Violations per tested pair, from the evidence of all pairs: 0 if a rule is accepted, else 1."""
 
@@ -385,8 +427,7 @@ class PairCounter:
     counts: Int64Array
 
     def evaluate(self, covers: UInt64Array) -> Int64Array:
-        size = max(1, _WORK_PER_TASK // max(1, len(self.edges)))
-        parts = [covers[start : start + size] for start in range(0, len(covers), size)]
+        parts = _in_parts(covers, len(self.edges))
         found = run_all([partial(self._judge, part) for part in parts], self.problem.budget)
         return np.concatenate([np.empty(0, np.int64), *found])
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.budget import run_all
-from naysay.discovery.cover import Brake, minimal_covers, near_covers
+from naysay.discovery.cover import Brake, minimal_covers
 from naysay.discovery.evidence import (
     Evidence,
     agreeing_pairs,
@@ -33,6 +33,7 @@ from naysay.discovery.evidence import (
     mirror_of,
     word_order,
 )
+from naysay.discovery.measured import LevelSearch, MissCounter
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
 from naysay.discovery.problem import (
@@ -47,7 +48,7 @@ from naysay.discovery.problem import (
 )
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
-from naysay.discovery.vertices import edges_of, is_among, missing_some, n_vertices, sorted_unique, to_int
+from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_unique, to_int
 from naysay.rule.model import Rule
 
 SAMPLE_ROWS = 3000
@@ -131,7 +132,7 @@ def find_near(problem: Problem, measure: MeasureTable) -> Answer:
         longer = found.covers[problem.vertices.n_groups(found.covers) > _SHORT]
         longer = longer[~search.follow(longer)]
         rules, are_all = finish_accepted(problem, np.concatenate([search.accepted, longer]))
-    if level == min(_SHORT, problem.most_groups):
+    if level >= min(_SHORT, problem.most_groups):
         level = max(level, found.complete_up_to)
     if len(rules) > problem.limit:
         level = min(level, int(problem.vertices.n_predicates(rules[problem.limit :][:1])[0]) - 1)
@@ -165,7 +166,7 @@ def _meet(problem: Problem) -> Evidence | None:
 
 
 class _NearSearch:
-    """Decides which near covers of a sample of pairs are rules of the table, and extends those that are not."""
+    """Finds short rules from a sample of pairs, and counts those that it leaves open on the whole table."""
 
     def __init__(self, problem: Problem, measure: MeasureTable, edges: UInt64Array, counts: Int64Array) -> None:
         self.problem, self.measure = problem, measure
@@ -196,57 +197,22 @@ class _NearSearch:
 
     def find_short(self) -> int:
         """Find all short rules; returns the length up to which none is missing."""
-        problem, level = self.problem, min(_SHORT, self.problem.most_groups)
-        brake = Brake(problem.most_covers["limit on rules"])
-        covers = near_covers(
-            self.edges,
-            self.counts,
-            problem.vertices,
-            self.most + self.margin,
-            max_groups=level,
-            brake=brake,
-            budget=problem.budget,
-        )
-        if brake.stopped or problem.budget.stopped():
-            self.is_stopped = True
-            return 0
-        return self._settle(problem.vertices.once(covers[covers.any(axis=1)]), level)
+        search = LevelSearch(self.problem, self._judge, 0)
+        self.is_stopped = not search.run(min(_SHORT, self.problem.most_groups))
+        self.accepted = search.accepted()
+        return search.level
 
-    def _settle(self, covers: UInt64Array, level: int) -> int:
-        """Accept the covers that are rules and extend the others, those with few vertices first.
-
-        Returns the length up to which no rule is missing, at most `level`.
-        """
-        vertices, todo, size = self.problem.vertices, covers, 0
-        while len(todo):
-            size = max(size, int(n_vertices(todo).min()))
-            now = n_vertices(todo) <= size
-            some, todo = todo[now], todo[~now]
-            some = some[~self.follow(some)]
-            is_rule = self._are_rules(some)
-            done = is_rule.size
-            self.accepted = np.concatenate([self.accepted, some[:done][is_rule]])
-            if done < len(some):
-                self.is_stopped = True
-                left = np.concatenate([some[done:], todo])
-                return min(level, int(vertices.n_predicates(left).min()) - 1)
-            todo = sorted_unique(np.concatenate([todo, self._longer(some[~is_rule], level)]))
-            size += 1
-        return level
-
-    def _are_rules(self, covers: UInt64Array) -> BoolArray:
-        """Which of some covers are rules of the table; of the first ones only, if stopped."""
-        from naysay.kernels.covers.minimal import count_missed
-
-        budget, vertices = self.problem.budget, self.problem.vertices
-        high = self.most + self.margin
-        missed = count_missed(self.edges, self.counts, np.ascontiguousarray(covers), high)
-        is_rule = missed <= self.most - self.margin
-        unsure = np.flatnonzero(~is_rule & (missed <= high))
+    def _judge(self, covers: UInt64Array) -> Int64Array:
+        """0 for rules of the table, 1 for others; of the first covers only, if stopped."""
+        budget, vertices, high = self.problem.budget, self.problem.vertices, self.most + self.margin
+        missed = MissCounter(self.edges, self.counts, high, budget).evaluate(covers)
+        values = np.where(missed <= self.most - self.margin, 0, 1)
+        # Without predicates a rule is broken by every pair.
+        unsure = np.flatnonzero((values == 1) & (missed <= high) & covers[: missed.size].any(axis=1))
         tasks = [partial(self._is_rule, vertices.rule(to_int(covers[place]))) for place in unsure]
-        done = run_all(tasks, budget, on_tick=lambda budget: budget.report("verify", None, len(self.accepted)))
-        is_rule[unsure[: len(done)]] = done
-        return is_rule if len(done) == len(tasks) else is_rule[: unsure[len(done)]]
+        done = run_all(tasks, budget, on_tick=lambda budget: budget.report("verify", None))
+        values[unsure[: len(done)]] = np.where(done, 0, 1)
+        return values if len(done) == len(tasks) else values[: unsure[len(done)]]
 
     def _is_rule(self, rule: Rule) -> bool:
         n_pairs = self.measure.pairs(rule, min(_COUNT_SECONDS, self.problem.budget.left))
@@ -257,31 +223,16 @@ class _NearSearch:
             n_pairs *= self.problem.outcomes.n_table_rows - 1
         return n_pairs <= self.problem.most
 
-    def _longer(self, covers: UInt64Array, most: int) -> UInt64Array:
-        """The covers with each vertex that may join them, of at most so many groups, one of each pair of twins."""
-        vertices = self.problem.vertices
-        found = [covers[:0]]
-        for group, forbidden in zip(vertices.groups, vertices.tables()[1][:, 2:], strict=True):
-            chosen = vertices.chosen(covers, group)
-            may_grow = (chosen != 0) | (vertices.n_groups(covers) < most)
-            for bit in range(group.size):
-                longer = covers[may_grow & ((chosen >> bit) & 1 == 0) & ((forbidden[chosen] >> bit) & 1 == 0)]
-                longer[:, group.first // 64] |= np.uint64(1 << (group.first % 64 + bit))
-                found.append(longer)
-        return vertices.once(np.concatenate(found))
-
     def follow(self, covers: UInt64Array) -> BoolArray:
         """Whether a cover contains an accepted one, so that it says less."""
-        vertices = self.problem.vertices
-        twins, exist = vertices.mirrored(self.accepted)
         follows = np.zeros(len(covers), np.bool_)
         whole = covers.copy()
-        for group in vertices.groups:
+        for group in self.problem.vertices.groups:
             if group.kind is FieldKind.ORDER_OR_NULL:
                 # Bits 0, 2 and 3 are >=, <= and ==, which both together imply.
-                both = (vertices.chosen(covers, group) & 0b0101) == 0b0101
+                both = (self.problem.vertices.chosen(covers, group) & 0b0101) == 0b0101
                 whole[both, group.first // 64] |= np.uint64(0b1000 << (group.first % 64))
-        for known in np.concatenate([self.accepted, twins[exist]]):
+        for known in self.accepted:
             follows |= ((whole & known) == known).all(axis=1)
         return follows
 
