@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from naysay.budget import Progress
     from naysay.detect.traps import Cautions
-    from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
     from naysay.live.feed.changes import AppliedBatch
@@ -458,7 +457,7 @@ def cautions(
 
 def discover(
     frame: Any,
-    error: float = 0.0,
+    error: float | str | None = None,
     columns: Sequence[str] | None = None,
     cross: bool = True,
     max_predicates: int | None = None,
@@ -472,12 +471,15 @@ def discover(
     memory: int | str | None = None,
     threads: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    measure: str | None = None,
 ) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to an error.
 
     Args:
         frame: The table, as in `check`.
-        error: The fraction of all ordered pairs that may break a rule, at least 0 and less than 1.
+        error: How badly a rule may be broken: a fraction, at least 0 and less than 1, of what `measure` says. 0 finds
+            rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. None does so if the
+            table looks dirty, and is 0 otherwise; `notes` say what was chosen and why.
         columns: The columns that rules may mention; None for all.
         cross: Whether rules may compare different columns with each other.
         max_predicates: The largest number of predicates per rule.
@@ -490,6 +492,10 @@ def discover(
         memory: Memory limit, as in `check`.
         threads: Number of threads, as in `check`.
         progress: Called repeatedly with the phase and the number of rules found so far.
+        measure: What the error is a fraction of: `"pairs"` (ordered pairs that break the rule, of all; the default for
+            a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
+            in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
+            predicates but one, whichever one).
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
@@ -507,10 +513,13 @@ def discover(
     for two rows with the same city, zip never differs
     for two rows with the same zip, city never differs
     """
-    from naysay.discovery.request import DiscoverRequest
+    from naysay.discovery.request import DiscoverRequest, read_error
 
+    fraction, by, sweep = read_error(error, measure)
     request = DiscoverRequest(
-        error=error,
+        error=fraction,
+        measure=by,
+        sweep=sweep,
         columns=columns,
         cross=cross,
         max_predicates=max_predicates,
@@ -533,24 +542,30 @@ def discover(
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
-    return engine.discover(table, request, _measure(table, request.nulls, threads))
+    return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 
-def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
-    """Let discovery ask how many rows are in conflict with a rule and how many to remove, if there is time for it."""
-    engine = engine_for(table)
+class _RuleMeasures:
+    """Lets discovery measure rules on the whole table, as long as there is time for it."""
 
-    def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
+    def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
+        self._engine = engine_for(table)
+        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False)
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
         try:
-            (result,) = engine.check([rule], options)
+            return self._engine.count([rule], replace(self._options, max_seconds=seconds))[0]
+        except ResourceError:
+            return None
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        try:
+            (result,) = self._engine.check([rule], replace(self._options, max_seconds=seconds))
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
-
-    return measure
 
 
 def watch_stream(

@@ -15,6 +15,7 @@ from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
+from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.result import Discovery, Finding
 from naysay.errors import UsageError
 from naysay.report.words import counted
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class SearchOptions:
     """The options of `naysay discover` that decide which rules it searches for, and how."""
 
-    error: float
+    error: float | str | None
+    measure: str | None
     columns: str | None
     cross: bool
     space: str
@@ -63,7 +65,21 @@ class ShownRules:
 @options.packed(
     "search",
     SearchOptions,
-    options.error("Also find rules that at most this fraction of all ordered pairs break."),
+    click.option(
+        "--error",
+        type=options.ErrorOrAuto(),
+        metavar="E|auto",
+        help="Also find rules that are broken by at most this fraction of what --measure says; 0 finds only rules that "
+        "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table "
+        "looks dirty, else 0]",
+    ),
+    click.option(
+        "--measure",
+        type=click.Choice([measure.value for measure in ErrorMeasure]),
+        help="What --error is a fraction of: pairs that break the rule, of all pairs; rows to remove so that it holds, "
+        "of all rows; rows in conflicts, of all rows; pairs that break it, of those that tested it.  "
+        "[default: pairs; rows for auto]",
+    ),
     click.option("--columns", metavar="A,B,...", help="Columns that rules may mention.  [default: all]"),
     click.option(
         "--cross/--no-cross",
@@ -137,7 +153,8 @@ def discover(
     \b
     naysay discover people.csv --out people.rules
     naysay check people.csv --rules people.rules
-    naysay discover people.csv --error 0.01 --about ZipCode
+    naysay discover people.csv --error auto
+    naysay discover people.csv --error 0.01 --measure rows --about ZipCode
     """
     _refuse_contradictions(search, state, key, place)
     forced = None if state is None else Choice("local", "--state keeps the table in this process")
@@ -194,6 +211,8 @@ def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple
         raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
     if place.memory is not None:
         raise UsageError("--memory does not apply to --state; leave out one of them")
+    if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
+        raise UsageError("--state keeps rules by pairs; leave out --measure, and give a number for --error")
     if search.method == "hydra":
         raise UsageError("the method hydra cannot keep a state; leave out --state or choose another method")
 
@@ -209,6 +228,7 @@ def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting)
 # What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
 _DOING = {
     "space": "choosing what to compare",
+    "sweep": "choosing an error",
     "encode": "encoding columns",
     "sample": "comparing a sample of rows",
     "evidence": "comparing pairs of rows",
@@ -235,8 +255,10 @@ def _discover_with_state(
     """Discover with an Evolver, whose state `naysay evolve` can update."""
     from naysay.evolve.evolver import Evolver
 
-    # These two were refused, and are None.
-    arguments = {name: value for name, value in search.arguments.items() if name not in ("max_rules", "max_seconds")}
+    # These were refused, or say nothing new.
+    refused = ("max_rules", "max_seconds", "measure")
+    arguments = {name: value for name, value in search.arguments.items() if name not in refused}
+    arguments["error"] = search.error or 0.0
     with Evolver(frame.arrow, key, state=state, threads=place.threads, **arguments) as evolver:
         return evolver.discovery
 

@@ -501,6 +501,23 @@ def max_seconds(meaning: str) -> Decorator[Any]:
     return click.option("--max-seconds", type=SECONDS, metavar="SECONDS", help=meaning)
 
 
+class ErrorOrAuto(click.ParamType[Any]):
+    """A fraction, at least 0 and less than 1, or the word auto."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "auto":
+            return "auto"
+        try:
+            fraction = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'auto'", param, ctx)
+        if not 0 <= fraction < 1:
+            self.fail(f"{value} is not in the range 0<=x<1", param, ctx)
+        return fraction
+
+
 def error(meaning: str) -> Decorator[Any]:
     fraction = click.FloatRange(0, 1, max_open=True)
     return click.option("--error", type=fraction, default=0.0, show_default=True, metavar="E", help=meaning)

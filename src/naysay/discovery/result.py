@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from naysay.arrays import UInt64Array
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import Vertices, missing_some, to_int
+from naysay.discovery.vertices import Vertices, missing_some, n_missed, to_int
 from naysay.errors import UsageError
 from naysay.present import Document
 from naysay.rule import RuleKind, describe, kind, parse, render
@@ -23,26 +25,34 @@ if TYPE_CHECKING:
 
 
 N_BEST = 20
+_UPWARDS = Context(prec=2, rounding=ROUND_CEILING)
 
 
 class Rules(Sequence[Rule]):
     """Every minimal rule, each built when it is asked for: there may be very many.
 
-    If an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
-    and tolerates none that break it.
+    `error` is the fraction of all pairs that each of them tolerates. `edges` is the evidence of all pairs, if it is
+    known: a rule that hits all of it holds for all of them, and tolerates none that break it. With `counts` each rule
+    tolerates the fraction that breaks it, rounded up.
     """
 
     def __init__(
-        self, covers: UInt64Array, vertices: Vertices, error: float = 0.0, edges: UInt64Array | None = None
+        self,
+        covers: UInt64Array,
+        vertices: Vertices,
+        error: float = 0.0,
+        edges: UInt64Array | None = None,
+        counts: Int64Array | None = None,
     ) -> None:
         self.covers = covers
         self.vertices = vertices
         self.error = error
         self.edges = edges
+        self.counts = counts
 
     def some(self, covers: UInt64Array) -> Rules:
         """Some of the rules, by their covers."""
-        return Rules(covers, self.vertices, self.error, self.edges)
+        return Rules(covers, self.vertices, self.error, self.edges, self.counts)
 
     def __len__(self) -> int:
         return len(self.covers)
@@ -97,7 +107,10 @@ class Rules(Sequence[Rule]):
     def _tolerance(self, cover: UInt64Array) -> float | None:
         if not self.error or self.edges is None:
             return self.error or None
-        return self.error if missing_some(cover[None, :], self.edges)[0] else None
+        if self.counts is None:
+            return self.error if missing_some(cover[None, :], self.edges)[0] else None
+        n_pairs, n_broken = int(self.counts.sum()), n_missed(cover, self.edges, self.counts)
+        return float(_UPWARDS.divide(Decimal(n_broken), Decimal(n_pairs))) if n_broken else None
 
 
 def _nested(covers: UInt64Array, cover: UInt64Array) -> UInt64Array:
@@ -166,7 +179,7 @@ class Discovery(Document):
         partial: Whether the search was stopped, so that more rules may hold; those found hold and are minimal.
         reason: What stopped the search.
         n_rows: The number of rows of the table.
-        error: The fraction of all ordered pairs that may break a rule.
+        error: How badly a rule may be broken, as a fraction of what `measure` says; 0 if all rules hold exactly.
         space: The predicates that rules could use.
         nulls: What a comparison with null meant.
         method: How the rules were found.
@@ -175,6 +188,7 @@ class Discovery(Document):
         device: Where pairs were compared: `"cpu"` or `"cuda"`.
         engine: `"local"` or `"spark"`.
         complete_up_to: If the search was stopped: no rule of up to this many predicates is missing. None if none is.
+        measure: What the error is a fraction of: `"pairs"`, `"rows"`, `"conflicts"` or `"tested"`.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -198,11 +212,17 @@ class Discovery(Document):
     engine: str = "local"
     ranker: Ranker | None = None
     complete_up_to: int | None = None
+    measure: str = "pairs"
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
         up_to = f" up to an error of {self.error:g}" if self.error else ""
         return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+
+    @property
+    def allowance(self) -> str:
+        """How badly each rule may be broken, in words; empty if all hold exactly."""
+        return ErrorMeasure(self.measure).words.format(f"{self.error:g}") if self.error else ""
 
     @property
     def all(self) -> Rules:
@@ -315,7 +335,7 @@ def _comments(lines: Sequence[str]) -> str:
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:
     lines = [f"{n_rules:,} of {len(discovery.rules):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
     if discovery.error:
-        lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
+        lines.append(f"each {discovery.allowance};")
         lines.append("those without max_fraction are broken by none")
     if discovery.partial:
         lines.append(f"the search was not finished ({discovery.reason}): {discovery.missing}")

@@ -38,7 +38,7 @@ def headline(discovery: Discovery) -> str:
         missing = f": {discovery.missing}" if discovery.complete_up_to else "; some may hold"
         return f"no rule was found before the search stopped ({discovery.reason}){missing}"
     rules = counted(len(discovery.rules), "minimal rule")
-    up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
+    up_to = f", each {discovery.allowance}" if discovery.error else ""
     part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
     return f"{rules} {verb}{up_to}{part}"
@@ -124,6 +124,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "predicates": discovery.space.n_predicates,
         "nulls": discovery.nulls.value,
         "error": discovery.error,
+        "measure": discovery.measure,
         "method": discovery.method,
         "device": discovery.device,
         "partial": discovery.partial,

@@ -30,7 +30,7 @@ from naysay.discovery.fields import Fields, chances_of, fields_of
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.problem import Answer, Problem, empty_answer
 from naysay.discovery.ranking import Ranker, make_ranker
-from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
 from naysay.discovery.spark.spread import prove
@@ -193,6 +193,16 @@ def _refuse_local_options(request: DiscoverRequest) -> None:
         raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
     if request.memory is not None:
         raise UsageError("memory applies to frames in memory; on Spark set the executors' memory")
+    if request.sweep is Sweep.ALWAYS:
+        raise UsageError(
+            "error='auto' applies to frames in memory; on Spark give a number, or try it on a sample of rows"
+        )
+    if request.is_measured:
+        raise UsageError(
+            f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of pairs"
+        )
+    if request.error and request.method == "selective":
+        raise UsageError("on Spark the method selective finds exact rules only; use all-pairs for rules with an error")
 
 
 @dataclass(frozen=True, slots=True)
