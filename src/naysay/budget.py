@@ -161,6 +161,8 @@ class Budget:
 
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("naysay.budget", default=None)
+# The threads left to this one: those of the budget, divided among the threads that share it.
+_THREADS: ContextVar[int | None] = ContextVar("naysay.threads", default=None)
 
 
 def current() -> Budget | None:
@@ -179,6 +181,18 @@ def use_budget(budget: Budget) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def threads_for(n_shares: int) -> int:
+    """The threads for work that is worth up to so many of them; one without a budget."""
+    return max(1, min(_threads_left(), n_shares))
+
+
+def _threads_left() -> int:
+    budget, shared = _CURRENT.get(), _THREADS.get()
+    if shared is not None:
+        return shared
+    return 1 if budget is None else budget.threads
 
 
 def stop_flag() -> Int64Array:
@@ -220,7 +234,8 @@ def interruptibly(work: Callable[[], Answer]) -> Answer:
 def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads: int) -> list[Answer]:
     """Do the work for each item on up to n_threads threads; the answers in the order of the items.
 
-    The first error is raised when the items begun before it are done; an interrupt is raised at once.
+    Work that uses threads itself gets its share of those that are left. The first error is raised when the items begun
+    before it are done; an interrupt is raised at once.
     """
 
     def work_on(item: Item) -> Answer:
@@ -232,14 +247,23 @@ def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads:
     budget = current() or Budget()
     with use_budget(budget):
         pool = _Pool([partial(work_on, item) for item in items], n_threads)
+        shared = _THREADS.set(max(1, _threads_left() // max(1, min(n_threads, len(items)))))
         try:
             pool.start()
+        finally:
+            _THREADS.reset(shared)
+        try:
             while not pool.done.wait(_WAKE_SECONDS):
                 pass
         except BaseException:
             budget.stop()
             raise
     return pool.answers()
+
+
+def in_turn_or_on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads: int) -> list[Answer]:
+    """As `on_threads`, but on this thread if there is to be only one."""
+    return [work(item) for item in items] if n_threads == 1 else on_threads(items, work, n_threads)
 
 
 def run_all(
