@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.errors import ResourceError
+from naysay.errors import ResourceError, UsageError
 
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
@@ -33,6 +33,34 @@ _WAKE_SECONDS = 0.05
 DEFAULT_SECONDS = 600.0
 # After a stop, putting results in order may take this share of the time limit, or at least these seconds.
 _FINISHING_SHARE, _FINISHING_SECONDS = 0.05, 0.5
+
+
+def memory_bytes(memory: int | str | None) -> int | None:
+    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
+
+    >>> memory_bytes("512M")
+    536870912
+    """
+    if memory is None:
+        return None
+    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
+    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
+    try:
+        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
+    except (ValueError, OverflowError):
+        n_bytes = 0
+    if n_bytes <= 0:
+        raise UsageError(
+            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
+        )
+    return n_bytes
+
+
+def require_positive(max_seconds: float | None) -> float | None:
+    """The same limit; UsageError if it is not above zero."""
+    if max_seconds is not None and not max_seconds > 0:
+        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
+    return max_seconds
 
 
 class Stopped(Exception):
