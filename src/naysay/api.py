@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from naysay.budget import memory_bytes as memory_bytes
+from naysay.budget import require_positive
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, RuleError, UsageError
@@ -686,27 +688,5 @@ def _options(
 ) -> CheckOptions:
     if threads < 0:
         raise UsageError(f"threads must be 0 (all cores) or more, not {threads}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
-    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
-
-
-def memory_bytes(memory: int | str | None) -> int | None:
-    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
-
-    >>> memory_bytes("512M")
-    536870912
-    """
-    if memory is None:
-        return None
-    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
-    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
-    try:
-        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
-    except (ValueError, OverflowError):
-        n_bytes = 0
-    if n_bytes <= 0:
-        raise UsageError(
-            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
-        )
-    return n_bytes
+    seconds = require_positive(max_seconds)
+    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), seconds)

@@ -74,7 +74,9 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
         engine: LocalEngine, asked: Asked, options: CheckOptions, /, *args: Given.args, **kwargs: Given.kwargs
     ) -> Answer:
         seconds = DEFAULT_SECONDS if options.max_seconds is None else options.max_seconds
-        with use_budget(Budget(seconds, memory=options.memory)):
+        # Each thread of a rule has arrays of its own, so a rule that must fit into memory gets one.
+        n_threads = options.n_threads if options.memory is None else 1
+        with use_budget(Budget(seconds, threads=n_threads, memory=options.memory)):
             if engine.table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(engine, asked, options, *args, **kwargs)
             return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))
