@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.causes import local_causes, shown_causes
+from naysay.detect.causes import FILE, local_causes, shown_causes
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
@@ -40,6 +40,7 @@ from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Rule
 from naysay.table import Table, from_frame
+from naysay.table.frame import files_of
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -100,7 +101,8 @@ class LocalEngine:
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
-        others = table.arrow
+        files = files_of(table.arrow)
+        others = table.arrow if files is None else table.arrow.append_column(FILE, files)
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
