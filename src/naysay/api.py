@@ -86,6 +86,7 @@ def check(
     quick: bool = False,
     sample: int = 5,
     strict: bool = False,
+    causes: bool = True,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -104,6 +105,8 @@ def check(
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
+        causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
+            reads the data again for each broken rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -131,7 +134,7 @@ def check(
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    report = engine.check(parsed, replace(options, quick=quick, sample=sample), progress=progress)
+    report = engine.check(parsed, replace(options, quick=quick, sample=sample, causes=causes), progress=progress)
     return replace(report, strict=strict)
 
 
@@ -492,7 +495,7 @@ def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
     engine = engine_for(table)
 
     def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
+        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False, causes=False)
         try:
             (result,) = engine.check([rule], options)
         except ResourceError:

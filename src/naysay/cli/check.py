@@ -43,6 +43,7 @@ class CheckRequest:
     raw_csv: bool
     report: Path | None
     strict: bool
+    no_causes: bool
 
     @property
     def n_sample(self) -> int:
@@ -92,6 +93,7 @@ class CheckRequest:
         is_flag=True,
         help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
     ),
+    click.option("--no-causes", is_flag=True, help="Do not look for the causes of broken rules."),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -169,6 +171,7 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         quick=request.quick,
         sample=request.n_sample,
         strict=request.strict,
+        causes=not request.no_causes,
         max_seconds=request.max_seconds,
         **limits,
     )

@@ -73,8 +73,7 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     """The blame for a broken rule; `bound` is its join unless it is about single rows."""
     suspects = found.suspects
     if not found.removal.is_exact:
-        least = np.sort(found.counts)[-max(found.removal.least, 1)]
-        suspects = found.rows[found.counts >= least]
+        return _most_conflicts(found)
     parts = 0 if bound is None else len(bound.left.differs) + len(bound.left.order)
     if bound is None or not join.is_mirror or parts > 1:
         return Blame(suspects, np.ones(suspects.size), np.ones(suspects.size, np.bool_))
@@ -90,6 +89,17 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     weights = _shared_blame(_dense(side.key, bound.n_keys), values, places)
     blamed = np.flatnonzero(weights)
     return Blame(side.rows[blamed], weights[blamed], is_suspect[blamed])
+
+
+def _most_conflicts(found: Conflicts) -> Blame:
+    """Blame for the rows with the most conflicts, as many as must go at least; the last of these share it."""
+    n_blamed = max(found.removal.least, 1)
+    least = np.sort(found.counts)[-n_blamed]
+    blamed = np.flatnonzero(found.counts >= least)
+    is_last = found.counts[blamed] == least
+    n_last = np.count_nonzero(is_last)
+    weights = np.where(is_last, (n_blamed - (blamed.size - n_last)) / n_last, 1.0)
+    return Blame(found.rows[blamed], weights, weights >= 0.5)
 
 
 def _shared_blame(keys: Int64Array, values: Int64Array, places: Int64Array) -> Float64Array:
