@@ -92,6 +92,7 @@ def check(
     hide: str | Sequence[str] = (),
     now: datetime | None = None,
     joint: bool = False,
+    causes: bool = True,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -116,6 +117,8 @@ def check(
         now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
         joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
             `report.suspects`.
+        causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
+            reads the data again for each broken rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -146,7 +149,9 @@ def check(
         raise UsageError(
             "quick stops at the first violation, so it cannot find the rows to remove; drop quick or joint"
         )
-    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint)
+    options = replace(
+        _options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint, causes=causes
+    )
     options = replace(options, quick=quick, sample=sample, hide=_hidden(hide, engine.columns))
     with _without_hidden_values(options.hide):
         report = engine.check(parsed, options, progress=progress)
@@ -552,7 +557,7 @@ class _RuleMeasures:
 
     def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
         self._engine = engine_for(table)
-        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False)
+        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False, causes=False)
 
     def pairs(self, rule: Rule, seconds: float) -> int | None:
         try:

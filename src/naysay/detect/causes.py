@@ -60,7 +60,7 @@ class Blame:
 
     If any of several rows could be removed, all of them share the blame, so that it does not depend on which one is.
     Rows with the same wrong value under one key share the blame of one row: that may be one mistake. If the fewest rows
-    to remove are not known exactly, innocent rows are among the suspects: of these the ones with the most conflicts
+    to remove are not known exactly, innocent rows are among the suspects: instead the rows with the most conflicts
     count, as many as must go at least.
     """
 
@@ -73,9 +73,7 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     """The blame for a broken rule; `bound` is its join unless it is about single rows."""
     suspects = found.suspects
     if not found.removal.is_exact:
-        degrees = found.counts[np.searchsorted(found.rows, suspects)]
-        least = np.sort(degrees)[-max(found.removal.least, 1)]
-        suspects = suspects[degrees >= least]
+        return _most_conflicts(found)
     parts = 0 if bound is None else len(bound.left.differs) + len(bound.left.order)
     if bound is None or not join.is_mirror or parts > 1:
         return Blame(suspects, np.ones(suspects.size), np.ones(suspects.size, np.bool_))
@@ -91,6 +89,17 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     weights = _shared_blame(_dense(side.key, bound.n_keys), values, places)
     blamed = np.flatnonzero(weights)
     return Blame(side.rows[blamed], weights[blamed], is_suspect[blamed])
+
+
+def _most_conflicts(found: Conflicts) -> Blame:
+    """Blame for the rows with the most conflicts, as many as must go at least; the last of these share it."""
+    n_blamed = max(found.removal.least, 1)
+    least = np.sort(found.counts)[-n_blamed]
+    blamed = np.flatnonzero(found.counts >= least)
+    is_last = found.counts[blamed] == least
+    n_last = np.count_nonzero(is_last)
+    weights = np.where(is_last, (n_blamed - (blamed.size - n_last)) / n_last, 1.0)
+    return Blame(found.rows[blamed], weights, weights >= 0.5)
 
 
 def _shared_blame(keys: Int64Array, values: Int64Array, places: Int64Array) -> Float64Array:
@@ -345,8 +354,9 @@ def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: fl
 def _surprise(blame: Any, all_blame: float, rows: Any, all_rows: float) -> Any:
     """The logarithm of 1 / chance, at least, that a segment of so many rows holds so much of all the blame.
 
-    Chernoff's bound of the binomial tail, which holds for shared blame and for draws without replacement, too
-    (Hoeffding 1963); its probability is that of a segment whose rows are broken `_RATIO` times as often as others.
+    A bound of the binomial tail whose probability is that of a segment with rows broken `_RATIO` times as often as
+    others. Chernoff's bound holds for shared blame and for draws without replacement, too (Hoeffding 1963); it is
+    sharpened by Stirling's bound of the first term of the tail and the sum of a geometric series for the others.
     """
     if all_blame <= 0 or all_rows <= 0:
         return np.zeros_like(np.asarray(blame, float))
@@ -356,7 +366,10 @@ def _surprise(blame: Any, all_blame: float, rows: Any, all_rows: float) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.where(share > 0, share * np.log(share / expected), 0.0)
         outside = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - expected)), 0.0)
-    return np.where(share > expected, all_blame * (inside + outside), 0.0)
+        ratio = (1 - share) * expected / ((share + 1 / all_blame) * (1 - expected))
+        sharper = np.log(2 * np.pi * all_blame * share * (1 - share)) / 2 + np.log1p(-ratio)
+    sharper = np.where(np.isfinite(sharper), np.maximum(sharper, 0.0), 0.0)
+    return np.where(share > expected, all_blame * (inside + outside) + sharper, 0.0)
 
 
 def propose(blamed: pa.Table, weights: Float64Array, rows: Int64Array | None = None) -> list[Family]:
@@ -516,7 +529,7 @@ class LocalRows:
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
     ) -> Counts:
         active = self._active_rows(within, without)
-        table = self._table.select({family.column: None for family in families if family.column is not None})
+        table = self._table.select(list(dict.fromkeys(each.column for each in families if each.column is not None)))
         n_rows = int(np.count_nonzero(active))
         if _FEW * n_rows < active.size:
             rows = np.flatnonzero(active)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.causes import local_causes, shown_causes
+from naysay.detect.causes import FILE, local_causes, shown_causes
 from naysay.detect.hiding import Hiding
 from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
@@ -50,6 +50,7 @@ from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Rule
 from naysay.table import Table, from_frame
+from naysay.table.frame import files_of
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -124,7 +125,9 @@ class LocalEngine:
         tally = Tally(table.n_rows)
         strategies = {} if options.quick else self._strategies(rules, options)
         broken: dict[int, BrokenRule] = {}
+        files = files_of(table.arrow)
         others = table.arrow.drop_columns([name for name in table.names if name in options.hide])
+        others = others if files is None else others.append_column(FILE, files)
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()

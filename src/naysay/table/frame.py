@@ -45,6 +45,25 @@ def _plain(value: pa.Scalar) -> Any:
     return text
 
 
+# The files of tables that were read, by the identity of the table: a copy may have other rows, or in another order.
+_FILES: dict[int, tuple[weakref.ref[pa.Table], Sequence[str], Sequence[int]]] = {}
+
+
+def note_files(table: pa.Table, files: Sequence[str], sizes: Sequence[int]) -> None:
+    """Remember that a table is made of the rows of several files in turn."""
+    place = id(table)
+    _FILES[place] = weakref.ref(table, lambda _: _FILES.pop(place, None)), files, sizes
+
+
+def files_of(table: pa.Table) -> pa.Array | None:
+    """The file of each row, if it was noted."""
+    table_of, files, sizes = _FILES.get(id(table), (None, (), ()))
+    if table_of is None or table_of() is not table:
+        return None
+    places = np.repeat(np.arange(len(files), dtype=np.int32), sizes)
+    return pa.DictionaryArray.from_arrays(pa.array(places), pa.array(files))
+
+
 # A reader can be read only once.
 _SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 # What Arrow raises for a column that it has no type for; OverflowError for whole numbers beyond 64 bits.
