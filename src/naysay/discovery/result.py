@@ -139,13 +139,15 @@ class Tested:
 class Finding:
     """A rule with what is known of it. `tested` says how well the data tested it.
 
-    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out.
+    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
+    that say more of the same columns, such as the order behind a dependency.
     """
 
     rule: Rule
     tested: Tested
     rows_in_conflict: int | None = None
     rows_to_remove: tuple[int, int] | None = None
+    also: tuple[Rule, ...] = ()
 
     @property
     def kind(self) -> RuleKind:
