@@ -35,7 +35,7 @@ from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Finding, Rules, Tested
 from naysay.discovery.shortlist import Candidates, Implication, short_list
 from naysay.discovery.support import Entities, Fact, Rows
-from naysay.discovery.vertices import VertexGroup, Vertices
+from naysay.discovery.vertices import Vertices
 from naysay.rule.model import Op
 
 SIGNIFICANCE = 0.05
@@ -69,6 +69,8 @@ class Ranker:
     scale: float = 1.0
     rows: Rows | None = None
     same_as: Mapping[str, str] = field(default_factory=dict)
+    # What was computed once: the comparable pairs of each comparison, and the pairs that satisfy some of its vertices.
+    _known: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
 
     def best(self, rules: Rules, n_wanted: int) -> tuple[Finding, ...]:
         """The best of the shortest rules, best first: the short list, then others. O(rules * evidence)."""
@@ -161,7 +163,9 @@ class Ranker:
         tried = [
             place
             for place, fact in facts.items()
-            if rows.knows(fact) and len(fact.columns) > 1 and not (results.exact[place] and results.is_vacuous[place])
+            if rows.knows(fact)
+            and len(fact.columns) > 1
+            and not (results.exact[place] and results.is_hopeless(place, fact, layers[place], rows.n_rows))
         ][:most]
         results = results.copy()
         tested = []
@@ -169,7 +173,8 @@ class Ranker:
             if budget is not None and budget.stopped():
                 break
             tested.append(place)
-            found = rows.test(facts[place], int(results.violations[place]))
+            exact = bool(results.exact[place])
+            found = rows.test(facts[place], int(results.violations[place]), count=not exact)
             results.surprise[place] = found.surprise - layers[place]
             results.removed[place] = found.removed / rows.n_rows
             if found.near is not None:
@@ -254,30 +259,35 @@ class Ranker:
         worst = np.where(inside, chance, -inf).max(axis=1, initial=-inf)
         surprise = -np.where(n_inside > 0, worst, 0.0) - np.array(_log_layers(self.vertices))[n_inside]
         exact = np.full(len(covers), self.scale == 1.0)
-        return Results(near, violations, surprise, inside, exact, np.zeros(len(covers)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = np.where(n_others > 0, -np.log1p(-np.minimum(fraction, 1.0)) * n_others / 2, 0.0)
+        return Results(near, violations, surprise, inside, exact, np.zeros(len(covers)), bounds)
 
     def _comparable_pairs(self) -> Float64Array:
         """For each comparison the pairs of the evidence that it can compare: neither value is null."""
-        return np.array([float(self.counts[self._comparable(group)].sum()) for group in self.vertices.groups])
+        return np.array([self._pairs_with(number, 0) for number in range(len(self.vertices.groups))])
 
-    def _comparable(self, group: VertexGroup) -> BoolArray:
-        """Which evidence a comparison can compare. What is incomparable fails each of its vertices."""
-        every = np.uint64((1 << group.size) - 1)
-        comparable: BoolArray = ((self.edges[:, group.first // 64] >> np.uint64(group.first % 64)) & every) != every
-        return comparable
+    def _pairs_with(self, number: int, choice: int) -> float:
+        """The pairs that satisfy some vertices of a comparison; that it can compare, if none are named.
+
+        What is incomparable fails each of its vertices.
+        """
+        if (number, choice) not in self._known:
+            group = self.vertices.groups[number]
+            every = np.uint64((1 << group.size) - 1)
+            failed = (self.edges[:, group.first // 64] >> np.uint64(group.first % 64)) & every
+            found = (failed & np.uint64(choice)) == 0 if choice else failed != every
+            self._known[number, choice] = float(self.counts[found].sum())
+        return self._known[number, choice]
 
     def _fractions(self, chosen: Int64Array) -> Float64Array:
         """For each rule and comparison the fraction of the comparable pairs that satisfy what the rule says of it."""
         totals = np.maximum(1.0, self._comparable_pairs())
         fractions = np.ones(chosen.shape)
-        for number, group in enumerate(self.vertices.groups):
-            if not chosen[:, number].any():
-                continue
-            failed = self.edges[:, group.first // 64] >> np.uint64(group.first % 64)
+        for number in range(len(self.vertices.groups)):
             known = np.ones(16)
             for choice in np.unique(chosen[chosen[:, number] > 0, number]).tolist():
-                satisfied = (failed & np.uint64(choice)) == 0
-                known[choice] = float(self.counts[satisfied].sum()) / totals[number]
+                known[choice] = self._pairs_with(number, choice) / totals[number]
             fractions[:, number] = known[chosen[:, number]]
         return fractions
 
@@ -300,7 +310,8 @@ class Ranker:
 class Results:
     """How the data tested rules: `Tested` for each, as arrays. `inside[k, g]`: rule k has a predicate in group g.
 
-    `removed`: the share of the rows to remove such that the rule holds, as far as it is known.
+    `removed`: the share of the rows to remove such that the rule holds, as far as it is known. `bounds[k, g]`: the
+    surprise that predicate g would be worth if all pairs were independent, without the number of such rules.
     """
 
     near: Int64Array
@@ -309,6 +320,7 @@ class Results:
     inside: BoolArray
     exact: BoolArray
     removed: Float64Array
+    bounds: Float64Array
 
     @property
     def by_accident(self) -> BoolArray:
@@ -320,6 +332,15 @@ class Results:
         """Rules that no pair tested: they hold only because values are null."""
         untested: BoolArray = (self.inside & (self.near == 0)).any(axis=1) & (self.violations == 0)
         return untested
+
+    def is_hopeless(self, place: int, fact: Fact, layer: float, n_rows: int) -> bool:
+        """Whether a key or dependency cannot pass a test on the rows: no such test is worth more than all its pairs."""
+        needed = layer - log(SIGNIFICANCE)
+        if fact.right is None:
+            return float(self.bounds[place, self.inside[place]].min()) < needed
+        if len(fact.left) == 1:
+            return float(self.bounds[place, fact.right]) < needed
+        return float(self.near[place, fact.right] + self.violations[place]) / 2 * log(max(2, n_rows)) < needed
 
     def at(self, place: int) -> Tested:
         near = tuple(int(count) for count in self.near[place, self.inside[place]])

@@ -72,6 +72,7 @@ class Rows:
     weights: Int64Array
     is_all: bool
     _ids: dict[tuple[int, ...], Int64Array] = field(default_factory=dict)
+    _shares: dict[tuple[tuple[int, ...], int], tuple[Float64Array, Float64Array]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outcomes: Outcomes, vertices: Vertices) -> Rows | None:
@@ -132,39 +133,48 @@ class Rows:
         first[ids[::-1]] = np.arange(ids.size - 1, -1, -1)
         return first[first >= 0]
 
-    def test(self, fact: Fact, violations: int, entity: Sequence[int] | None = None) -> Supported:
-        """Test a dependency, or a key of several columns; on one row for each value of `entity` if it is given."""
-        chosen = np.arange(self.n_rows) if entity is None else self.first_of_each(entity)
-        for column in fact.columns:
-            if self.skips_null[column]:
-                chosen = chosen[self.codes[column][chosen] != 0]
-        weights = self.weights[chosen].astype(np.float64) if entity is None else np.ones(chosen.size)
-        if not chosen.size:
+    def test(
+        self, fact: Fact, violations: int, entity: Sequence[int] | None = None, *, count: bool = False
+    ) -> Supported:
+        """Test a dependency, or a key of several columns; on one row for each value of `entity` if it is given.
+
+        `count` asks for the pairs that came near to breaking it.
+        """
+        sample = _Sample(self, self._chosen(fact, entity), entity is not None)
+        if not sample.weights.size:
             return Supported(0.0, (0,) * len(fact.columns) if self.is_all else None)
-        sample = _Sample(self, chosen, weights)
         removed = 0.0
         if fact.right is None:
             surprise = min(sample.key_surprise(fact, column, violations) for column in fact.left)
         else:
             removed = sample.to_remove(fact) if violations else 0.0
             surprise = sample.dependency_surprise(fact, removed)
-        near = sample.near(fact) if entity is None and self.is_all else None
-        return Supported(max(0.0, surprise), near, removed)
+        return Supported(max(0.0, surprise), sample.near(fact) if count and self.is_all else None, removed)
+
+    def _chosen(self, fact: Fact, entity: Sequence[int] | None) -> Int64Array | None:
+        """The rows to test a rule on: one for each entity, and none that is null in a column of the rule; None: all."""
+        chosen = None if entity is None else self.first_of_each(entity)
+        for column in fact.columns:
+            if self.skips_null[column]:
+                chosen = np.arange(self.n_rows) if chosen is None else chosen
+                chosen = chosen[self.codes[column][chosen] != 0]
+        return chosen
 
 
-@dataclass(frozen=True, slots=True)
 class _Sample:
-    """Some of the rows, each with a weight."""
+    """Some of the rows, or all of them; `alike`: each counts once, whatever its weight."""
 
-    rows: Rows
-    chosen: Int64Array
-    weights: Float64Array
+    def __init__(self, rows: Rows, chosen: Int64Array | None, alike: bool) -> None:
+        self.rows, self.chosen = rows, chosen
+        weights = rows.weights if chosen is None else rows.weights[chosen]
+        self.weights: Float64Array = np.ones(weights.size) if alike else weights.astype(np.float64)
 
     def _ids(self, columns: Sequence[int]) -> Int64Array:
-        return self.rows.ids(columns)[self.chosen]
+        ids = self.rows.ids(columns)
+        return ids if self.chosen is None else ids[self.chosen]
 
     def _sizes(self, ids: Int64Array) -> Float64Array:
-        sizes: Float64Array = np.bincount(ids, weights=self.weights).astype(np.float64)
+        sizes: Float64Array = np.bincount(ids, weights=self.weights).astype(np.float64, copy=False)
         return sizes
 
     def dependency_surprise(self, fact: Fact, removed: float) -> float:
@@ -174,7 +184,7 @@ class _Sample:
         surprises = []
         for column in fact.left:
             others = fact.without(column)
-            agreeing, most = self._shares(others, fact.right)
+            agreeing, most = self._known_shares(others, fact.right)
             outer = np.zeros(sizes.size, np.int64)
             outer[groups] = self._ids(others)
             several = sizes > 1
@@ -184,6 +194,14 @@ class _Sample:
             else:
                 surprises.append(-float(((size - 2) * np.log(most[outer]) + np.log(agreeing[outer])).sum()))
         return min(surprises)
+
+    def _known_shares(self, outer: tuple[int, ...], right: int) -> tuple[Float64Array, Float64Array]:
+        if self.chosen is not None:
+            return self._shares(outer, right)
+        known = self.rows._shares
+        if (outer, right) not in known:
+            known[outer, right] = self._shares(outer, right)
+        return known[outer, right]
 
     def _shares(self, outer: Sequence[int], right: int) -> tuple[Float64Array, Float64Array]:
         """For each group of some columns, the chance that two rows agree on another column, and the largest share of
