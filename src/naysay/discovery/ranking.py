@@ -22,7 +22,7 @@ The short list holds the rules that pass, without those that follow from others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 
@@ -36,7 +36,7 @@ from naysay.discovery.result import Finding, Rules, Tested
 from naysay.discovery.shortlist import Candidates, Implication, short_list
 from naysay.discovery.support import Entities, Fact, Rows
 from naysay.discovery.vertices import Vertices
-from naysay.rule.model import Op
+from naysay.rule.model import Op, Rule
 
 SIGNIFICANCE = 0.05
 # A rule of one predicate has no others to be independent of: it is tested as if every second pair satisfied it.
@@ -99,9 +99,14 @@ class Ranker:
         )
         return findings, len(covers)
 
-    def implication(self) -> Implication:
-        """What follows from what, in every table that has nulls where this one has some."""
-        return Implication(self.vertices, self._nullable())
+    def reasons(self, rule: Rule, given: Sequence[Rule]) -> list[int]:
+        """The numbers of some rules from which a rule follows, as few as possible; none if it does not follow.
+
+        In every table that has nulls only where this one has some.
+        """
+        implication = Implication(self.vertices, self._nullable())
+        cover, *covers = self.vertices.words(self.vertices.cover(each) for each in (rule, *given))
+        return implication.reasons(cover, [implication.boxes(each) for each in covers]) or []
 
     def _nullable(self, share: float = 0.0) -> list[int]:
         """The comparisons that may be incomparable: those of which more than a share of the pairs are."""
