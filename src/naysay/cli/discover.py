@@ -134,7 +134,8 @@ def discover(
     """Find the rules that the table INPUT obeys: exactly, or except for a few pairs of rows.
 
     Shows a short list of rules to decide about, what they mean, and how many pairs of rows tested each. Rules that
-    follow from others are left out, and so are rules that may hold by chance, if there are better ones. Ctrl-C and --max-seconds stop the search and show the rules found so far, marked as partial.
+    follow from others are left out, and so are rules that may hold by chance, if there are better ones. Ctrl-C and
+    --max-seconds stop the search and show the rules found so far, marked as partial.
 
     \b
     naysay discover people.csv --out people.rules

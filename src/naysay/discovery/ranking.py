@@ -7,11 +7,11 @@ For a predicate p of a rule, let m of the N ordered pairs that p can compare sat
 let a fraction f of the N satisfy p. (A pair that is incomparable because of a null tests nothing.) If p's columns had
 nothing to do with the others (shuffle them among the rows), m * f pairs would be expected to break the rule; v do.
 Pairs that share a row are not independent, so only disjoint pairs are counted: m / 2 unordered pairs in which a row
-meets at most d others hold at least k = m / 2 / (2 d - 1) that are disjoint. The chance that none of them satisfies p
-is (1 - f)^k; if v pairs break the rule, the Chernoff bound of the binomial tail. Shuffling p against the others is
-shuffling the others against p, so the same bound holds with the roles exchanged (f * N pairs, each breaking the rule
-with probability m / N), and the better of the two is taken. For keys and dependencies the rows themselves give a
-sharper test: see `support`.
+meets at most d others can be dealt out to d + 1 sets of disjoint pairs (Vizing's theorem), so that k = m / 2 / (d +
+1) are disjoint. The chance that none of them satisfies p is (1 - f)^k; if v pairs break the rule, the Chernoff bound
+of the binomial tail. Shuffling p against the others is shuffling the others against p, so the same bound holds with
+the roles exchanged (f * N pairs, each breaking the rule with probability m / N), and the better of the two is taken.
+For keys and dependencies the rows themselves give a sharper test: see `support`.
 
 A rule is as good as the predicate for which that chance is largest ("productive" in the sense of Webb, Discovering
 Significant Patterns, Machine Learning 68, 2007), and is held against the number of rules of its length that the space
@@ -108,8 +108,16 @@ class Ranker:
         cover, *covers = self.vertices.words(self.vertices.cover(each) for each in (rule, *given))
         return implication.reasons(cover, [implication.boxes(each) for each in covers]) or []
 
-    def _nullable(self, share: float = 0.0) -> list[int]:
-        """The comparisons that may be incomparable: those of which more than a share of the pairs are."""
+    def _nullable(self) -> list[int]:
+        """The comparisons that may be incomparable."""
+        if self.rows is None:
+            return self._often_null(0.0)
+        null = {self._name(number) for number, skips in self.rows.skips_null.items() if skips}
+        pairs = [group.comparison for group in self.vertices.groups]
+        return [number for number, pair in enumerate(pairs) if null & {pair.left.name, pair.right.name}]
+
+    def _often_null(self, share: float) -> list[int]:
+        """The comparisons of which more than a share of the pairs are incomparable."""
         total = max(1, int(self.counts.sum()))
         return [number for number, n_pairs in enumerate(self._comparable_pairs()) if total - n_pairs > share * total]
 
@@ -127,7 +135,7 @@ class Ranker:
             removed=results.removed,
             facts=facts,
             behind=behind,
-            implication=Implication(vertices, self._nullable(_MOSTLY_NULL)),
+            implication=Implication(vertices, self._often_null(_MOSTLY_NULL)),
             same_as=self.same_as,
             n_values={} if self.rows is None else {column: self.rows.n_groups((column,)) for column in self.rows.codes},
         )
@@ -366,7 +374,7 @@ def _log_chance(
     n_others: Float64Array, violations: Int64Array, fraction: Float64Array, degree: Float64Array
 ) -> Float64Array:
     """The logarithm of the chance that at most that few of the disjoint pairs satisfy the predicate."""
-    n_disjoint = n_others / 2 / (2 * degree - 1)
+    n_disjoint = n_others / 2 / np.where(degree > 1, degree + 1, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = np.where(n_others > 0, violations / np.maximum(n_others, 1), 0.0)
         divergence = (1 - observed) * np.log((1 - observed) / (1 - fraction))

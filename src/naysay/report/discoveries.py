@@ -152,7 +152,7 @@ def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence
         text, sentence = " <-> ".join(among), f"{listed(among)} determine each other."
     elif same:
         text = f"{', '.join(same)} -> {', '.join(rights)}"
-        sentence = f"For two rows with the same {listed(same)}, none of {listed(rights)} differs."
+        sentence = f"For two rows with the same {listed(same)}, {listed(rights)} never differ."
     else:
         text, sentence = f"constant: {', '.join(rights)}", f"All rows have the same {listed(rights)}."
     return Line(text, [sentence], tested, first.advice)
