@@ -18,7 +18,7 @@ from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.result import Discovery, Finding
 from naysay.errors import UsageError
-from naysay.report.words import counted
+from naysay.report.words import counted, rule_text
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
@@ -55,6 +55,7 @@ class ShownRules:
     about: tuple[str, ...]
     like: str | None
     top: int
+    because: str | None
     everything: bool
     out: Path | None
     report: Path | None
@@ -106,6 +107,7 @@ class ShownRules:
     click.option("--about", multiple=True, metavar="COLUMN", help="Show only rules that mention COLUMN. Repeatable."),
     click.option("--like", metavar="RULE", help="Show only rules that imply RULE or follow from it."),
     options.number("--top", 1, "Number of rules to show.", 20),
+    click.option("--because", metavar="RULE", help="Show the rules of the short list from which RULE follows."),
     click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
     click.option(
         "--out",
@@ -147,8 +149,9 @@ def discover(
 ) -> int:
     """Find the rules that the table INPUT obeys: exactly, or except for a few pairs of rows.
 
-    Shows the most useful rules, what they mean, and how many pairs of rows tested each; rules that may hold by chance
-    come last. Ctrl-C and --max-seconds stop the search and show the rules found so far, marked as partial.
+    Shows a short list of rules to decide about, what they mean, and how many pairs of rows tested each. Rules that
+    follow from others are left out, and so are rules that may hold by chance, if there are better ones. Ctrl-C and
+    --max-seconds stop the search and show the rules found so far, marked as partial.
 
     \b
     naysay discover people.csv --out people.rules
@@ -181,6 +184,8 @@ def discover(
         from naysay.report.discoveries import dumps
 
         click.echo(dumps(found, best, input, everything or ()))
+    elif shown.because is not None:
+        _print_because(found, shown.because)
     elif everything is not None or quiet:
         click.echo(found.text(written), nl=False)
     else:
@@ -196,6 +201,14 @@ def discover(
     if shown.report is not None and not quiet:
         say(f"report written to {shown.report}")
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
+
+
+def _print_because(found: Discovery, rule: str) -> None:
+    reasons = found.because(rule)
+    for reason in reasons:
+        click.echo(rule_text(reason))
+    if not reasons:
+        say(f"{rule} does not follow from the rules of the short list")
 
 
 def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple[str, ...], place: Place) -> None:

@@ -109,7 +109,7 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
-    notes = (*space.notes, *_notes(problem, answer), *answer.notes)
+    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -147,6 +147,16 @@ def rules_of(answer: Answer, problem: Problem) -> Rules:
         tolerance = measured.pairs_of_rows(request, n_rows)
     edges = answer.edges if is_exact else None
     return Rules(answer.covers, problem.vertices, tolerance, edges, answer.counts if request.is_measured else None)
+
+
+def _equal_columns(ranker: Ranker) -> list[str]:
+    """Columns that are equal in every row, and are one to the short list."""
+    classes: dict[str, list[str]] = {}
+    for name, first in ranker.same_as.items():
+        classes.setdefault(first, [first]).append(name)
+    return [
+        f"{' = '.join(names)} in every row: the short list only mentions {first}" for first, names in classes.items()
+    ]
 
 
 def _notes(problem: Problem, answer: Answer) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -148,17 +149,31 @@ class Tested:
         return min(self.near, default=0)
 
 
+class Advice(Enum):
+    """What a person would do with a rule, as far as the data can tell.
+
+    KEEP: it was well tested, and no pair breaks it. LOOK: it was well tested, but some rows break it: are they wrong,
+    or is the rule? REJECT: it may hold by chance, so reject it unless you know it to be true.
+    """
+
+    KEEP = "keep"
+    LOOK = "look"
+    REJECT = "reject"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A rule with what is known of it. `tested` says how well the data tested it.
 
-    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out.
+    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
+    that say more of the same columns, such as the order behind a dependency.
     """
 
     rule: Rule
     tested: Tested
     rows_in_conflict: int | None = None
     rows_to_remove: tuple[int, int] | None = None
+    also: tuple[Rule, ...] = ()
 
     @property
     def kind(self) -> RuleKind:
@@ -168,13 +183,20 @@ class Finding:
     def words(self) -> str:
         return describe(self.rule)
 
+    @property
+    def advice(self) -> Advice:
+        if self.tested.by_accident:
+            return Advice.REJECT
+        return Advice.LOOK if self.tested.violations else Advice.KEEP
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Discovery(Document):
     """The rules that a table obeys.
 
     Attributes:
-        findings: The rules to look at first, best first, with how well the data tested each.
+        findings: The short list: the rules to decide about, best first, with how well the data tested each. None of
+            them follows from the others.
         rules: All minimal rules, short ones first.
         partial: Whether the search was stopped, so that more rules may hold; those found hold and are minimal.
         reason: What stopped the search.
@@ -231,7 +253,7 @@ class Discovery(Document):
 
     @property
     def best(self) -> list[Rule]:
-        """The rules to look at first: those of the findings, best first."""
+        """The rules to decide about: those of the findings, best first."""
         return [finding.rule for finding in self.findings]
 
     @property
@@ -252,6 +274,9 @@ class Discovery(Document):
     def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
         """Return the `n` best rules, perhaps only some of them.
 
+        If more are asked for than the short list may hold, or only some, rules that follow from others and rules that
+        may hold by chance come after it.
+
         Args:
             n: The number of rules.
             about: Columns that the rules must all mention.
@@ -260,11 +285,30 @@ class Discovery(Document):
         Returns:
             The findings, best first.
         """
-        if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.rules)):
+        if not about and like is None and (n <= max(N_BEST, len(self.findings)) or self.ranker is None):
             return list(self.findings[:n])
         rules = self.rules.about(*((about,) if isinstance(about, str) else about))
         rules = rules if like is None else rules.like(like)
         return [] if self.ranker is None else list(self.ranker.best(rules, n))
+
+    def because(self, rule: str | Rule) -> list[Rule]:
+        """Return rules of the short list from which a rule follows, as few as possible; none if it does not follow.
+
+        A rule follows if no two rows could break it without breaking one of these, whatever other values they have.
+
+        >>> import pyarrow as pa
+        >>> from naysay import discover
+        >>> zips = [k % 50 for k in range(1000)]
+        >>> columns = {"zip": zips, "city": [zip // 3 for zip in zips], "state": [zip // 12 for zip in zips]}
+        >>> found = discover(pa.table(columns), cross=False)
+        >>> [render(each, short=True) for each in found.because("zip -> state")]
+        ['zip -> city', 'city -> state']
+        """
+        if self.ranker is None:
+            return []
+        asked = parse(rule) if isinstance(rule, str) else rule
+        listed = [each for finding in self.findings for each in (finding.rule, *finding.also)]
+        return [listed[place] for place in self.ranker.reasons(asked, listed)]
 
     def groups(self) -> dict[RuleKind, list[Finding]]:
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
@@ -297,10 +341,14 @@ def rules_text(discovery: Discovery, rules: Sequence[Rule | Finding]) -> str:
 
     Findings that may hold by chance come last, commented out.
     """
-    sure = [each.rule if isinstance(each, Finding) else each for each in rules if not _may_be_chance(each)]
+    sure = [rule for each in rules if not _may_be_chance(each) for rule in _rules_of(each)]
     unsure = [each for each in rules if isinstance(each, Finding) and _may_be_chance(each)]
     head = _comments(_heading(discovery, len(sure)))
     return head + _written(discovery, sure) + "".join(_commented_out(discovery, unsure))
+
+
+def _rules_of(each: Rule | Finding) -> tuple[Rule, ...]:
+    return (each.rule, *each.also) if isinstance(each, Finding) else (each,)
 
 
 def _may_be_chance(each: Rule | Finding) -> bool:
