@@ -25,6 +25,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.spark import grid, key_groups, worker
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.strips import Strips, cut, sort_key
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
 from naysay.errors import ResourceError
@@ -267,3 +268,20 @@ def test_discovery_refuses_to_compare_more_pairs_than_spark_can_run(spark: Any) 
     table = pa.table({name: rng.integers(0, 40, 3_000) for name in "abc"})
     with pytest.raises(ResourceError, match=r"distinct rows would compare all pairs .* name fewer columns"):
         discover(to_spark(spark, table), DiscoverRequest(method="all-pairs"), Blocks(rows=100, most_tasks=50))
+
+
+def test_the_strips_of_a_group_are_those_of_group_and_value() -> None:
+    """A row finds its strip by the cuts of its own group, which lie one after the other."""
+    rng = np.random.default_rng(5)
+    rows = [{"group": int(rng.choice([-7, 0, 9])), "value": float(rng.integers(0, 12))} for _ in range(400)]
+    cuts = cut(rows, 20)
+
+    def place(key: Any, among: Strips) -> int:
+        limits = [(sort_key(each.value), each.after) for each in among.cuts]
+        return sum(key > limit if after else key >= limit for limit, after in limits)
+
+    assert len(cuts.cuts) > 20
+    assert any(cuts.single)
+    for row in rows:
+        below, own = cuts.in_group(row["group"])
+        assert below + place(sort_key(row["value"]), own) == place(sort_key(row), cuts)
