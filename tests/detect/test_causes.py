@@ -266,6 +266,9 @@ def test_odd_tables_have_no_causes() -> None:
     lists = pa.array([[1]] * N_ROWS)
     for odd in (lists, pa.nulls(N_ROWS), pa.array([b"x"] * N_ROWS), pa.array([math.nan] * N_ROWS)):
         assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("odd", odd))] == ["source"]
+    long = pa.array(np.where(source == "legacy", "long " * 50, "short"))
+    assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("text", long))] == ["source"]
+    assert causes_of(legacy.drop_columns(["source"]).append_column("text", long)) == ()
     twice = pa.table([*legacy.columns, legacy["source"]], names=[*legacy.column_names, "source"])
     assert causes_of(twice) == ()
     assert causes_of(legacy.select(["zip", "city"])) == ()

@@ -43,7 +43,9 @@ _ABOUT_AS_MUCH = 0.9
 _MOST_EDGES = 64
 # Values and ranges to try come from at most so many rows to fix; all are counted.
 MOST_BLAMED = 20_000
-MOST_COLUMNS = 200
+MOST_COLUMNS = 100
+# Longer texts are no segments that anybody would name.
+LONGEST_TEXT = 200
 # In larger tables what has no chance among this many rows is not counted in all.
 _SAMPLE, _SMALL = 4_096, 20_000
 # By how many standard deviations the sample may err.
@@ -395,6 +397,8 @@ def _values(name: str, column: pa.ChunkedArray, weights: Float64Array) -> Iterat
     values = encoded.dictionary.take(pa.array(places))
     if pa.types.is_floating(values.type):
         values = values.filter(pc.invert(pc.fill_null(pc.is_nan(values), False)))
+    elif kind_of(values.type) is Kind.TEXT:
+        values = values.filter(pc.fill_null(pc.less_equal(pc.binary_length(values), LONGEST_TEXT), True))
     if len(values):
         yield Family("file" if name == FILE else "value", name, values, sums.size, 0)
 

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from naysay.arrays import Float64Array
 from naysay.detect.causes import (
     FILE,
+    LONGEST_TEXT,
     MOST_BLAMED,
     MOST_COLUMNS,
     Counts,
@@ -40,13 +41,23 @@ from naysay.spark.expressions import every, hash_of
 from naysay.spark.frame import Frame, arrow_type, map_in_arrow, position
 from naysay.spark.identity import Identity
 from naysay.spark.versions import to_arrow, union
+from naysay.table.column import Kind
 
 
 def other_columns(frame: Frame) -> dict[str, Expression]:
     """The columns in which causes are sought: those that can be compared, by position, and the file of a row."""
-    names = [position(place) for place, type_ in enumerate(frame.types) if arrow_type(type_) is not None]
-    found = {name: F.col(name) for name in names[:MOST_COLUMNS]}
+    names = [position(place) for place in range(len(frame.types))]
+    comparable = [name for name in names if frame.kind_of(name) not in (Kind.OTHER, Kind.NULL)]
+    found = {name: _bounded(F.col(name), frame.kind_of(name)) for name in comparable[:MOST_COLUMNS]}
     return found if frame.file_row is None else found | {FILE: F.col(frame.file_row[0])}
+
+
+def _bounded(column: Expression, kind: Kind) -> Expression:
+    """The same values, but of a long text, which is never a cause, only as much as tells it from others."""
+    if kind is not Kind.TEXT:
+        return column
+    shortened = F.concat(F.sha2(column, 512), F.substring(column, 1, LONGEST_TEXT))
+    return F.when(F.octet_length(column) <= LONGEST_TEXT, column).otherwise(shortened)
 
 
 def named_causes(frame: Frame, causes: Sequence[Cause]) -> tuple[Cause, ...]:
