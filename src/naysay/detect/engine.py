@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.causes import FILE, local_causes, shown_causes
+from naysay.detect.causes import FILE, Others, local_causes, shown_causes
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
@@ -102,7 +102,7 @@ class LocalEngine:
         start = time.perf_counter()
         tally = Tally(table.n_rows)
         files = files_of(table.arrow)
-        others = table.arrow if files is None else table.arrow.append_column(FILE, files)
+        others = Others(table.arrow if files is None else table.arrow.append_column(FILE, files))
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()

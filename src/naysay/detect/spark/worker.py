@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.detect.causes import Family, blame_of, count_families, in_segment, local_causes
+from naysay.detect.causes import Family, Others, blame_of, count_families, in_segment, local_causes
 from naysay.detect.result import Cause, Condition, Removal
 from naysay.detect.summary import (
     N_BUSIEST,
@@ -370,7 +370,9 @@ def _causes(table: Table, rule: TaskRule, conflicts: Conflicts, others: tuple[st
     """The causes of a rule as the Arrow stream of a table with both bounds of each condition; numbers are metadata."""
     if not others or not conflicts.violations:
         return None
-    found = local_causes(table, rule.join, rule.nulls, conflicts, table.arrow.select(others), memo, numbered=False)
+    found = local_causes(
+        table, rule.join, rule.nulls, conflicts, Others(table.arrow.select(others), numbered=False), memo
+    )
     if not found:
         return None
     bounds = {}
