@@ -80,6 +80,7 @@ def test_the_numbers_of_a_cause_are_those_of_the_table() -> None:
     (result,) = naysay.check(table, "zip -> city")
     (cause,) = result.causes
     assert cause.conditions == (Condition("value", "source", "legacy", "legacy"),)
+    assert result.suspects is not None
     suspects = result.suspects.table.column("row").to_pylist()
     assert (cause.suspects, cause.of_suspects) == (sum(source[suspects] == "legacy"), len(suspects))
     assert (cause.rows, cause.of_rows) == (int((source == "legacy").sum()), N_ROWS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +100,7 @@ class SparkRows:
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
         blamed = self.blamed
         if within or without:
-            keep = partial(worker.filter_segments, within=tuple(within), without=tuple(map(tuple, without)))
+            keep = partial(worker.filter_segments, **_segments(within, without))
             blamed = map_in_arrow(blamed, keep, blamed.schema)
         # In the order of hashes, which is as good as by chance.
         some = to_arrow(blamed.orderBy(hash_of([F.col(name) for name in self.columns])).limit(MOST_BLAMED))
@@ -111,9 +112,7 @@ class SparkRows:
     def count(
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
     ) -> Counts:
-        work = partial(
-            worker.count_segments, families=tuple(families), within=tuple(within), without=tuple(map(tuple, without))
-        )
+        work = partial(worker.count_segments, families=tuple(families), **_segments(within, without))
         parts = [self.blamed, self.rows, *([] if self.alone is None else [self.alone])]
         branches = [
             map_in_arrow(part, work, worker.FLAT)
@@ -128,6 +127,11 @@ class SparkRows:
         places = tuple(np.asarray(found.column(name).to_numpy(), np.int64) for name in ("part", "place"))
         sums[places] = found.column("number").to_numpy()
         return Counts.of(sums[0] + _tested(*sums[1:]), n_cells)
+
+
+def _segments(within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> dict[str, Any]:
+    send = worker.send_conditions
+    return {"within": send(within), "without": tuple(map(send, without))}
 
 
 def _tested(rows: Float64Array, alone: Float64Array | None = None) -> Float64Array:

@@ -436,10 +436,19 @@ def count_segments(
 
 
 def _is_within(table: pa.Table, within: Conditions, without: tuple[Conditions, ...]) -> BoolArray:
-    mask = in_segment(table, within)
+    mask = in_segment(table, _received(within))
     for conditions in without:
-        mask &= ~in_segment(table, conditions)
+        mask &= ~in_segment(table, _received(conditions))
     return mask
+
+
+def send_conditions(conditions: Iterable[Condition]) -> Conditions:
+    """Conditions that can be pickled: a scalar goes through Python, which has no year 10000; an array does not."""
+    return tuple(replace(each, low=pa.repeat(each.low, 1), high=pa.repeat(each.high, 1)) for each in conditions)
+
+
+def _received(conditions: Conditions) -> Iterator[Condition]:
+    return (replace(each, low=each.low[0], high=each.high[0]) for each in conditions)
 
 
 def suspects_of_table(batches: Batches, rule: TaskRule, names: tuple[str, ...], number_copies: bool) -> Arrow:
