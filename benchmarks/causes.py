@@ -4,8 +4,8 @@
 
 First tables in which errors were planted in one segment: how often that segment is the first cause; and tables with
 errors anywhere: how often nothing is claimed. Shape and size of the table, rule, kind of segment and rates of errors
-change with the seed. Then what suspects and causes add to a check, in the same run and in seconds of CPU time, which other
-work on the machine hardly changes. `--rows 0` leaves that out.
+change with the seed. Then what suspects and causes add to a check, in the same run and in seconds of CPU time, which
+other work on the machine hardly changes. `--rows 0` leaves that out.
 """
 
 from __future__ import annotations

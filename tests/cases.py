@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from naive import Half, Moment, Single
-from naysay.rule.model import Column, Constant, Nulls, Predicate, Row, Rule
+from naysay.rule.model import Column, Nulls, Predicate, Row, Rule
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -71,7 +71,8 @@ def _script(case: Case) -> str:
         "import datetime\n"
         "from decimal import Decimal\n\n"
         "import pyarrow as pa\n\n"
-        "from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule\n\n"
+        "from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule\n"
+        "from naysay.rule.model import Between, Missing, OneOf, Pattern\n\n"
         'nan, inf = float("nan"), float("inf")\n'
         f"table = pa.table({{\n{columns}}})\n"
         f"rule = Rule((\n{predicates}))\n"
@@ -114,7 +115,7 @@ def type_text(type: pa.DataType) -> str:
 
 def _predicate_text(predicate: Predicate) -> str:
     right = predicate.right
-    text = f"Constant({right.value!r})" if isinstance(right, Constant) else _operand_text(right)
+    text = _operand_text(right) if isinstance(right, Column) else repr(right)
     return f"Predicate({_operand_text(predicate.left)}, {predicate.op}, {text})"
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.model import Between, Column, Domain, Missing, Nulls, OneOf, Op, Pattern, Predicate, Row, Rule
 
 Record = Mapping[str, Any]
 Violation = tuple[int, ...]
@@ -125,7 +126,24 @@ def holds(predicate: Predicate, left: Record, right: Record, nulls: Nulls = Null
     value = value_of(predicate.left)
     if isinstance(predicate.right, Column):
         return compare(predicate.op, value, value_of(predicate.right), nulls)
+    if isinstance(predicate.right, Domain):
+        return belongs(value, predicate.right) is (predicate.op is Op.EQ)
     return compare(predicate.op, value, read_beside(predicate.right.value, value), nulls)
+
+
+def belongs(value: Any, domain: Domain) -> bool | None:
+    """Whether a value is in a list, a range or a pattern, or is missing; None if a null is asked for its value."""
+    if isinstance(domain, Missing):
+        return value is None
+    if value is None:
+        return None
+    if isinstance(domain, Pattern):
+        return re.fullmatch(domain.text, value, re.ASCII) is not None
+    if isinstance(domain, Between):
+        low, high = (read_beside(constant.value, value) for constant in (domain.low, domain.high))
+        return three_way(low, value) <= 0 <= three_way(high, value)
+    assert isinstance(domain, OneOf)
+    return any(three_way(read_beside(constant.value, value), value) == 0 for constant in domain.values)
 
 
 def read_beside(constant: Any, value: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Rule
+from naysay.rule.model import Between, Column, Constant, Domain, Missing, Nulls, OneOf, Op, Pattern, Predicate, Rule
 
 _SQL = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _SQL_EQUAL = {**_SQL, Op.EQ: "is not distinct from", Op.NE: "is distinct from"}
@@ -101,11 +101,31 @@ def _condition(table: pa.Table, predicate: Predicate, nulls: Nulls) -> tuple[str
     """A predicate as SQL, and the values of its parameters."""
     left = _column(table, predicate.left)
     right = predicate.right
+    if isinstance(right, Domain):
+        return _in_domain(table, predicate, right)
     other = _column(table, right) if isinstance(right, Column) else _constant(right)
     type = "float" if _is_read_in_32_bits(table, predicate) else _common_type(left, other)
     op = (_SQL_EQUAL if nulls is Nulls.EQUAL else _SQL)[predicate.op]
     text = f"(cast({left.sql} as {type}) {op} cast({other.sql} as {type}))"
     return text, left.parameter + other.parameter
+
+
+def _in_domain(table: pa.Table, predicate: Predicate, domain: Domain) -> tuple[str, tuple[Any, ...]]:
+    """A list as several equalities, a range as two comparisons. SQL finds that a null is neither in nor out."""
+    sql = _column(table, predicate.left).sql
+    if isinstance(domain, Missing):
+        return f"({sql} is {'' if predicate.op is Op.EQ else 'not '}null)", ()
+    if isinstance(domain, Pattern):
+        text, values = f"regexp_full_match({sql}, ?)", (domain.text,)
+    else:
+        ends = (domain.low, domain.high) if isinstance(domain, Between) else ()
+        parts = [*zip((Op.GE, Op.LE), ends, strict=False)]
+        if isinstance(domain, OneOf):
+            parts = [(Op.EQ, constant) for constant in domain.values]
+        found = [_condition(table, Predicate(predicate.left, op, constant), Nulls.SQL) for op, constant in parts]
+        text = (" and " if ends else " or ").join(part for part, _ in found)
+        values = tuple(value for _, some in found for value in some)
+    return f"({text})" if predicate.op is Op.EQ else f"(not ({text}))", values
 
 
 def _is_read_in_32_bits(table: pa.Table, predicate: Predicate) -> bool:

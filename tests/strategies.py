@@ -16,7 +16,20 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from cases import Case, rows_of, shrink
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.model import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Missing,
+    Nulls,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Rule,
+)
 from samples import ALL_FAMILIES, CONSTANTS, EXOTIC, FAMILIES, PLAIN_FAMILIES, SORTS, Sort, array_of
 
 __all__ = [
@@ -164,6 +177,9 @@ def _random_rule(rng: random.Random, sorts: dict[str, Sort]) -> Rule:
     predicates = [_random_match(rng, sorts, op, left) for op, left in zip(ops, deal, strict=False)]
     n_filters = rng.randint(1, 2) if rng.random() < 0.3 else 0
     predicates += [_random_filter(rng, sorts, names, rng.choice(_ROWS)) for _ in range(n_filters)]
+    if n_filters and rng.random() < 0.4:
+        # As `where` does: the same filter on both rows.
+        predicates.append(predicates[-1].swapped())
     if not predicates:
         predicates = [_random_filter(rng, sorts, names, row) for row in _ROWS]
     rng.shuffle(predicates)
@@ -185,10 +201,41 @@ def _random_filter(rng: random.Random, sorts: dict[str, Sort], names: list[str],
     left = rng.choice(names)
     family = sorts[left].family
     op = rng.choice(_OPS)
-    if rng.random() < 0.6:
+    kind = rng.random()
+    if kind < 0.25:
+        return Predicate(Column(row, left), rng.choice((Op.EQ, Op.NE)), random_domain(rng, family))
+    if kind < 0.7:
         return Predicate(Column(row, left), op, Constant(rng.choice(CONSTANTS[family])))
     right = rng.choice([name for name in names if sorts[name].family == family])
     return Predicate(Column(row, left), op, Column(row, right))
+
+
+PATTERNS = (
+    "a.*",
+    "[a-z]+",
+    r"\w*",
+    r"\S",
+    "(?:a|b|é)?.?",
+    r"[^\d]*",
+    ".",
+    "",
+    r"\s*",
+    "[\u0080-\U0010ffff]+",
+    "a{1,3}|ß",
+)
+
+
+def random_domain(rng: random.Random, family: str) -> Domain:
+    """A list, a range, a pattern (for text) or no value at all."""
+    values = CONSTANTS[family]
+    form = rng.choice(("null", "list", "list", "range", "range", "pattern"))
+    if form == "pattern" and family == "text":
+        return Pattern(rng.choice(PATTERNS))
+    if form == "null":
+        return Missing()
+    if form == "range":
+        return Between(*(Constant(rng.choice(values)) for _ in range(2)))
+    return OneOf(tuple(Constant(rng.choice(values)) for _ in range(rng.randint(1, 4))))
 
 
 @st.composite

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from naysay.budget import memory_bytes as memory_bytes
+from naysay.budget import require_positive
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
-from naysay.errors import ResourceError, UsageError
-from naysay.rule import parse
+from naysay.errors import ResourceError, RuleError, UsageError
+from naysay.rule import nearest_name, parse
 from naysay.rule.model import Nulls, Rule
 
 if TYPE_CHECKING:
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
 
     from naysay.budget import Progress
     from naysay.detect.traps import Cautions
-    from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
     from naysay.live.feed.changes import AppliedBatch
@@ -86,6 +89,9 @@ def check(
     quick: bool = False,
     sample: int = 5,
     strict: bool = False,
+    hide: str | Sequence[str] = (),
+    now: datetime | None = None,
+    joint: bool = False,
     causes: bool = True,
     memory: int | str | None = None,
     max_seconds: float | None = None,
@@ -100,11 +106,17 @@ def check(
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
-        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`, `"facet"`.
+        strategy: `"auto"`, or the method of a paper: `"rapidash-range-tree"`, `"rapidash-kd-tree"`,
+            `"rapidash-vanilla"` (one range tree for all predicates), `"facet"`, `"facet-by-frequency"` (rules share
+            their most frequent predicates first).
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
         strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
+        hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
+        now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
+        joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
+            `report.suspects`.
         causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
             reads the data again for each broken rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
@@ -133,8 +145,16 @@ def check(
         raise UsageError("no rules to check; pass at least one rule, such as 'zip -> city'")
     if sample < 0:
         raise UsageError(f"sample must be 0 or more, not {sample}")
-    options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    report = engine.check(parsed, replace(options, quick=quick, sample=sample, causes=causes), progress=progress)
+    if quick and joint:
+        raise UsageError(
+            "quick stops at the first violation, so it cannot find the rows to remove; drop quick or joint"
+        )
+    options = replace(
+        _options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint, causes=causes
+    )
+    options = replace(options, quick=quick, sample=sample, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        report = engine.check(parsed, options, progress=progress)
     return replace(report, strict=strict)
 
 
@@ -145,6 +165,8 @@ def verify(
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    hide: str | Sequence[str] = (),
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -157,6 +179,8 @@ def verify(
         key: Columns that identify a row in the witness.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to search, as in `check`.
+        hide: Columns whose values are not shown, as in `check`.
+        now: The time at which freshness is judged, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -173,8 +197,10 @@ def verify(
     (False, "both have zip 1, but city is 'Ulm' in one and 'Bonn' in the other")
     """
     engine = engine_for(_collect(frame, rule, key))
-    options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.verify(_rule(rule, engine.columns), options)
+    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    options = replace(options, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.verify(_rule(rule, engine.columns), options)
 
 
 @overload
@@ -184,6 +210,7 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -195,6 +222,7 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -205,17 +233,21 @@ def count(
     *,
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    now: datetime | None = None,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
 ) -> int | list[int]:
     """Count the violations of rules exactly: ordered pairs of rows, or rows for a rule about single rows.
 
+    A rule about the whole table has one violation or none.
+
     Args:
         frame: The table, as in `check`.
         rules: One rule or several.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to count, as in `check`.
+        now: The time at which freshness is judged, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -232,7 +264,8 @@ def count(
     6
     """
     engine = engine_for(_collect(frame, rules))
-    counts = engine.count(_rules(rules, engine.columns), _options((), nulls, strategy, memory, threads, max_seconds))
+    options = replace(_options((), nulls, strategy, memory, threads, max_seconds), now=_now(now))
+    counts = engine.count(_rules(rules, engine.columns), options)
     return counts[0] if isinstance(rules, str | Rule) else counts
 
 
@@ -244,6 +277,7 @@ def violations(
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
     strategy: str = "auto",
+    hide: str | Sequence[str] = (),
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -257,6 +291,7 @@ def violations(
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`.
         strategy: How to search, as in `check`.
+        hide: Columns whose values are not shown, as in `check`.
         memory: Memory limit, as in `check`.
         max_seconds: Time limit, as in `check`.
         threads: Number of threads, as in `check`.
@@ -275,7 +310,9 @@ def violations(
     """
     engine = engine_for(_collect(frame, rule, key))
     options = _options(key, nulls, strategy, memory, threads, max_seconds)
-    return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
+    options = replace(options, hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.violations(_rule(rule, engine.columns), options, limit=_limit(limit))
 
 
 def clusters(
@@ -356,6 +393,7 @@ def repair(
     min_confidence: float = MIN_CONFIDENCE,
     key: str | Sequence[str] = (),
     nulls: str | Nulls = Nulls.SQL,
+    hide: str | Sequence[str] = (),
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -372,6 +410,7 @@ def repair(
             the votes for the new value, with one more vote against it.
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`. With `"equal"`, empty cells are filled in, too.
+        hide: Columns whose values are not shown, as in `check`. `apply()` still returns them.
         memory: Memory limit for counting violations, as in `check`.
         max_seconds: Time limit for counting violations, as in `check`.
         threads: Number of threads, as in `check`.
@@ -404,15 +443,28 @@ def repair(
 
     options = _options(key, nulls, "auto", memory, threads, max_seconds)
     table = from_frame(frame)
-    parsed = _rules(rules, table.names)
+    options = replace(options, hide=_hidden(hide, table.names))
+    # No cell can repair a rule about the whole table.
+    parsed = [rule for rule in _rules(rules, table.names) if rule.measure is None]
     if not parsed:
         raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
-    return engine.repair(table, parsed, options, min_confidence, frame)
+    with _without_hidden_values(options.hide):
+        return engine.repair(table, parsed, options, min_confidence, frame)
+
+
+def cautions(
+    frame: Any, rules: Sequence[Rule], *, nulls: str | Nulls = Nulls.SQL, hide: str | Sequence[str] = ()
+) -> Cautions:
+    """The traps of rules in a table, without checking them."""
+    engine = engine_for(frame)
+    options = CheckOptions(_nulls(nulls), hide=_hidden(hide, engine.columns))
+    with _without_hidden_values(options.hide):
+        return engine.cautions(rules, options)
 
 
 def discover(
     frame: Any,
-    error: float = 0.0,
+    error: float | str | None = None,
     columns: Sequence[str] | None = None,
     cross: bool = True,
     max_predicates: int | None = None,
@@ -426,12 +478,15 @@ def discover(
     memory: int | str | None = None,
     threads: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    measure: str | None = None,
 ) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to an error.
 
     Args:
         frame: The table, as in `check`.
-        error: The fraction of all ordered pairs that may break a rule, at least 0 and less than 1.
+        error: How badly a rule may be broken: a fraction, at least 0 and less than 1, of what `measure` says. 0 finds
+            rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. None does so if the
+            table looks dirty, and is 0 otherwise; `notes` say what was chosen and why.
         columns: The columns that rules may mention; None for all.
         cross: Whether rules may compare different columns with each other.
         max_predicates: The largest number of predicates per rule.
@@ -444,6 +499,10 @@ def discover(
         memory: Memory limit, as in `check`.
         threads: Number of threads, as in `check`.
         progress: Called repeatedly with the phase and the number of rules found so far.
+        measure: What the error is a fraction of: `"pairs"` (ordered pairs that break the rule, of all; the default for
+            a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
+            in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
+            predicates but one, whichever one).
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
@@ -461,10 +520,13 @@ def discover(
     for two rows with the same city, zip never differs
     for two rows with the same zip, city never differs
     """
-    from naysay.discovery.request import DiscoverRequest
+    from naysay.discovery.request import DiscoverRequest, read_error
 
+    fraction, by, sweep = read_error(error, measure)
     request = DiscoverRequest(
-        error=error,
+        error=fraction,
+        measure=by,
+        sweep=sweep,
         columns=columns,
         cross=cross,
         max_predicates=max_predicates,
@@ -487,24 +549,30 @@ def discover(
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
-    return engine.discover(table, request, _measure(table, request.nulls, threads))
+    return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 
-def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
-    """Let discovery ask how many rows are in conflict with a rule and how many to remove, if there is time for it."""
-    engine = engine_for(table)
+class _RuleMeasures:
+    """Lets discovery measure rules on the whole table, as long as there is time for it."""
 
-    def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False, causes=False)
+    def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
+        self._engine = engine_for(table)
+        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False, causes=False)
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
         try:
-            (result,) = engine.check([rule], options)
+            return self._engine.count([rule], replace(self._options, max_seconds=seconds))[0]
+        except ResourceError:
+            return None
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        try:
+            (result,) = self._engine.check([rule], replace(self._options, max_seconds=seconds))
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
-
-    return measure
 
 
 def watch_stream(
@@ -573,6 +641,35 @@ def _key(key: str | Sequence[str]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
 
 
+def _hidden(hide: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns to hide. A misspelled one is an error, because its values would be shown."""
+    found = _key(hide)
+    for name in found:
+        if name not in columns:
+            meant = nearest_name(name, columns)
+            hint = f"did you mean {meant!r}?" if meant else f"the columns are {', '.join(columns)}"
+            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {hint}")
+    return found
+
+
+@contextmanager
+def _without_hidden_values(hide: Sequence[str]) -> Iterator[None]:
+    """Leave out hints that show a value of a hidden column."""
+    try:
+        yield
+    except RuleError as error:
+        if not any(repr(name) in error.hint for name in hide):
+            raise
+        place = {"text": error.text, "line": error.line, "column": error.column, "source": error.source}
+        raise RuleError(error.message, **place) from None  # type: ignore[arg-type]
+
+
+def _now(now: datetime | None) -> datetime | None:
+    if now is not None and now.tzinfo is None:
+        raise UsageError("now must have a time zone, such as datetime.now(timezone.utc)")
+    return now
+
+
 def _nulls(nulls: str | Nulls) -> Nulls:
     try:
         return Nulls(nulls)
@@ -596,27 +693,5 @@ def _options(
 ) -> CheckOptions:
     if threads < 0:
         raise UsageError(f"threads must be 0 (all cores) or more, not {threads}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
-    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
-
-
-def memory_bytes(memory: int | str | None) -> int | None:
-    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
-
-    >>> memory_bytes("512M")
-    536870912
-    """
-    if memory is None:
-        return None
-    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
-    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
-    try:
-        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
-    except (ValueError, OverflowError):
-        n_bytes = 0
-    if n_bytes <= 0:
-        raise UsageError(
-            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
-        )
-    return n_bytes
+    seconds = require_positive(max_seconds)
+    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), seconds)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -26,6 +28,7 @@ CHECK = ("check", "people.csv", "--rules", "people.rules", "--engine", "local")
         ("check-key.txt", ("--key", "id", "--key", "name", "--sample", "1")),
         ("check-quiet.txt", ("--quiet",)),
         ("check-quick.txt", ("--quick",)),
+        ("check-joint.txt", ("--joint", "--quiet")),
         ("check.json", ("--format", "json")),
         ("check.xml", ("--format", "junit")),
         ("check.md", ("--format", "md")),
@@ -126,6 +129,25 @@ def test_results_in_a_folder(work: Path, naysay: Run, format: str) -> None:
         (1, "rate"),
     }
     assert json.loads((work / "results" / "report.json").read_text(encoding="utf-8"))["rows_in_conflict"] == 5
+
+
+def test_the_rows_to_remove_for_all_rules_are_written_beside_those_of_each(work: Path, naysay: Run) -> None:
+    done = naysay(*CHECK, "--joint", "--out", "results", "--out-format", "csv", "--format", "json", "--sample", "1")
+    assert "suspects of 3 rules, suspects/all-rules.csv, violations of 3 rules" in done.stderr
+    report = json.loads(done.stdout)
+    rows = _read(work / "results" / "suspects" / "all-rules.csv")
+    assert len(rows) == report["rows_to_remove"] == report["rows_to_remove_at_least"]
+    assert [suspect["row"] for suspect in report["suspects"]] == [{"row": rows[0]["row"]}]
+    assert list(rows[0]) == ["row", "zip", "city", "id", "salary", "rate"]
+    # The next run replaces them.
+    naysay(*CHECK, "--out", "results")
+    assert not list(work.glob("results/suspects/all-rules.*"))
+
+
+def test_quick_and_joint_exclude_each_other(work: Path, naysay: Run) -> None:
+    done = naysay(*CHECK, "--quick", "--joint")
+    assert done.exit_code == 2
+    assert "--quick stops at the first violation, so it cannot find the rows to remove" in done.stderr
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "json"])
@@ -269,3 +291,28 @@ def test_columns_that_no_rule_looks_at_are_written_whatever_they_hold(work: Path
     assert done.exit_code == 1, done.output
     if out_format == "csv":
         assert "[1, 2]" in (work / "results" / "conflict_rows.csv").read_text(encoding="utf-8")
+
+
+def test_the_report_is_printed_before_the_table_is_closed(
+    work: Path, naysay: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Spark, closing stops the session, which takes a while."""
+    from naysay.cli import check
+
+    happened = []
+    original_open, original_print = check.open_table, check.print_report_as
+
+    @contextmanager
+    def open_table(*arguments: Any, **named: Any) -> Iterator[Any]:
+        with original_open(*arguments, **named) as frame:
+            yield frame
+        happened.append("closed")
+
+    def print_report(*arguments: Any, **named: Any) -> None:
+        happened.append("printed")
+        original_print(*arguments, **named)
+
+    monkeypatch.setattr(check, "open_table", open_table)
+    monkeypatch.setattr(check, "print_report_as", print_report)
+    assert naysay(*CHECK).exit_code == 1
+    assert happened == ["printed", "closed"]

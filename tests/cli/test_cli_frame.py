@@ -20,6 +20,7 @@ from click.testing import Result
 from command_line import run_process, without_progress
 from rich.progress import Progress
 
+from naysay.budget import TaskProgress
 from naysay.cli.failure import Exit, Session, guarded
 from naysay.cli.group import COMMANDS
 from naysay.cli.screen import Waiting, _Pace
@@ -305,7 +306,7 @@ def test_the_lines_of_a_long_stage_in_a_pipe(capfd: pytest.CaptureFixture[str]) 
         said = []
         for seconds, change in (
             (1, lambda: None),
-            (10, lambda: waiting.reach(3, 16)),
+            (10, lambda: waiting.reach(TaskProgress(4, 16, 1, 3, 1_200_000))),
             (10, lambda: waiting.update("evidence", 0.25)),
             (10, lambda: waiting.stage("checking 2 rules", 2)),
             (1000, waiting.advance),
@@ -318,7 +319,8 @@ def test_the_lines_of_a_long_stage_in_a_pipe(capfd: pytest.CaptureFixture[str]) 
         pauses.over(True)
     assert said == [
         "naysay: starting Spark at local[2], 1 s\n",
-        "naysay: starting Spark at local[2], 3 of 16 tasks done, 11 s\n",
+        "naysay: starting Spark at local[2], stage 2 of 3, 4 of 16 tasks done, 1,200,000 rows read, about 33 s left, "
+        "11 s\n",
         "naysay: evidence, 25% done, 21 s\n",
         "naysay: checking 2 rules, 31 s\n",
         "naysay: checking 2 rules, 1 done, 1,031 s\n",

@@ -219,6 +219,20 @@ def test_what_a_rule_applies_to_is_no_cause() -> None:
     assert causes_of(pa.table({"customer": customers, "birth": birth, "visits": often}), "customer -> birth") == ()
 
 
+@pytest.mark.parametrize("n_rows", [2_000, 30_000])
+def test_rows_are_a_cause_also_without_other_columns(n_rows: int) -> None:
+    rows = np.arange(n_rows)
+    table = table_of((rows >= 500) & (rows < 800)).select(["zip", "city"])
+    (condition,) = causes_of(table)[0].conditions
+    assert condition.kind == "rows"
+    assert causes_of(table, hide=["zip", "city"])[0].conditions == (condition,)
+
+
+def test_hidden_columns_are_no_cause() -> None:
+    source = sources()
+    assert causes_of(table_of(source == "legacy", source=source), hide=["source"]) == ()
+
+
 def test_which_of_two_duplicates_is_removed_is_no_cause() -> None:
     """The later row of each pair is removed, so that late rows would be to blame."""
     rng = np.random.default_rng(9)

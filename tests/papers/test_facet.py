@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import naive
+import naysay
 from naysay.errors import CountOverflow, ResourceError, UsageError
 from naysay.kernels.joins.facet import estimate, sketch
 from naysay.papers.facet import (
@@ -384,6 +385,29 @@ def test_pairs_of_columns_are_estimated_within_a_factor_of_two() -> None:
         assert found == Cardinalities().of_pair(a, b)
 
 
+@pytest.mark.skipif(without_compiler, reason="too slow without the compiler")
+def test_pairs_of_skewed_and_of_correlated_columns_are_estimated_within_a_factor_of_three() -> None:
+    """Columns that determine each other, that nearly do, that repeat a few values, and all of that at once."""
+    random = np.random.default_rng(7)
+    n_rows = 200_000
+    skewed = np.minimum(random.zipf(1.3, n_rows), 1 << 20).astype(np.int64)
+    uniform = random.integers(0, 5_000, n_rows)
+    noise = np.where(random.random(n_rows) < 0.05, random.integers(0, 100, n_rows), 0)
+    pairs = {
+        "the same": (uniform, uniform),
+        "coarser": (uniform, uniform // 10),
+        "nearly determined": (uniform, uniform * 100 + noise),
+        "skewed and uniform": (skewed, uniform % 50),
+        "skewed twice": (skewed, np.minimum(random.zipf(1.3, n_rows), 1 << 20).astype(np.int64)),
+        "skewed and determined": (skewed, skewed % 1_000),
+        "one value and many": (np.zeros(n_rows, np.int64), uniform),
+    }
+    for name, (first, second) in pairs.items():
+        exact = np.unique(np.stack([first, second]), axis=1).shape[1]
+        for found in (Cardinalities().of_pair(first, second), Cardinalities().of_pair(second, first)):
+            assert exact / 3 <= found <= 3 * exact, (name, exact, found)
+
+
 def rule(*predicates: tuple[str, Op, str] | tuple[str, Op, int]) -> Rule:
     """(t.name, op, s.name), or a constant for a filter on t."""
     return Rule(
@@ -430,6 +454,47 @@ def test_tries_find_what_single_rules_find(organisation: Organisation, nulls: Nu
                 listed = set(zip(left.tolist(), right.tolist(), strict=True))
                 assert listed <= pairs
                 assert left.size == len(listed) == min(most, len(pairs))
+
+
+@pytest.mark.parametrize("name", ["facet", "facet-by-frequency"])
+def test_the_verbs_run_the_tries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check and count of several rules go through one call of the tries, one rule by its own pipeline."""
+    random = np.random.default_rng(9)
+    values = {column: [None if v == 4 else int(v) for v in random.integers(0, 5, 40)] for column in "abcd"}
+    frame = pa.table({column: pa.array(cells, pa.int64()) for column, cells in values.items()})
+    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    rules = [*random_rules(random, 10), naysay.parse("not(t.a > 2)")]
+    calls = []
+    original = listing.check_many
+
+    def counted(parts: list[RuleParts], **options: object) -> list[int]:
+        calls.append((len(parts), options.get("organisation", Organisation.COST)))
+        return original(parts, **options)
+
+    monkeypatch.setattr(listing, "check_many", counted)
+    expected = [len(naive.pairs(rows, rule, Nulls.SQL)) for rule in rules[:-1]]
+    expected.append(sum(row["a"] is not None and row["a"] > 2 for row in rows))
+    assert naysay.count(frame, rules, strategy=name) == expected
+    assert [result.violations for result in naysay.check(frame, rules, strategy=name)] == expected
+    organisation = Organisation.FREQUENCY if name == "facet-by-frequency" else Organisation.COST
+    assert calls == [(10, organisation)] * 2
+    assert naysay.count(frame, rules[0], strategy=name) == expected[0]
+    assert calls[2:] == [(1, Organisation.COST)]
+
+
+def test_one_rule_is_refined_by_one_equality_after_the_other() -> None:
+    frame = pa.table({"a": [1, 1, 1, 2, None], "b": [1, 1, 2, 2, 2], "c": [5, 5, 5, 5, 5], "d": [1, 2, 3, 4, 5]})
+    join = join_of(naysay.parse("not(t.a == s.a and t.b == s.b and t.c == s.c and t.d < s.d)"))
+    for nulls in Nulls:
+        bound = bind(from_frame(frame), join, nulls)
+        for side in (bound, bound.swapped()):
+            parts = planner.parts_of_bound(side)
+            assert [predicate.comparison for predicate in parts.predicates] == [
+                *[CodeComparison.EQUAL] * 3,
+                CodeComparison.LESS,
+            ]
+            assert all(predicate.single_column for predicate in parts.predicates[:3])
+            assert Facet().count(side) == 1
 
 
 def test_tries_share_what_rules_have_in_common() -> None:

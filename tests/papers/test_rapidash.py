@@ -8,17 +8,26 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
+import naysay
 from naysay.errors import CountOverflow, ResourceError
+from naysay.kernels.joins.find import find_ordered_by_key
+from naysay.papers import MethodLimits
 from naysay.papers.rapidash import strategies as rapidash
-from naysay.papers.rapidash.forest import Tree
-from naysay.papers.rapidash.strategies import Rapidash, RapidashKdTree, RapidashRangeTree
-from naysay.plan.bind import BoundJoin, Side
+from naysay.papers.rapidash.forest import Ranked, SearchForest, Tree
+from naysay.papers.rapidash.strategies import Rapidash, RapidashKdTree, RapidashRangeTree, VanillaRangeTree
+from naysay.plan.bind import BoundJoin, Side, bind
+from naysay.plan.join import join_of
+from naysay.rule.model import Nulls
+from naysay.table import from_frame
 
 BOTH = [RapidashRangeTree(), RapidashKdTree()]
+ALL = [*BOTH, VanillaRangeTree(), Rapidash(Tree.KD, vanilla=True)]
 
 
 def random_join(random: np.random.Generator, n_rows: int, n_orders: int, n_differs: int) -> BoundJoin:
@@ -100,7 +109,7 @@ def check_random_joins(seed: int, n_joins: int, most_rows: int, most_parts: int)
         n_rows = int(random.integers(0, most_rows + 1))
         n_orders, n_differs = random.integers(0, most_parts + 1, 2)
         bound = random_join(random, n_rows, int(n_orders), int(n_differs))
-        for strategy in BOTH:
+        for strategy in ALL:
             check_all_verbs(strategy, bound)
 
 
@@ -244,7 +253,7 @@ def check_signatures() -> None:
 
     check_random_joins(seed=8, n_joins=40, most_rows=8, most_parts=3)
     compiled = 0
-    own = ("find_ordered_pair", "_keep")
+    own = ("find_ordered_by_key", "_meet", "_group", "_slot", "_keep")
     for module in (kd_tree, range_tree, find):
         for name, function in vars(module).items():
             if (
@@ -261,3 +270,100 @@ def check_signatures() -> None:
 def test_each_kernel_compiles_once() -> None:
     """In a process without a cache: cached kernels that are called by other kernels show no signature."""
     run_apart("check_signatures()", {"NAYSAY_NO_CACHE": "1"})
+
+
+def trees_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The points and dimensions of each forest that is grown from now on."""
+    grown: list[tuple[int, int]] = []
+    grow = rapidash.grow_forest
+
+    def noted(tree: Tree, points: Ranked, memory: int, limits: MethodLimits) -> SearchForest:
+        grown.append((points.n_points, len(points.columns)))
+        return grow(tree, points, memory, limits)
+
+    monkeypatch.setattr(rapidash, "grow_forest", noted)
+    return grown
+
+
+OVERLAP = (
+    "not(t.ship_city == t.receipt_city and s.ship_city == s.receipt_city and t.ship_city == s.ship_city "
+    "and t.receipt_date >= s.ship_date and t.ship_date <= s.receipt_date)"
+)
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_one_structure_serves_equal_filters_on_both_rows(strategy: Rapidash, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Example 14, and the same rows with intervals that overlap."""
+    grown = trees_of(monkeypatch)
+    join = join_of(naysay.parse(OVERLAP))
+    cities = {"ship_city": ["Paris", "Paris", "Paris"], "receipt_city": ["Paris", "Paris", "Rome"]}
+    for second_ship, broken in ((27, False), (26, True)):
+        dates = {"ship_date": [24, second_ship, 24], "receipt_date": [26, 28, 28]}
+        bound = bind(from_frame(pa.table(cities | dates)), join, Nulls.SQL)
+        witness = strategy.verify(bound)
+        assert (witness in {(0, 1), (1, 0)}) if broken else (witness is None)
+    assert grown == [(2, 2)] * 2
+
+
+@pytest.mark.parametrize("strategy", BOTH)
+def test_one_tree_serves_both_searches(strategy: Rapidash, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = trees_of(monkeypatch)
+    table = from_frame(pa.table({"a": [1, 1, 2, 3, 3], "b": [5, 4, 3, 2, 1], "c": [1, 1, 1, 1, 2]}))
+    for rule, broken in {
+        "not(t.a <= s.a and t.b < s.b)": True,
+        "not(t.a < s.a and t.b <= s.b)": False,
+        "not(t.c == s.c and t.a <= s.a and t.b <= s.b)": True,
+        "not(t.c == s.c and t.a < s.a and t.b < s.b)": False,
+    }.items():
+        assert (strategy.verify(bind(table, join_of(naysay.parse(rule)), Nulls.SQL)) is not None) == broken
+    assert grown == [(5, 2)] * 4
+    # Columns that differ need a tree for each side.
+    strategy.verify(bind(table, join_of(naysay.parse("not(t.a < s.b and t.c < s.c)")), Nulls.SQL))
+    assert grown[4:] == [(10, 2)]
+
+
+def test_vanilla_search_has_a_dimension_for_each_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = trees_of(monkeypatch)
+    random = np.random.default_rng(3)
+    for _ in range(30):
+        values = {name: [None if v == 4 else int(v) for v in random.integers(0, 5, 14)] for name in "abcd"}
+        frame = pa.table({name: pa.array(column, pa.int64()) for name, column in values.items()})
+        rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+        for text, n_dimensions in {
+            "key(a, b)": 2,
+            "a, b -> c": 3,
+            "not(t.a == s.a and t.b == s.c and t.c <= s.c and t.d > s.d)": 4,
+            "not(t.a > 1 and s.b < 2)": 1,
+        }.items():
+            rule = naysay.parse(text)
+            expected = naive.pairs(rows, rule, Nulls.SQL)
+            grown.clear()
+            assert naysay.count(frame, rule, strategy="rapidash-vanilla") == len(expected)
+            found = naysay.violations(frame, rule, strategy="rapidash-vanilla")
+            assert found.total == len(expected)
+            assert naysay.verify(frame, rule, strategy="rapidash-vanilla").holds == (not expected)
+            assert {dimensions for _, dimensions in grown} <= {n_dimensions}
+
+
+@pytest.mark.parametrize("either_way", [False, True])
+def test_keys_are_hashed_as_rows_arrive(either_way: bool) -> None:
+    """More groups than the hash table begins with, and keys far apart, with and without a pair."""
+    random = np.random.default_rng(4)
+    for n_keys, n_values in ((3, 1), (5_000, 1), (5_000, 2), (1 << 60, 2)):
+        n_rows = 6_000
+        keys = random.integers(0, n_keys, n_rows)
+        values = random.integers(0, n_values, n_rows)
+        time = np.arange(n_rows)
+        i, j = find_ordered_by_key((keys, values, time), (keys, values, time), either_way)
+        order = np.lexsort((values, keys))
+        same = keys[order][1:] == keys[order][:-1]
+        broken = bool((same & (values[order][1:] != values[order][:-1])).any())
+        assert (i >= 0) == broken
+        if broken:
+            assert keys[i] == keys[j]
+            assert values[i] != values[j] if either_way else values[i] < values[j]
+            # No earlier row would have completed a pair.
+            last = max(i, j)
+            assert find_ordered_by_key(
+                (keys[:last], values[:last], time[:last]), (keys[:last], values[:last], time[:last]), either_way
+            ) == (-1, -1)

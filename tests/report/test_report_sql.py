@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import naive
 from cases import rows_of
-from naysay.errors import UsageError
+from naysay.errors import RuleError, UsageError
 from naysay.report.sql import Dialect, Query, notes, to_sql
 from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, parse
 
@@ -197,3 +197,19 @@ def test_a_test_for_dbt_has_its_model_as_it_is_and_no_semicolon() -> None:
     assert '"{{ evil }}"' in to_sql(parse("zip -> city"), Dialect.DUCKDB, Query("{{ evil }}"))
     with pytest.raises(UsageError, match="braces"):
         to_sql(parse("not(t.a == '{{ evil }}')"), Dialect.DUCKDB, query)
+
+
+def test_conditions_on_one_column() -> None:
+    rule = parse(r"zip matches '\d{5}' where state in ('CA', 'NY') and rate not between 0 and 1 and city is null")
+    assert to_sql(rule, Dialect.DUCKDB, Query("people", count=True)).split("\n")[1:] == [
+        "select count(*) as violations",
+        'from "people" as t',
+        r"""where not regexp_matches(t."zip", '\A(?:[0-9]{5})\z')""",
+        """  and t."state" in ('CA', 'NY')""",
+        '  and (t."rate" not between 0 and 1)',
+        '  and t."city" is null;',
+    ]
+    with pytest.raises(UsageError, match="PostgreSQL has other regular expressions"):
+        to_sql(rule, Dialect.POSTGRES, Query("people"))
+    with pytest.raises(RuleError, match="row_count > 5 is about the whole table"):
+        to_sql(parse("row_count > 5"), Dialect.DUCKDB, Query("people"))

@@ -9,7 +9,21 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from naysay.rule import Column, Constant, Op, Predicate, Row, Rule, Severity, Value
+from naysay.rule import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Missing,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Rule,
+    Severity,
+    Value,
+)
 
 NAMES = (
     "A",
@@ -106,9 +120,38 @@ def random_value(draw: random.Random) -> Value:
     return makers[kind - 1](draw)  # type: ignore[return-value]
 
 
+PATTERNS = (
+    "",
+    r"\d{5}",
+    r"[^\s'\"]+",
+    r"a\\b|\n",
+    r"\x41\.\u00e9",
+    "(?:x|y)*z?",
+    "é\u2028",
+    "`.`",
+    r"\'\"",
+    r"[\]\-a-f]",
+)
+
+
+def random_domain(draw: random.Random) -> Domain:
+    form = draw.randrange(4)
+    if form == 0:
+        return Missing()
+    if form == 1:
+        return Pattern(draw.choice(PATTERNS))
+    if form == 2:
+        low, high = sorted(draw.randrange(-9, 10) for _ in range(2))
+        return Between(Constant(low), Constant(high + draw.choice((0, 0.5))))
+    values = (Constant(random_value(draw)) for _ in range(draw.choice((1, 2, 5))))
+    return OneOf(tuple(dict.fromkeys(values)))
+
+
 def random_predicate(draw: random.Random, rows: tuple[Row, ...] = tuple(Row)) -> Predicate:
     left = Column(draw.choice(rows), random_name(draw))
     op = draw.choice(OPS)
+    if draw.random() < 0.2:
+        return Predicate(left, draw.choice((Op.EQ, Op.NE)), random_domain(draw))
     if draw.random() < 0.35:
         return Predicate(left, op, Constant(random_value(draw)))
     return Predicate(left, op, Column(draw.choice(rows), left.name if draw.random() < 0.5 else random_name(draw)))
@@ -132,6 +175,11 @@ def annotate(draw: random.Random, rule: Rule) -> Rule:
         max_violations=draw.choice((None, None, 0, 7, 10**15)),
         max_fraction=draw.choice((None, None, 0.0, 1e-9, 0.1 + 0.2, 1.0)),
         min_rows=draw.choice((None, None, 0, 1000)),
+        max_rows=draw.choice((None, None, 0, 7)),
+        max_rows_fraction=draw.choice((None, None, 0.0, 0.25)),
+        max_remove=draw.choice((None, None, 0, 3)),
+        tags=draw.choice(((), (), ("a",), ("monthly", "two words"))),
+        owner=draw.choice(("", "", "data-team@example.org")),
         description=draw.choice(("", "", "why", "two\nlines\n", " # no comment: - x", random_text(draw))),
     )
 

@@ -188,6 +188,15 @@ ROWS: tuple[Row, ...] = (
         "soak.stream_kills",
     ),
     Row(
+        "cluster-kills",
+        "every verb on a standalone Spark cluster of four workers with speculation and dynamic allocation: one worker "
+        "killed at a random moment, or all shuffle files deleted",
+        20,
+        "the same answers as in-process, before, during and after",
+        "soak.cluster_kills",
+        alone=True,
+    ),
+    Row(
         "growing-files",
         "change files that grow, shrink, appear half-written, or are renamed, replaced or deleted while a watch, an "
         "evolver or a stream reads them or between two reads, with restarts",

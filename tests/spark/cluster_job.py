@@ -1,21 +1,35 @@
-"""Run by test_spark_elsewhere in its own process: one of two executors is killed in the middle of a job."""
+"""Run in its own process, on a cluster: something is lost in the middle of the work, and the answers stay the same.
+
+python cluster_job.py              # one of two executors is killed while rules are counted
+python cluster_job.py SEED         # every verb, with speculation and dynamic allocation; `bash scripts/cluster`
+                                   # with four workers: one of them is killed at a random moment, or, for every
+                                   # fourth seed, all shuffle files are deleted
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 import naysay
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.spark.engine import Blocks, discover
+from naysay.rule import canonical
 from naysay.spark.frame import from_arrow
 
 RULES = [
@@ -25,10 +39,11 @@ RULES = [
     naysay.parse("k -> z"),
 ]
 SIZES = Sizes(rows_a_task=500, giant=3000, n_strips=4)
+COLUMNS = "id LONG, k LONG, x LONG, y LONG, z LONG, op STRING"
 
 
-def executors() -> list[int]:
-    """The executors' processes: descendants of this process, or of the script that started the cluster."""
+def processes(command: bytes) -> list[int]:
+    """Processes that run something: descendants of this process, or of the script that started the cluster."""
     parents = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -43,7 +58,11 @@ def executors() -> list[int]:
         if not more:
             break
         mine |= more
-    return [child for child in mine if b"CoarseGrainedExecutorBackend" in _command(child)]
+    return sorted(child for child in mine if command in _command(child))
+
+
+def executors() -> list[int]:
+    return processes(b"CoarseGrainedExecutorBackend")
 
 
 def _command(process: int) -> bytes:
@@ -53,8 +72,8 @@ def _command(process: int) -> bytes:
         return b""
 
 
-if __name__ == "__main__":
-    session = (
+def session_with(**settings: str) -> SparkSession:
+    builder = (
         SparkSession.builder.master(os.environ.get("NAYSAY_MASTER", "local-cluster[2,1,1024]"))
         .config("spark.executor.memory", "512m")
         .config("spark.driver.host", "127.0.0.1")
@@ -63,17 +82,27 @@ if __name__ == "__main__":
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.log.level", "OFF")
-        .getOrCreate()
     )
-    numbers = range(4000)
-    table = pa.table(
-        {
-            "k": [n % 7 for n in numbers],
-            "x": [n * 7919 % 1009 for n in numbers],
-            "y": [n * 104729 % 997 for n in numbers],
-            "z": [n * 31 % 5 for n in numbers],
-        }
-    )
+    for name, value in settings.items():
+        builder = builder.config(f"spark.{name.replace('_', '.')}", value)
+    return builder.getOrCreate()
+
+
+def numbers() -> pa.Table:
+    ids = range(4000)
+    columns = {
+        "id": list(ids),
+        "k": [n % 7 for n in ids],
+        "x": [n * 7919 % 1009 for n in ids],
+        "y": [n * 104729 % 997 for n in ids],
+        "z": [n * 31 % 5 for n in ids],
+    }
+    return pa.table(columns)
+
+
+def lose_an_executor() -> None:
+    session = session_with()
+    table = numbers()
     expected = naysay.count(table, RULES)
     data = from_arrow(session, table)
     found: list[list[int]] = [SparkEngine(data, SIZES).count(RULES, CheckOptions())]
@@ -90,3 +119,105 @@ if __name__ == "__main__":
     assert found == [expected, expected], (expected, found)
     session.stop()
     sys.stdout.write("the same after the kill\n")
+
+
+def answers(session: SparkSession, table: pa.Table, folder: Path) -> dict[str, Any]:
+    """What every verb says about a table on Spark, as plain values."""
+    data = from_arrow(session, table)
+    engine, options = SparkEngine(data, SIZES), CheckOptions(key=("id",))
+    report = engine.check(RULES, options)
+    listed = engine.violations(RULES[1], options, limit=50).to_arrow()
+    _, bad = engine.split([RULES[3]], CheckOptions())
+    request = DiscoverRequest(columns=["k", "z", "x"], cross=False, max_predicates=3)
+    found = discover(data, request, Blocks(rows=1_000))
+    return {
+        "count": engine.count(RULES, CheckOptions()),
+        "check": [(result.violations, result.rows_in_conflict) for result in report],
+        "violations": list(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True)),
+        "split": sorted(row["id"] for row in bad.select("id").collect()),
+        "discover": sorted(str(canonical(each.rule)) for each in found.rules),
+        "watch": watched(session, table.slice(0, 500), folder),
+    }
+
+
+def watched(session: SparkSession, table: pa.Table, folder: Path) -> dict[str, int]:
+    """How many violations stand after a stream in parts has read a table in five files."""
+    changes = folder / "changes"
+    changes.mkdir(parents=True)
+    for number in range(5):
+        part = table.slice(100 * number, 100)
+        part = part.append_column("op", pa.array(["i"] * part.num_rows))
+        pyarrow.parquet.write_table(part, changes / f"{number}.parquet")
+    frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 2).parquet(str(changes))
+    options: dict[str, Any] = {"state": folder / "state", "once": True, "partitions": 2}
+    with naysay.watch_stream(frame, RULES, "id", **options) as stream:
+        assert stream.wait()
+        return dict(stream.sink.counts)
+
+
+def here(table: pa.Table) -> dict[str, Any]:
+    """The same in this process."""
+    report = naysay.check(table, RULES, key="id")
+    listed = naysay.violations(table, RULES[1], limit=None, key="id").to_arrow()
+    _, bad = naysay.split(table, RULES[3])
+    found = naysay.discover(table, columns=["k", "z", "x"], cross=False, max_predicates=3)
+    return {
+        "count": naysay.count(table, RULES),
+        "check": [(result.violations, result.rows_in_conflict) for result in report],
+        "violations": sorted(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True))[:50],
+        "split": sorted(bad["id"].to_pylist()),
+        "discover": sorted(str(canonical(each.rule)) for each in found.rules),
+    }
+
+
+def lose_something(seed: int) -> None:
+    session = session_with(
+        speculation="true",
+        dynamicAllocation_enabled="true",
+        dynamicAllocation_shuffleTracking_enabled="true",
+        dynamicAllocation_minExecutors="1",
+        dynamicAllocation_maxExecutors="4",
+        executor_cores="1",
+    )
+    table = numbers()
+    expected = here(table)
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        start = time.monotonic()
+        judge(expected, answers(session, table, Path(name) / "before"))
+        seconds = time.monotonic() - start
+        done: list[str] = []
+        lose = delete_shuffle_files if seed % 4 == 3 else kill_a_worker
+        timer = threading.Timer(seconds * rng.random(), lambda: done.append(lose(rng)))
+        timer.start()
+        judge(expected, answers(session, table, Path(name) / "during"))
+        timer.join()
+        # What was lost late may be missed only now.
+        judge(expected, answers(session, table, Path(name) / "after"))
+    session.stop()
+    sys.stdout.write(f"the same after {done[0]}\n")
+
+
+def judge(expected: dict[str, Any], found: dict[str, Any]) -> None:
+    for verb, answer in expected.items():
+        assert found[verb] == answer, (verb, answer, found[verb])
+    assert sum(found["watch"].values()) == sum(naysay.count(numbers().slice(0, 500), RULES)), found["watch"]
+
+
+def kill_a_worker(rng: random.Random) -> str:
+    workers = processes(b"org.apache.spark.deploy.worker.Worker")
+    assert len(workers) == int(os.environ.get("WORKERS", "2")), workers
+    os.kill(rng.choice(workers), signal.SIGKILL)
+    return "a worker was killed"
+
+
+def delete_shuffle_files(rng: random.Random) -> str:
+    files = [path for path in Path(os.environ["NAYSAY_LOCAL_DIRS"]).rglob("shuffle_*") if path.is_file()]
+    for path in files:
+        path.unlink(missing_ok=True)
+    return f"{len(files)} shuffle files were deleted"
+
+
+if __name__ == "__main__":
+    choose: Callable[[], None] = lose_an_executor if len(sys.argv) < 2 else lambda: lose_something(int(sys.argv[1]))
+    choose()

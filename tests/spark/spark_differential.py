@@ -15,11 +15,13 @@ from tables import to_spark
 
 import naive
 from cases import Case, rows_of
+from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report
+from naysay.detect.result import Removal, Report
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.grid import has_strips
 from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.plan import Route, route_of
 from naysay.detect.spark.table import SparkListing
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
@@ -46,6 +48,16 @@ def draw(seed: int, n_rules: int, max_rows: int = 40) -> tuple[pa.Table, list[Ru
 def with_strips(rules: Sequence[Rule]) -> list[Rule]:
     """The rules whose giant groups are split into strips."""
     return [rule for rule in rules if not rule.is_one_row and has_strips(join_of(rule))]
+
+
+def in_one_pass(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that need kernels and compare each column of their key with itself."""
+    joins = {rule: join_of(rule) for rule in rules}
+    return [
+        rule
+        for rule, join in joins.items()
+        if route_of(join) is Route.KERNELS and all(match.left == match.right for match in join.key)
+    ]
 
 
 def judge_counts(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
@@ -121,6 +133,30 @@ def judge_suspects(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nu
         assert not naive.violations(kept, result.rule, nulls), case
         assert {suspect.row[KEY] for suspect in result.first_suspects} <= set(gone), case
     return len(found)
+
+
+def judge_joint(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> Removal:
+    """The rows to remove for all rules together: as in-process if they are known, else bounds that enclose that."""
+    options = CheckOptions(nulls, key=(KEY,), sample=3, joint=True)
+    there = SparkEngine(to_spark(spark, table), sizes).check(rules, options)
+    here = LocalEngine(table).check(rules, options)
+    known, case = there.rows_to_remove, [table, rules, nulls]
+    assert known is not None
+    assert here.rows_to_remove is not None
+    if here.suspects is None:
+        assert (known, there.suspects) == (here.rows_to_remove, None), case
+    elif there.suspects is None:
+        assert min(table.num_rows, there.rows_in_conflict or 0) > sizes.rows_a_task, case
+        assert known.least <= here.rows_to_remove.least <= here.rows_to_remove.most <= known.most, case
+    else:
+        assert known == here.rows_to_remove, case
+        assert there.first_suspects == here.first_suspects, case
+        gone = set(there.suspects.table.column(0).to_pylist())
+        assert len(gone) == len(there.suspects) == known.most, case
+        rows = zip(rows_of(table), table.column(KEY).to_pylist(), strict=True)
+        kept = [row for row, name in rows if name not in gone]
+        assert not any(naive.violations(kept, rule, nulls) for rule in rules), case
+    return known
 
 
 def judge_verify(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:

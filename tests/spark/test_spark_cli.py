@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 pytest.importorskip("pyspark")
 
+from naysay.budget import TaskProgress
 from naysay.spark import read as spark_read
 
 RULES = """
@@ -254,6 +255,47 @@ def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.Monk
     assert costs["../low"] == "reads 6 rows; nothing travels"
 
 
+def test_what_is_interrupted_stops_its_own_jobs_and_no_others(spark: Any) -> None:
+    from pyspark import InheritableThread
+
+    from naysay.spark.session import cancelled_if_interrupted
+
+    def sleep(seconds: float) -> Any:
+        def work(batches: Any) -> Any:
+            time.sleep(seconds)
+            yield from batches
+
+        return spark.range(0, 1, 1, 1).mapInArrow(work, "id bigint")
+
+    ended: list[str] = []
+
+    def run(name: str, seconds: float) -> None:
+        try:
+            sleep(seconds).collect()
+            ended.append(f"{name} is done")
+        except Exception as error:
+            ended.append(f"{name} was stopped: {'cancel' in str(error).lower()}")
+
+    tracker = spark.sparkContext.statusTracker()
+    other = InheritableThread(target=run, args=("the other", 4))
+    mine = InheritableThread(target=run, args=("mine", 120))
+
+    def interrupted() -> None:
+        with cancelled_if_interrupted(spark):
+            mine.start()
+            while len(tracker.getActiveStageIds()) < 2 and other.is_alive():
+                time.sleep(0.05)
+            raise KeyboardInterrupt
+
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    mine.join(60)
+    other.join(60)
+    assert sorted(ended) == ["mine was stopped: True", "the other is done"]
+    assert not tracker.getActiveJobsIds()
+
+
 def test_progress_follows_the_tasks(spark: Any) -> None:
     from naysay.spark.session import follow_progress, place_of
 
@@ -261,9 +303,11 @@ def test_progress_follows_the_tasks(spark: Any) -> None:
         time.sleep(0.2)
         yield from batches
 
-    told: list[tuple[int, int]] = []
-    with follow_progress(spark, lambda done, total: told.append((done, total))):
-        spark.range(0, 8, 1, 8).mapInArrow(slowly, "id bigint").collect()
+    told: list[TaskProgress] = []
+    with follow_progress(spark, told.append):
+        spark.range(0, 8_000, 1, 8).repartition(3).mapInArrow(slowly, "id bigint").collect()
     assert told
-    assert all(0 <= done <= total == 8 for done, total in told)
+    assert all(0 <= each.tasks <= each.all_tasks <= 11 for each in told)
+    assert all(0 <= each.stages <= each.all_stages <= 2 for each in told)
+    assert any(each.rows for each in told), told
     assert place_of(spark, "local[2]").startswith("Spark 4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +15,16 @@ from spark_differential import (
     IN_TASKS,
     KEY,
     draw,
+    in_one_pass,
     judge_check,
     judge_counts,
+    judge_joint,
     judge_lists,
     judge_suspects,
     with_strips,
 )
 
+from naysay.detect.spark.key_groups import Sizes
 from naysay.rule import Nulls, parse
 
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -56,6 +60,14 @@ def test_reports_of_groups_in_tasks(spark: Any, batches_of_three: None, seed: in
     judge_check(spark, *draw(seed, 8), IN_TASKS)
 
 
+@pytest.mark.parametrize("seed", [127, 129, 130, 136, 146, 171, 185, 219])
+def test_reports_of_rules_that_share_a_key(spark: Any, seed: int) -> None:
+    """A rule that needs kernels by itself, or with itself under another name: found in one pass."""
+    table, rules, nulls = draw(seed, 60)
+    for number, rule in enumerate(in_one_pass(rules)[:2]):
+        judge_check(spark, table, [rule, replace(rule, name="again")][: number + 1], nulls, Sizes(rows_a_task=6))
+
+
 @pytest.mark.parametrize("seed", range(200, 204))
 def test_giant_groups_in_parts(spark: Any, seed: int) -> None:
     table, rules, nulls = draw(seed, 60)
@@ -79,6 +91,11 @@ def test_lists(spark: Any, seed: int, sizes: Any) -> None:
 )
 def test_without_its_suspects_a_rule_holds(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
     judge_suspects(spark, *draw(seed, n_rules), sizes)
+
+
+@pytest.mark.parametrize(("seed", "n_rules", "sizes"), [(320, 5, IN_ONE_TASK), (321, 3, IN_TASKS), (322, 4, IN_PARTS)])
+def test_rows_to_remove_for_all_rules_together(spark: Any, seed: int, n_rules: int, sizes: Any) -> None:
+    judge_joint(spark, *draw(seed, n_rules), sizes)
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ def run(*command: str, **settings: str) -> str:
 def test_every_verb_without_what_serverless_spark_refuses(place: str) -> None:
     if place == "connect":
         pytest.importorskip("grpc")
+        if pyspark.__version__.startswith("3.5"):
+            pytest.skip("pyspark 3.5 has no Connect server: run bash scripts/test-spark --verbs 3.5 connect")
     said = run(sys.executable, str(HERE / "verbs_job.py"), place, "7", "1")
     assert f"the same on Spark {pyspark.__version__}, {place}: 1 seeds" in said
 

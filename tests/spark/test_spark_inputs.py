@@ -137,6 +137,10 @@ def test_bad_values_and_columns_are_named(spark: Any, tmp_path: Path) -> None:
         spark_read.read(spark, str(tmp_path / "p"), notation=notation(types={"b": "int"}))
     with pytest.raises(TableError, match=r"--decimal-comma .* applies to CSV files"):
         spark_read.read(spark, str(tmp_path / "p"), notation=notation(decimal_comma=True))
+    with pytest.raises(TableError, match=r"--encoding .* applies to CSV and JSON files, not to parquet files"):
+        spark_read.read(spark, str(tmp_path / "p"), encoding="latin-1")
+    with pytest.raises(TableError, match=r"--delimiter .* applies to CSV files, not to parquet files"):
+        spark_read.read(spark, str(tmp_path / "p"), delimiter=";")
 
 
 class Reader:

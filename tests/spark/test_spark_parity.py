@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
-from spark_differential import IN_PARTS, IN_TASKS, KEY, judge_suspects
+from pyspark.sql import functions as F
+from spark_differential import IN_PARTS, IN_TASKS, KEY, judge_joint, judge_suspects
 from tables import to_spark
 
+import naive
 import naysay
+from cases import rows_of
 from naysay import Report
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Listing
-from naysay.detect.spark import conflicts
+from naysay.detect.result import Listing, Removal
+from naysay.detect.spark import check, conflicts
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 from naysay.detect.spark.worker import ALL_RULES, PLACE, PLACE_BITS, merge_tallies, read_summary, tally_partition
@@ -134,6 +138,74 @@ def test_a_report_beyond_one_task_says_what_it_says_in_process(spark: Any) -> No
     assert all(len(result.where) == 60 for result in report)
 
 
+ALONE = Sizes(rows_a_task=6)
+# Rules that share one key and need kernels: everything is found in the pass that counts.
+AT_ONCE = (
+    ("not(t.a == s.a and t.b > s.b and t.c < s.c)",),
+    ("not(t.a == s.a and t.b <= s.b and t.c <= s.c)", "not(t.a == s.a and t.b != s.b and t.c != s.c)"),
+    ("not(t.a == s.a and t.b < s.b and t.c != s.c and t.b > 1)",),
+    ("not(t.a == s.a and t.f > s.f and t.c < s.c)",),
+    ("not(t.a < s.a and t.b < s.b and t.c < s.c)",),
+    ("not(t.a == s.a and t.b == s.b and t.id < s.id and t.id > s.id)",),
+)
+
+
+def drawn(seed: int, n_rows: int) -> pa.Table:
+    rng = random.Random(seed)
+    columns = {name: [rng.choice([*range(5), None]) for _ in range(n_rows)] for name in "abc"}
+    floats = [rng.choice([0.0, -0.0, 1.5, float("nan"), None]) for _ in range(n_rows)]
+    rows = pa.table({**columns, "f": pa.array(floats, pa.float64(), from_pandas=False)})
+    return pa.concat_tables([rows, rows.slice(0, n_rows // 4)])
+
+
+@pytest.mark.parametrize("rules", AT_ONCE)
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_one_pass_finds_what_two_do(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, rules: tuple[str, ...], nulls: Nulls
+) -> None:
+    table = drawn(len(rules[0]), 40)
+    table = table.append_column("id", pa.array(range(table.num_rows), pa.int64()))
+    parsed = [naysay.parse(rule) for rule in rules]
+    for options in (CheckOptions(nulls, ("id",)), CheckOptions(nulls, ("id",), sample=0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(check, "tally_rows", None)
+            report = SparkEngine(to_spark(spark, table), ALONE).check(parsed, options)
+        here = naysay.check(table, parsed, key="id", nulls=nulls.value, sample=options.sample)
+        assert facts(report) == facts(here)
+        for one, other in zip(report, here, strict=True):
+            assert one.rows_to_remove is not None
+            assert other.rows_to_remove is not None
+            # Which rows a task sees first may change an interval, but not where the answer lies.
+            assert one.rows_to_remove.is_exact == other.rows_to_remove.is_exact
+            assert one.rows_to_remove.least == other.rows_to_remove.least
+            assert one.rows_to_remove == other.rows_to_remove or not one.rows_to_remove.is_exact
+        for rule, result in zip(parsed, report, strict=True):
+            pairs = {(pair.left["id"], pair.right["id"]) for pair in result.sample if pair.right is not None}
+            assert len(pairs) == min(options.sample, result.violations)
+            assert pairs <= set(naive.violations(rows_of(table), rule, nulls))
+
+
+@pytest.mark.parametrize("rule", [AT_ONCE[0][0], AT_ONCE[3][0]])
+def test_rows_that_do_not_stay_where_they_were_read(spark: Any, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    """Every job reads them in another order, so those to show are found by their values."""
+    tallied = []
+
+    def tally_rows(*given: Any) -> Any:
+        tallied.append(given)
+        return conflicts.tally_rows(*given)
+
+    monkeypatch.setattr(check, "tally_rows", tally_rows)
+    table = drawn(5, 40)
+    anywhere = F.udf(lambda: int.from_bytes(os.urandom(7), "big"), "long").asNondeterministic()
+    moving, still = (
+        SparkEngine(data, ALONE).check([naysay.parse(rule)], CheckOptions())
+        for data in (to_spark(spark, table).orderBy(anywhere()), to_spark(spark, table))
+    )
+    assert len(tallied) == 1
+    assert (moving[0].violations, moving.rows_in_conflict) == (still[0].violations, still.rows_in_conflict)
+    assert [row.conflicts for row in moving.busiest] == [row.conflicts for row in still.busiest]
+
+
 @pytest.mark.parametrize("sizes", [IN_TASKS, IN_PARTS])
 def test_copies_of_a_row_are_named_as_in_one_task(spark: Any, table: pa.Table, sizes: Sizes) -> None:
     data = to_spark(spark, pa.concat_tables([table, table.slice(3, 9), table]).select(["a", "b", "c"]))
@@ -144,6 +216,9 @@ def test_copies_of_a_row_are_named_as_in_one_task(spark: Any, table: pa.Table, s
     assert parts.busiest == whole.busiest
     assert any("#" in row.identity["row"] for row in parts.busiest)
     assert [result.where for result in parts] == [result.where for result in whole]
+    alone = [rule for rule in rules if str(rule) == SHAPES[6]]
+    whole, parts = (SparkEngine(data, size).check(alone or rules[-1:], options) for size in (Sizes(), sizes))
+    assert parts.busiest == whole.busiest
 
 
 @pytest.mark.parametrize("few", [0, 10**9])
@@ -218,6 +293,40 @@ def _groups(listing: Listing) -> list[Any]:
     shares = [max(values)[0] / n_rows for _, n_rows, values in found]
     assert shares == sorted(shares, reverse=True)
     return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_known"), [(Sizes(), True), (Sizes(rows_a_task=30), True), (Sizes(rows_a_task=9), False)]
+)
+def test_rows_to_remove_for_all_rules_are_known_if_those_in_conflict_fit_in_a_task(
+    spark: Any, sizes: Sizes, is_known: bool
+) -> None:
+    rng = random.Random(8)
+    zips = [place // 4 for place in range(60)]
+    columns = {"zip": zips, "city": [f"c{zip}" for zip in zips], "age": [rng.randrange(90) for _ in zips]}
+    columns["city"][7:30:8] = ["Ulm", "Bonn", "Kiel"]
+    columns["age"][7] = columns["age"][8] = -1
+    table = pa.table({**columns, KEY: [f"row {place:02d}" for place in range(60)]})
+    rules = [
+        "zip -> city",
+        "not(t.age < 0)",
+        "not(t.zip == s.zip and t.city > s.city and t.age < s.age)",
+        f"key({KEY!r})",
+    ]
+    removal = judge_joint(spark, table, [naysay.parse(rule) for rule in rules], Nulls.SQL, sizes)
+    assert removal == (Removal(4, 4) if is_known else Removal(3, 8))
+
+
+def test_copies_among_rows_to_remove_for_all_rules_are_numbered(spark: Any) -> None:
+    data = spark.createDataFrame([(1, "x")] * 3 + [(1, "y")] * 2 + [(2, "z")] * 4, "a int, b string")
+    for sizes in (Sizes(), Sizes(rows_a_task=8)):
+        rules = [naysay.parse(rule) for rule in ("a -> b", "not(t.a == 1 and t.b == 'y')")]
+        report = SparkEngine(data, sizes).check(rules, CheckOptions(joint=True))
+        assert report.rows_to_remove == Removal(2, 2)
+        rows = report.suspects.table.to_pylist()
+        assert [(row["a"], row["b"]) for row in rows] == [(1, "y")] * 2
+        assert sorted(row["row"][32:] for row in rows) == ["", "#2"]
+        assert repr(report.suspects) == "<Suspects of all rules: a Spark DataFrame>"
 
 
 def test_copies_among_suspects_are_numbered(spark: Any) -> None:

@@ -1,6 +1,10 @@
 """Run in its own process: every verb, compared with the oracle, on whatever version of Spark is installed.
 
-    python verbs_job.py classic|connect|sc://HOST:PORT FIRST_SEED N_SEEDS [MOST_SECONDS]
+    python verbs_job.py classic|connect|connect=PYTHON|sc://HOST:PORT FIRST_SEED N_SEEDS [MOST_SECONDS]
+    python verbs_job.py serve
+
+With connect=PYTHON the server runs under another interpreter, which may have another version of Spark: `serve` there
+prints the address and lasts until its input ends.
 
 What serverless Spark refuses raises an error here: RDDs, the SparkContext, the JVM, persist, cache and checkpoint.
 Every other seed uses Arrow batches of three rows; the sizes of tasks alternate.
@@ -10,9 +14,15 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import socket
+import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +55,7 @@ from outputs import brute_force, rows_after, standing, write_changes
 import naive
 import naysay
 from cases import rows_of
+from naysay.detect.spark.key_groups import Sizes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
 from naysay.errors import UsageError
@@ -62,11 +73,42 @@ def open_session(place: str) -> Any:
     builder = SparkSession.builder
     for name, value in {} if place.startswith("sc://") else SETTINGS.items():
         builder = builder.config(name, value)
-    if place == "classic":
+    if place in ("classic", "serve"):
         return builder.master("local[2]").getOrCreate()
     session = builder.remote("local[2]" if place == "connect" else place).getOrCreate()
     assert "connect" in type(session).__module__, type(session)
     return session
+
+
+def serve() -> None:
+    """A Connect server inside a classic session."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    SETTINGS["spark.plugins"] = "org.apache.spark.sql.connect.SparkConnectPlugin"
+    SETTINGS["spark.connect.grpc.binding.address"] = "127.0.0.1"
+    SETTINGS["spark.connect.grpc.binding.port"] = str(port)
+    session = open_session("serve")
+    sys.stdout.write(f"sc://127.0.0.1:{port} {session.version}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    session.stop()
+
+
+@contextmanager
+def server_of(python: str) -> Iterator[str]:
+    """The address of a server that runs under another interpreter."""
+    environment = os.environ | {"PYSPARK_PYTHON": python}
+    command = [python, __file__, "serve"]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            address, version = server.stdout.readline().split()
+            sys.stderr.write(f"the client of Spark {pyspark.__version__} on a server of Spark {version}\n")
+            yield address
+        finally:
+            server.stdin.close()
 
 
 def forbid(session: Any) -> None:
@@ -117,6 +159,7 @@ def judge_seed(session: Any, seed: int, folder: Path) -> None:
     some = rules[:4] + with_strips(rules)[:1]
     judge_check(session, table, rules, nulls, IN_ONE_TASK)
     judge_check(session, table, some, nulls, sizes)
+    judge_check(session, table, some[-1:], nulls, Sizes(rows_a_task=6))
     judge_counts(session, table, some, nulls, sizes)
     judge_lists(session, table, some[:1], nulls, sizes)
     judge_verify(session, table, some[1:2], nulls, sizes)
@@ -188,7 +231,39 @@ def judge_watch(session: Any, seed: int, folder: Path) -> None:
         assert standing(state) == brute_force(named(RULES), rows_after(made))
 
 
+def judge_interrupt(session: Any, seed: int, folder: Path) -> None:
+    """After Ctrl-C nothing is left running: tasks that would occupy both cores for ten minutes give way to others."""
+    begun = folder / "begun"
+
+    def sleep(batches: Any) -> Any:
+        begun.touch()
+        time.sleep(600)
+        yield from batches
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    data = session.range(0, 100, 1, 2).mapInArrow(sleep, "id bigint")
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        naysay.count(data, "not(t.id > 200)")
+    start = time.monotonic()
+    assert session.range(0, 100, 1, 2).mapInArrow(lambda batches: batches, "id bigint").count() == 100
+    assert time.monotonic() - start < 300
+
+
 def main(place: str, first: int, n_seeds: int, most_seconds: float) -> None:
+    kind, _, python = place.partition("=")
+    if python:
+        with server_of(python) as address:
+            run(address, kind, first, n_seeds, most_seconds)
+    else:
+        run(place, place, first, n_seeds, most_seconds)
+
+
+def run(place: str, kind: str, first: int, n_seeds: int, most_seconds: float) -> None:
     session = open_session(place)
     forbid(session)
     start = time.monotonic()
@@ -197,13 +272,18 @@ def main(place: str, first: int, n_seeds: int, most_seconds: float) -> None:
         if time.monotonic() - start > most_seconds:
             break
         with tempfile.TemporaryDirectory() as folder:
-            for judge in (judge_seed, judge_files, judge_discover, judge_evolve, judge_watch):
+            for judge in (judge_seed, judge_files, judge_discover, judge_evolve, judge_watch, judge_interrupt):
                 judge(session, seed, Path(folder))
                 sys.stderr.write(f"{judge.__name__}: {time.monotonic() - start:.0f} s\n")
         done += 1
+    found = f"the same on Spark {pyspark.__version__}, {kind}: {done} seeds"
+    server = session.version
     session.stop()
-    sys.stdout.write(f"the same on Spark {pyspark.__version__}, {place}: {done} seeds\n")
+    sys.stdout.write(f"{found}\n" if server == pyspark.__version__ else f"{found}, on a server of Spark {server}\n")
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve()
+        sys.exit()
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]) if len(sys.argv) > 4 else float("inf"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,16 @@ from naysay import api
 from naysay.cli import options
 from naysay.cli.engine import Choice
 from naysay.cli.failure import say
-from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table, without_values
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.detect.result import Report
 from naysay.errors import UsageError
+from naysay.io.results import ALL_RULES
 from naysay.io.size import require_room
-from naysay.plan.join import join_of
+from naysay.plan.join import joins_of
 from naysay.report.words import counted, title
 
-_STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "facet")
+_STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "rapidash-vanilla", "facet", "facet-by-frequency")
 _PAIRS_IN_A_TEXT = 5
 _PAIRS_IN_A_PAGE = 50
 _RULES_IN_A_MESSAGE = 10
@@ -43,6 +46,9 @@ class CheckRequest:
     raw_csv: bool
     report: Path | None
     strict: bool
+    hide: tuple[str, ...]
+    now: datetime.datetime | None
+    joint: bool
     no_causes: bool
 
     @property
@@ -93,6 +99,9 @@ class CheckRequest:
         is_flag=True,
         help="Exit with code 1 if there are warnings: traps in the data, or broken rules of severity warning.",
     ),
+    options.hide,
+    options.now,
+    click.option("--joint", is_flag=True, help="Also find the fewest rows to remove so that all rules hold together."),
     click.option("--no-causes", is_flag=True, help="Do not look for the causes of broken rules."),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
@@ -123,25 +132,31 @@ def check(
     """
     if request.quick and request.out is not None:
         raise UsageError("--quick stops at the first violation, so there is nothing to list in --out; drop one of them")
+    if request.quick and request.joint:
+        raise UsageError("--quick stops at the first violation, so it cannot find the rows to remove; drop one of them")
     # Bad rules are reported before Spark starts or a large file is read.
-    joins = [join_of(rule) for rule in rules.load()]
+    joins = joins_of(rules.load())
     files = rules.declare(files)
-    with Waiting(watched=not quiet) as waiting, library_warnings():
-        waiting.stage(f"reading {input}")
-        writes = request.out is not None
-        place = decide_for_table(input, files, place, joins=joins, writes=writes, forced=request.forced, quiet=quiet)
-        if place.engine == "local":
-            require_room(input, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
-        else:
-            _refuse_on_spark(request)
-        with open_table(input, files, place, waiting, numbered=True) as frame:
+    # The report is printed before Spark is stopped, which takes a while.
+    with library_warnings(), without_values(input, request.hide), ExitStack() as opened:
+        with Waiting(watched=not quiet) as waiting:
+            waiting.stage(f"reading {input}")
+            writes = request.out is not None
+            place = decide_for_table(
+                input, files, place, joins=joins, writes=writes, forced=request.forced, quiet=quiet
+            )
+            if place.engine == "local":
+                require_room(input, joins, api.memory_bytes(place.memory), writes=writes, **files.arguments)
+            else:
+                _refuse_on_spark(request)
+            frame = opened.enter_context(open_table(input, files, place, waiting, numbered=True))
             report = _check(input, frame, rules, place, request, waiting)
-        if request.report is not None:
-            waiting.stage(f"writing {request.report}")
-            report.to_html(request.report)
-    if not quiet:
-        _say_what_was_written(request)
-    print_report_as(format, report, color, request.sample, quiet=quiet)
+            if request.report is not None:
+                waiting.stage(f"writing {request.report}")
+                report.to_html(request.report)
+        if not quiet:
+            _say_what_was_written(request)
+        print_report_as(format, report, color, request.sample, quiet=quiet)
     return report.exit_code
 
 
@@ -171,6 +186,9 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         quick=request.quick,
         sample=request.n_sample,
         strict=request.strict,
+        hide=request.hide,
+        now=request.now,
+        joint=request.joint,
         causes=not request.no_causes,
         max_seconds=request.max_seconds,
         **limits,
@@ -187,7 +205,7 @@ def _write(frame: Any, report: Report, place: Place, request: CheckRequest, out:
     from naysay.report.results import ResultsFolder, write_results
     from naysay.rule import Nulls
 
-    options = CheckOptions(Nulls(request.nulls), request.key)
+    options = CheckOptions(Nulls(request.nulls), request.key, hide=request.hide)
     if place.engine == "local":
         memory = api.memory_bytes(place.memory)
         options = replace(options, strategy=request.strategy, threads=place.threads, memory=memory, has_fitted=True)
@@ -215,7 +233,10 @@ def _file_names(folder: Path) -> Iterator[str]:
     """What a results folder holds; of violations and suspects only how many rules have some."""
     for path in folder.iterdir():
         if path.name in ("violations", "suspects"):
-            yield f"{path.name} of {counted(sum(1 for _ in path.iterdir()), 'rule')}"
+            names = [inner.name for inner in path.iterdir()]
+            together = [name for name in names if name.split(".")[0] == ALL_RULES]
+            yield f"{path.name} of {counted(len(names) - len(together), 'rule')}"
+            yield from (f"{path.name}/{name}" for name in together)
         elif not path.name.startswith("."):
             yield path.name
 
@@ -232,6 +253,7 @@ def print_report_as(
     from naysay.report.ci import to_junit, to_markdown
 
     n_shown = _PAIRS_IN_A_TEXT if n_pairs is None else n_pairs
-    report = replace(report, results=tuple(result.shortened(n_shown) for result in report))
+    results = tuple(result.shortened(n_shown) for result in report)
+    report = replace(report, results=results, first_suspects=report.first_suspects[:n_shown])
     forms: dict[str, Callable[[Report], str]] = {"json": Report.to_json, "junit": to_junit, "md": to_markdown}
     click.echo(forms[format](report))

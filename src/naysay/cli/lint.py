@@ -11,9 +11,8 @@ import click
 from naysay import api
 from naysay.cli import options
 from naysay.cli.failure import say
-from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
+from naysay.cli.options import FileFormat, Place, decide_for_table, open_table, without_values
 from naysay.cli.screen import Waiting
-from naysay.detect.request import CheckOptions
 from naysay.detect.traps import Cautions
 from naysay.report.words import printable
 from naysay.rule.formats.rule_files import Format, RulesFile, read_rules_bytes, read_rules_file, render_file
@@ -30,6 +29,7 @@ from naysay.rule.model import Nulls
     help="Table to read, as in `naysay check`: warn about traps in it, such as a constant that never occurs.",
 )
 @options.packed("place", Place, options.engine, options.master)
+@options.hide
 @options.files
 @click.option("--columns", metavar="A,B,...", help="Columns of the table; rules may mention no others.")
 @click.option(
@@ -58,6 +58,7 @@ def lint(
     paths: tuple[str, ...],
     data: str | None,
     place: Place,
+    hide: tuple[str, ...],
     files: FileFormat,
     columns: str | None,
     format_name: str | None,
@@ -81,14 +82,14 @@ def lint(
     if data is None:
         read = [_read(path, names, format_name) for path in paths]
     else:
-        with Waiting(watched=not quiet) as waiting:
+        with Waiting(watched=not quiet) as waiting, without_values(data, hide):
             place = decide_for_table(data, files, place, quiet=quiet)
             with open_table(data, files, place, waiting) as frame:
                 engine = api.engine_for(frame)
                 read = [_read(path, engine.columns if names is None else names, format_name) for path in paths]
                 for path, found in zip(paths, read, strict=True):
                     if not found.errors:
-                        cautions = engine.cautions(found.rules, CheckOptions(Nulls(nulls)))
+                        cautions = api.cautions(frame, found.rules, nulls=nulls, hide=hide)
                         n_warnings += _print_warnings(cautions, found, path, data)
     if any(found.errors for found in read):
         _print_errors(read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
 import os
@@ -17,7 +18,7 @@ import click
 from naysay.cli.engine import Choice, choose_for_table, require_pyspark
 from naysay.cli.failure import Session, say
 from naysay.cli.settings import ENGINES, load_settings
-from naysay.errors import NaysayError, RuleError, UsageError
+from naysay.errors import NaysayError, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse, read_rules_file
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Place:
         if self.memory is not None:
             if (self.master or "local").startswith("sc://"):
                 raise UsageError("--memory applies to this machine; a Spark Connect server has its own settings")
-            from naysay.api import memory_bytes
+            from naysay.budget import memory_bytes
 
             memory_bytes(self.memory)
 
@@ -202,7 +203,7 @@ class Place:
             forced = forced or Choice("spark", "--packages and --conf are settings of Spark")
         engine = self.engine or ("auto" if forced else settings.engine)
         if engine == "auto":
-            from naysay.api import memory_bytes
+            from naysay.budget import memory_bytes
 
             choice = forced or choose(memory_bytes(memory))
             engine = choice.engine
@@ -224,7 +225,7 @@ class Place:
     def session(self, waiting: Waiting, *, follow: bool = True, **given: Any) -> Iterator[Any]:
         """Open a Spark session, and show the progress of its tasks if asked to `follow` them."""
         require_pyspark()
-        from naysay.api import memory_bytes
+        from naysay.budget import memory_bytes
         from naysay.spark.session import follow_progress, session_for
 
         waiting.stage(f"starting Spark at {self.address}")
@@ -452,8 +453,69 @@ def key(default: str) -> Decorator[Any]:
     )
 
 
+hide = click.option(
+    "--hide",
+    multiple=True,
+    metavar="COLUMN",
+    help="Show (hidden) instead of the values of this column, in every output. Repeatable.",
+)
+
+
+class _Moment(click.ParamType[datetime.datetime]):
+    """A time in UTC unless it has a zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        try:
+            found = datetime.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write 2024-01-31T13:45:00, in UTC or with a zone such as +01:00")
+        return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
+
+
+now = click.option(
+    "--now",
+    type=_Moment(),
+    envvar="NAYSAY_NOW",
+    metavar="TIME",
+    help="Time at which freshness(...) is judged, such as 2024-01-31T13:45:00.  [default: NAYSAY_NOW, or the clock]",
+)
+
+
+@contextmanager
+def without_values(source: str, hide: Sequence[str]) -> Iterator[None]:
+    """If columns are hidden, leave out what an error about the data says, because it may show their values."""
+    try:
+        yield
+    except TableError as error:
+        if not hide or str(error).startswith("there is no file"):
+            raise
+        line = re.search(rf"{re.escape(source)}:(\d+)\b", str(error))
+        place = f"{source}:{line.group(1)}" if line is not None else source
+        why = "run without --hide to see why; the reason may show values of hidden columns"
+        raise TableError(f"{place}: cannot read or check the table; {why}") from None
+
+
 def max_seconds(meaning: str) -> Decorator[Any]:
     return click.option("--max-seconds", type=SECONDS, metavar="SECONDS", help=meaning)
+
+
+class ErrorOrAuto(click.ParamType[Any]):
+    """A fraction, at least 0 and less than 1, or the word auto."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "auto":
+            return "auto"
+        try:
+            fraction = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'auto'", param, ctx)
+        if not 0 <= fraction < 1:
+            self.fail(f"{value} is not in the range 0<=x<1", param, ctx)
+        return fraction
 
 
 def error(meaning: str) -> Decorator[Any]:

@@ -12,12 +12,12 @@ import pyarrow as pa
 from naysay import api
 from naysay.cli import options
 from naysay.cli.failure import Exit, say
-from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table, without_values
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.errors import UsageError
 from naysay.io.files import format_of, read_table, refuse_address, require_file
 from naysay.io.size import require_room
-from naysay.plan.join import join_of
+from naysay.plan.join import joins_of
 from naysay.repairs.result import Repair, changed_table
 from naysay.report.words import counted
 
@@ -33,6 +33,7 @@ class RepairRequest:
     out_format: str
     raw_csv: bool
     apply: Path | None
+    hide: tuple[str, ...]
     show: int
 
 
@@ -62,6 +63,7 @@ class RepairRequest:
         metavar="FILE",
         help="Write a copy of the table with all suggestions applied (.csv, .parquet or .jsonl).",
     ),
+    options.hide,
     options.number("--show", 0, "Number of suggestions to show.", 10),
 )
 @options.memory
@@ -94,10 +96,12 @@ def repair(
     naysay repair people.csv --rules people.rules --out suggestions --apply repaired.csv
     """
     _require_local(input)
-    joins = [join_of(rule) for rule in rules.load()]
+    joins = joins_of(rules.load())
     if request.apply is not None:
+        if request.hide:
+            raise UsageError("--apply writes a copy of the table with all its values, and --hide hides some; drop one")
         _require_copy(input, request.apply)
-    with Waiting(watched=not quiet) as waiting, library_warnings():
+    with Waiting(watched=not quiet) as waiting, library_warnings(), without_values(input, request.hide):
         waiting.stage(f"reading {input}")
         place = decide_for_table(input, files, Place("local", None, memory, threads))
         require_room(input, joins, api.memory_bytes(place.memory), writes=True, **files.arguments)
@@ -110,6 +114,7 @@ def repair(
                 min_confidence=request.min_confidence,
                 key=request.key,
                 nulls=request.nulls,
+                hide=request.hide,
                 memory=place.memory,
                 threads=place.threads,
             )

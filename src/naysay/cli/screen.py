@@ -34,6 +34,7 @@ from naysay.report.terminal import WIDTH_IN_A_PIPE
 from naysay.report.words import duration
 
 if TYPE_CHECKING:
+    from naysay.budget import TaskProgress
     from naysay.live.feed.changes import AppliedBatch, ChangeSink
 
 # Work that takes less time than this shows no progress.
@@ -95,7 +96,7 @@ class Waiting:
     ) -> None:
         self._watched = watched
         self._clock = clock
-        self._begun = clock()
+        self._begun = self._begun_job = clock()
         self._over = threading.Event()
         self._pause = pause or self._over.wait
         self._lock = threading.Lock()
@@ -158,6 +159,7 @@ class Waiting:
         """Begin another stage, with its number of steps if that is known."""
         with self._lock:
             self._description, self._n_done, self._steps = description, 0, ""
+            self._begun_job = self._clock()
             if self._progress is not None:
                 for task in self._progress.task_ids:
                     self._progress.remove_task(task)
@@ -169,9 +171,21 @@ class Waiting:
         self._description = description
         self._change("" if done is None else f", {done:.0%} done", completed=completed, total=total)
 
-    def reach(self, n_done: int, n_all: int) -> None:
-        """Show how many tasks of Spark are done, and how many there are."""
-        self._change(f", {n_done:,} of {n_all:,} tasks done", completed=n_done, total=n_all)
+    def reach(self, reached: TaskProgress) -> None:
+        """Show how far the jobs of Spark are: stages, tasks, rows, and about how long the rest takes."""
+        now = self._clock()
+        if reached.tasks < self._n_done:
+            # Other jobs than before.
+            self._begun_job, self._n_done = now, 0
+        self._n_done = reached.tasks
+        parts = [f"stage {min(reached.stages + 1, reached.all_stages):,} of {reached.all_stages:,}"]
+        parts.append(f"{reached.tasks:,} of {reached.all_tasks:,} tasks done")
+        if reached.rows:
+            parts.append(f"{reached.rows:,} rows read")
+        if reached.tasks:
+            left = (now - self._begun_job) * (reached.all_tasks - reached.tasks) / reached.tasks
+            parts.append(f"about {duration(left)} left")
+        self._change(", " + ", ".join(parts), completed=reached.tasks, total=reached.all_tasks)
 
     def advance(self) -> None:
         """Show that one more step is done."""

@@ -44,6 +44,7 @@ class WatchRequest:
     nulls: str | None
     counting: bool
     index: str
+    max_seconds: float | None
     evolve: bool
     error: float
     quiet: bool
@@ -56,7 +57,7 @@ class WatchRequest:
     def feed_options(self) -> FeedOptions:
         from naysay.watch.feed import FeedOptions
 
-        return FeedOptions(self.nulls, self.counting, self.index, self.n_sentences)
+        return FeedOptions(self.nulls, self.counting, self.index, self.n_sentences, self.max_seconds)
 
 
 @click.command()
@@ -98,6 +99,7 @@ class WatchRequest:
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
     options.choice("--index", ("auto", "lt-tree"), "Index for comparisons: naysay's own, or that of the Weever paper."),
+    options.max_seconds("Refuse a rule or a file of changes whose estimated time is longer.  [default: 600]"),
     click.option(
         "--evolve", is_flag=True, help="Discover rules instead of watching given ones, and show how they change."
     ),
@@ -148,6 +150,8 @@ def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
         raise UsageError("--evolve discovers the rules itself; leave out --rules and --rule")
     if request.partitions or request.counting:
         raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
+    if request.max_seconds is not None:
+        raise UsageError("--max-seconds limits the violations of given rules; leave it out with --evolve")
 
 
 def _watch_in_process(
@@ -240,7 +244,16 @@ def _load(rules: RuleSource, request: WatchRequest) -> dict[str, Rule] | None:
 
     if not rules and (journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists()):
         return None
-    return named(rules.load())
+    loaded = named(rules.load())
+    for name, rule in loaded.items():
+        limits = ("max_rows", "max_rows_fraction", "max_remove")
+        unknown = next((limit for limit in limits if getattr(rule, limit) is not None), None)
+        if unknown is not None:
+            raise UsageError(
+                f"rule {name!r} has {unknown}, which needs the rows in conflict; watch only counts violations: use "
+                "max_violations or max_fraction, or naysay check"
+            )
+    return loaded
 
 
 def _follow(follower: Any, view: View, request: WatchRequest) -> None:

@@ -547,7 +547,8 @@ class LocalRows:
         rows = self._others.sample_rows
         kept = active[rows]
         if np.count_nonzero(kept) >= _SAMPLE // 4:
-            return rows[kept], self._others.sample.select(self._table.column_names).filter(pa.array(kept))
+            sample = self._others.sample.select(self._table.column_names)
+            return rows[kept], Table(sample).take(np.flatnonzero(kept))
         rows = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
         return rows, Table(self._table).take(rows)
 

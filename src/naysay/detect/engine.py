@@ -14,10 +14,13 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
 from naysay.detect.causes import FILE, Others, local_causes, shown_causes
+from naysay.detect.hiding import Hiding
+from naysay.detect.joint import BrokenRule, remove_jointly
+from naysay.detect.measures import check_all, holds, table_facts
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Report, RuleResult, Verdict, Violations, facts
-from naysay.detect.strategy import PairBlock, strategy_named
+from naysay.detect.result import Listing, Report, RuleResult, Verdict, Violations, facts
+from naysay.detect.strategy import Counted, CountsTogether, PairBlock, Strategy, strategy_named
 from naysay.detect.summary import (
     Conflicts,
     RuleSummary,
@@ -29,7 +32,14 @@ from naysay.detect.summary import (
     rule_result,
     sample_pairs,
 )
-from naysay.detect.suspects import LocalGroups, LocalSuspects, is_dependency, value_groups, with_suspects
+from naysay.detect.suspects import (
+    LocalGroups,
+    LocalSuspects,
+    columns_of_broken,
+    is_dependency,
+    value_groups,
+    with_suspects,
+)
 from naysay.detect.traps import NO_CAUTIONS, Cautions, TableSource, find_traps
 from naysay.detect.violations import conflict_rows
 from naysay.errors import ResourceError
@@ -65,7 +75,9 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
         engine: LocalEngine, asked: Asked, options: CheckOptions, /, *args: Given.args, **kwargs: Given.kwargs
     ) -> Answer:
         seconds = DEFAULT_SECONDS if options.max_seconds is None else options.max_seconds
-        with use_budget(Budget(seconds, memory=options.memory)):
+        # Each thread of a rule has arrays of its own, so a rule that must fit into memory gets one.
+        n_threads = options.n_threads if options.memory is None else 1
+        with use_budget(Budget(seconds, threads=n_threads, memory=options.memory)):
             if engine.table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(engine, asked, options, *args, **kwargs)
             return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))
@@ -97,12 +109,25 @@ class LocalEngine:
         self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
     ) -> Report:
         """Check all rules, sharing the encoded columns, on all threads."""
+        return check_all(
+            rules,
+            options,
+            lambda about_rows: self._check_rows(about_rows, options, progress),
+            lambda about_table: table_facts(self.table, about_table, options),
+        )
+
+    def _check_rows(
+        self, rules: Sequence[Rule], options: CheckOptions, progress: Callable[[Rule], None] | None
+    ) -> Report:
         table = self.table
         check_key(table, options.key)
         start = time.perf_counter()
         tally = Tally(table.n_rows)
+        strategies = {} if options.quick else self._strategies(rules, options)
+        broken: dict[int, BrokenRule] = {}
         files = files_of(table.arrow)
-        others = Others(table.arrow if files is None else table.arrow.append_column(FILE, files))
+        shown = table.arrow.drop_columns([name for name in table.names if name in options.hide])
+        others = Others(shown if files is None else shown.append_column(FILE, files))
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
@@ -113,10 +138,12 @@ class LocalEngine:
             else:
                 # One violation does not say whether there are more of them than the rule tolerates.
                 n_sample = 1 if options.quick else options.sample
-                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=options.strategy)
+                found = check_rule(table, join, options.nulls, n_sample, memo=memo, strategy=strategies.get(join))
                 sample = sample_pairs(table, rule, options.key, found.left, found.right)
                 summary = RuleSummary.of(found, sample, table.n_rows)
             tally.add(rule, found)
+            if options.joint and found.violations:
+                broken[id(rule)] = BrokenRule(join, found)
             if progress is not None:
                 progress(rule)
             groups = None
@@ -127,7 +154,7 @@ class LocalEngine:
             result = rule_result(rule, summary, table.n_rows, plan_of(join).name, seconds, quick=options.quick)
             if not found.violations:
                 return result
-            suspects = LocalSuspects(rule, table, options.key, found.suspects)
+            suspects = LocalSuspects(rule, rule.column_names, table, options.key, found.suspects)
             result = with_suspects(result, suspects, groups, options.sample)
             if options.quick or not options.causes:
                 return result
@@ -138,7 +165,7 @@ class LocalEngine:
         cautions = self.cautions(rules, options, {place for place, found in enumerate(results) if not found.holds})
         n_conflict, busiest = busiest_rows(table, options.key, rules, tally)
         is_cut = options.quick and not all(result.holds for result in results)
-        return Report(
+        report = Report(
             engine="local",
             source="",
             n_rows=table.n_rows,
@@ -152,6 +179,20 @@ class LocalEngine:
             schema=facts(table),
             table_warnings=cautions.table,
         )
+        if not options.joint or is_cut:
+            return report
+        report = self._with_joint_removal(report, list(broken.values()), options)
+        return replace(report, seconds=time.perf_counter() - start)
+
+    def _with_joint_removal(self, report: Report, broken: Sequence[BrokenRule], options: CheckOptions) -> Report:
+        memo = Memo() if options.memory is None else NoMemo()
+        removal, rows = remove_jointly(self.table, broken, options.nulls, memo, options.n_threads)
+        report = replace(report, rows_to_remove=removal)
+        if not broken:
+            return report
+        names = columns_of_broken(report)
+        suspects = LocalSuspects(None, names, self.table, options.key, rows)
+        return replace(report, suspects=suspects, first_suspects=suspects.first(options.sample))
 
     def cautions(self, rules: Sequence[Rule], options: CheckOptions, broken: Collection[int] = ()) -> Cautions:
         """The traps of rules, of which those that are broken, by place, are known to be tested."""
@@ -159,11 +200,14 @@ class LocalEngine:
             return NO_CAUTIONS
         for rule in rules:
             self.table.require(rule)
-        return find_traps(rules, TableSource(self.table, options.nulls, options.key), broken)
+        source = TableSource(self.table, options.nulls, options.key)
+        return find_traps(rules, source, broken, Hiding(options.hide, options.key))
 
     @_governed
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation, in growing prefixes of the table and then in all of it."""
+        if rule.measure is not None:
+            return Verdict(rule, not self._count_measures([rule], options)[0])
         table, join = self.table, self._join(rule, options)
         strategy = strategy_named(options.strategy)
         for n_rows in _prefixes(table.n_rows):
@@ -176,24 +220,40 @@ class LocalEngine:
                 witness = strategy.verify(bind(part, join, options.nulls))
                 left, right = np.array([] if witness is None else [witness], np.int64).reshape(-1, 2).T
             if left.size:
-                return Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+                found = Verdict(rule, False, sample_pairs(table, rule, options.key, left, right)[0])
+                return Hiding(options.hide, options.key).verdict(found)
         return Verdict(rule, True)
 
     @_governed
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
-        """Count the violations of each rule."""
-        strategy = strategy_named(options.strategy)
+        """Count the violations of each rule; a rule about the whole table has one or none."""
+        about_table = [rule for rule in rules if rule.measure is not None]
+        if about_table:
+            of_table = iter(self._count_measures(about_table, options))
+            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
+            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
+        default, strategies = strategy_named("auto"), self._strategies(rules, options)
 
         def count_one(rule: Rule, join: Join, memo: Memo) -> int:
             if join.one_row:
                 return int(singles(self.table, join, options.nulls).size)
+            strategy = strategies.get(join, default)
+            if isinstance(strategy, Counted):
+                return strategy.n_violations
             return strategy.count(bind(self.table, join, options.nulls, memo))
 
         return self._each(rules, options, count_one)
 
+    def _count_measures(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
+        facts, clock = table_facts(self.table, rules, options), options.clock
+        return [int(not holds(rule, found, clock)) for rule, found in zip(rules, facts, strict=True)]
+
     @_governed
-    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Violations:
+    def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Listing:
         """List violations, at most `limit`."""
+        return Hiding(options.hide, options.key).listing(self._violations(rule, options, limit))
+
+    def _violations(self, rule: Rule, options: CheckOptions, limit: int | None) -> Violations:
         table, join = self.table, self._join(rule, options)
         if join.one_row:
             rows = singles(table, join, options.nulls)
@@ -236,6 +296,21 @@ class LocalEngine:
         if type(frame).__module__.startswith("polars") and hasattr(frame, "height"):
             return frame[good], frame[bad]
         return self.table.take(good), self.table.take(bad)
+
+    def _strategies(self, rules: Sequence[Rule], options: CheckOptions) -> dict[Join, Strategy]:
+        """For each two-row rule the strategy asked for, with its count if it counts rules together; none for auto."""
+        if options.strategy == "auto":
+            return {}
+        for rule in rules:
+            self.table.require(rule)
+        strategy = strategy_named(options.strategy)
+        joins = [join for rule in rules if not (join := join_of(rule)).one_row]
+        if len(joins) < 2 or not isinstance(strategy, CountsTogether):
+            return dict.fromkeys(joins, strategy)
+        n_threads = self._way(joins, options).n_threads
+        _prepare(self.table, joins, options)
+        counts = strategy.count_many(self.table, joins, options.nulls, n_threads)
+        return {join: Counted(strategy, n_violations) for join, n_violations in zip(joins, counts, strict=True)}
 
     def _join(self, rule: Rule, options: CheckOptions) -> Join:
         """The join of a rule that fits the table, its key, and the memory allowed."""

@@ -10,7 +10,7 @@ from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.partners import partners
 from naysay.detect.result import Removal
 from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
-from naysay.kernels.joins.removal import match_greedily, removed_commonest, removed_monotone
+from naysay.kernels.joins.removal import match_greedily, monotone_levels, removed_commonest, removed_monotone
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.zones import build_zones
 from naysay.plan.bind import BoundJoin, Side
@@ -41,38 +41,55 @@ def rows_to_remove(
 def _removed(bound: BoundJoin) -> BoolArray | None:
     """Which rows of one table must go so that the most can stay, if there is a direct way to know."""
     side = bound.left
-    shape = (len(side.order), len(side.differs))
-    if shape == (0, 0):
-        return _not_commonest(side.key, side.rows)
-    if shape == (0, 1):
-        return _not_commonest(side.key, side.differs[0])
-    strict = [left is right for left, right in zip(bound.left.order, bound.right.order, strict=True)]
-    if shape == (1, 0):
-        # Two rows with different values always break a strict order one way round; any two break <=.
-        return _not_commonest(side.key, side.order[0] if strict[0] else side.rows)
-    if shape == (2, 0):
-        return _not_monotone(side.key, side.order[0], side.order[1], *strict)
+    values = values_in_conflict(bound)
+    if values is not None:
+        return removed_commonest(side.key, values, sorted_places(side.key, values))
+    if is_monotone(bound):
+        return removed_monotone(side.key, *_by_x(bound))
     return None
 
 
-def _not_commonest(keys: Int64Array, values: Int64Array) -> BoolArray:
-    return removed_commonest(keys, values, sorted_places(keys, values))
+def values_in_conflict(bound: BoundJoin) -> Int64Array | None:
+    """For a mirror: values such that two rows of a key break the rule exactly if theirs differ; None if there are none.
+
+    Rows with a value of their own conflict with all others.
+    """
+    side = bound.left
+    shape = (len(side.order), len(side.differs))
+    if shape == (0, 1):
+        return side.differs[0]
+    if shape == (1, 0) and side.order[0] is bound.right.order[0]:
+        # Two rows with different values always break a strict order one way round; any two break <=.
+        return side.order[0]
+    return side.rows if sum(shape) == 0 or shape == (1, 0) else None
 
 
-def _not_monotone(keys: Int64Array, x: Int64Array, y: Int64Array, x_strict: bool, y_strict: bool) -> BoolArray:
-    """All but the longest subsequence in which no pair rises in both x and y.
+def is_monotone(bound: BoundJoin) -> bool:
+    """Whether a mirror says that one column never rises with another."""
+    return len(bound.left.order) == 2 and not bound.left.differs
+
+
+def conflict_levels(bound: BoundJoin) -> Int64Array:
+    """For a monotone mirror: a level for each row, such that any two rows of a key with the same level conflict."""
+    return monotone_levels(bound.left.key, *_by_x(bound))
+
+
+def _by_x(bound: BoundJoin) -> tuple[Int64Array, Int64Array]:
+    """The values and the order of rows in which a pair of a key is in conflict exactly if it rises.
 
     Rows ascend in x. Rows that tie in x descend in y if ties in x are not a violation (x strict), so that they may all
     stay, and ascend in y if they are. If ties in y are a violation, y carries x (or, if that too may tie, the place)
     behind it, so that such a tie counts as a rise.
     """
+    keys, (x, y) = bound.left.key, bound.left.order
+    x_strict, y_strict = (left is right for left, right in zip(bound.left.order, bound.right.order, strict=True))
     by_y = sorted_places(np.zeros(y.size, np.int64), -y if x_strict else y)
     places = by_y[sorted_places(keys[by_y], x[by_y])]
     if not y_strict:
         place_of = np.empty_like(places)
         place_of[places] = np.arange(places.size)
         y = _rank_pairs(y, x if x_strict else place_of)
-    return removed_monotone(keys, y, places)
+    return y, places
 
 
 def _rank_pairs(first: Int64Array, second: Int64Array) -> Int64Array:
@@ -92,19 +109,24 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
     if not left_places.size:
         return Removal(0, 0), left_places
     left, right = bound.left.rows[left_places], bound.right.rows[right_counts > 0]
-    order = tree_places(bound.right)
-    features = np.ascontiguousarray(features_of(bound.right)[:, order])
-    matched, maximal = match_greedily(
-        (np.ascontiguousarray(features_of(bound.left)[:, left_places].T), left),
-        (features, bound.right.rows[order]),
-        build_zones(features),
-        len(bound.right.order),
-        _MATCHING_STEPS,
-    )
+    matched, maximal = match_rows(bound.left.take(left_places), bound.right)
     # No pair is left without all its left rows, all its right rows, all but one row, or all rows of a maximal matching.
     enough = [left, right, np.union1d(left, right)[1:], *([np.sort(matched)] if maximal else [])]
     fewest = min(enough, key=len)
     return Removal(matched.size // 2, fewest.size), fewest
+
+
+def match_rows(left: Side, right: Side, max_steps: int = _MATCHING_STEPS) -> tuple[Int64Array, bool]:
+    """Violations that share no row, as the rows of each pair in turn; and whether no other could be added."""
+    order = tree_places(right)
+    features = np.ascontiguousarray(features_of(right)[:, order])
+    return match_greedily(
+        (np.ascontiguousarray(features_of(left).T), left.rows),
+        (features, right.rows[order]),
+        build_zones(features),
+        len(right.order),
+        max_steps,
+    )
 
 
 def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array, Int64Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ class CheckOptions:
     `max_seconds` limits the estimate for each rule: None is the default of 600 seconds, infinity is no limit. `quick`
     stops each rule at its first violation; `sample` is how many to show per rule.
     `warn`: look for traps in the data, which become warnings.
+    `hide`: the columns whose values are not shown in results.
+    `now`: the time at which freshness is judged; None for the clock of this machine.
+    `joint`: find the fewest rows to remove so that all rules hold together.
     `causes`: look for segments of the table that hold most of the rows to fix.
     `has_fitted`: these rules were checked on this table before, within the memory allowed.
     """
@@ -31,6 +35,13 @@ class CheckOptions:
     has_fitted: bool = False
     warn: bool = True
     causes: bool = True
+    joint: bool = False
+    now: datetime.datetime | None = None
+    hide: tuple[str, ...] = ()
+
+    @property
+    def clock(self) -> datetime.datetime:
+        return self.now or datetime.datetime.now(datetime.timezone.utc)
 
     @property
     def n_threads(self) -> int:

@@ -21,7 +21,7 @@ from naysay.table.frame import plain_records
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The fewest rows to delete so that a rule holds: exact if `least == most`, otherwise an interval."""
+    """The fewest rows to delete so that a rule, or all rules, hold: exact if `least == most`, otherwise an interval."""
 
     least: int
     most: int
@@ -61,7 +61,7 @@ class Listing(Result):
     if TYPE_CHECKING:
         # For readers only: a dataclass would take a property of its base for the default of its field.
         @property
-        def rule(self) -> Rule: ...
+        def rule(self) -> Rule | None: ...
         @property
         def table(self) -> pa.Table: ...
         @property
@@ -159,7 +159,7 @@ class Caution:
     """A warning: the answer is right and may still mislead, because of what is in the data.
 
     Attributes:
-        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"` or `"untested"`.
+        code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"`, `"untested"` or `"future-value"`.
         message: What is wrong and what to do.
         column: The column that it is about, if there is one.
         value: The value that gives it away: the first that is not a number, the one nearest to a constant.
@@ -174,6 +174,14 @@ class Caution:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What a rule about the whole table measured: the number of rows, or the newest value of a column; and in words."""
+
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleResult:
     """What a check found out about one rule.
 
@@ -181,8 +189,8 @@ class RuleResult:
         rule: The rule.
         holds: Whether no pair of rows breaks it.
         passes: Whether it holds or is broken within its tolerance, on a table with the rows that it needs.
-        violations: The number of ordered pairs that break it (of rows, for a rule about single rows). This and the next
-            two are None if a quick check stopped at the first violation.
+        violations: The number of ordered pairs that break it (of rows, for a rule about single rows; 0 or 1, for a rule
+            about the whole table). This and the next two are None if a quick check stopped at the first violation.
         rows_in_conflict: The number of rows that take part in a violation.
         rows_to_remove: The fewest rows to delete so that it holds, as `least` and `most`.
         sample: Some violations, each with both rows and the reason.
@@ -196,6 +204,7 @@ class RuleResult:
         suspects: Rows without which the rule holds: `rows_to_remove.most` of them. A table of row (as `left` in
             violations) and the columns of the rule. None if the rule holds, after a quick check, in a report that was
             read from a file, and on Spark for rules whose groups were cut into parts.
+        measured: For a rule about the whole table: what was measured, as `value` and as `text`.
         groups: For a dependency such as `zip -> city`: each key with several values, the most lopsided first. A table
             of the key, rows, and values (a list of value and rows). None as for `suspects`, and for other rules.
     """
@@ -216,6 +225,13 @@ class RuleResult:
     causes: tuple[Cause, ...] = ()
     suspects: Listing | None = field(default=None, compare=False)
     groups: Listing | None = field(default=None, compare=False)
+    measured: Measured | None = None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it fails only because `rows_to_remove` is an interval that `max_remove` lies in."""
+        removal, limit = self.rows_to_remove, self.rule.max_remove
+        return not self.passes and removal is not None and limit is not None and removal.least <= limit < removal.most
 
     def shortened(self, n_shown: int) -> RuleResult:
         """The same with at most `n_shown` pairs, suspects and groups to show."""
@@ -270,6 +286,12 @@ class Report(Document):
         rules_source: The names of the rules files, if they are known.
         run_id: A random ID of this check; empty in a report of an earlier version.
         time: When the check ended, in UTC; None in a report of an earlier version.
+        rows_to_remove: The fewest rows to delete so that all rules hold together, as `least` and `most`; None unless
+            the check was asked for it (`joint`).
+        first_suspects: The first of the `suspects`.
+        suspects: Rows without which all rules hold: `rows_to_remove.most` of them. A table of row and the columns of
+            the broken rules. None if they all hold, without `joint`, in a report that was read from a file, and on
+            Spark if more rows are in conflict than fit in a task.
 
     >>> from naysay import check
     >>> report = check(pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]}), "zip -> city")
@@ -293,6 +315,9 @@ class Report(Document):
     rules_source: str = ""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
     time: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc), compare=False)
+    rows_to_remove: Removal | None = None
+    first_suspects: tuple[Suspect, ...] = ()
+    suspects: Listing | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)
@@ -335,15 +360,30 @@ class Report(Document):
         raise KeyError(which)
 
 
-def within_tolerance(rule: Rule, violations: int, n_rows: int) -> bool:
-    """Whether a number of violations is one that the rule tolerates; the share is of ordered pairs, or of rows."""
+def within_tolerance(
+    rule: Rule, violations: int, n_rows: int, in_conflict: int | None = None, removal: Removal | None = None
+) -> bool:
+    """Whether the rule tolerates what was found: one tolerance that is met is enough.
+
+    The share of violations is of ordered pairs, or of rows. A tolerance for rows whose number is not known is not met,
+    nor is one for rows to remove that lies inside of their interval.
+    """
     if violations == 0:
         return True
-    if rule.max_violations is not None and violations <= rule.max_violations:
-        return True
     n_possible = n_rows if rule.is_one_row else n_rows * (n_rows - 1)
+    limits = (
+        (violations, rule.max_violations),
+        (violations, _share_of(rule.max_fraction, n_possible)),
+        (in_conflict, rule.max_rows),
+        (in_conflict, _share_of(rule.max_rows_fraction, n_rows)),
+        (None if removal is None else removal.most, rule.max_remove),
+    )
+    return any(found is not None and limit is not None and found <= limit for found, limit in limits)
+
+
+def _share_of(fraction: float | None, number: int) -> Fraction | None:
     # As it is written: 0.29 of 100 is 29, which a product of floats misses.
-    return rule.max_fraction is not None and violations <= Fraction(repr(float(rule.max_fraction))) * n_possible
+    return None if fraction is None else Fraction(repr(float(fraction))) * number
 
 
 @dataclass(frozen=True, slots=True)

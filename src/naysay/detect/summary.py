@@ -99,8 +99,8 @@ def rule_result(
     if quick and not holds and not rule.has_tolerance:
         return RuleResult(rule, False, False, None, None, None, summary.sample, strategy, seconds)
     has_enough_rows = rule.min_rows is None or n_rows >= rule.min_rows
-    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows)
     numbers = (summary.violations, summary.rows_in_conflict, summary.removal)
+    passes = has_enough_rows and within_tolerance(rule, summary.violations, n_rows, *numbers[1:])
     return RuleResult(rule, holds, passes, *numbers, summary.sample, strategy, seconds, summary.where)
 
 
@@ -111,19 +111,17 @@ def check_rule(
     n_sample: int,
     *,
     memo: Memo | None = None,
-    strategy: str = "auto",
+    strategy: Strategy | None = None,
     removal: bool = True,
 ) -> Conflicts:
-    """Check one rule on a whole table."""
-    from naysay.detect.strategy import strategy_named
+    """Check one rule on a whole table; `strategy` counts and lists, if it is not the default."""
     from naysay.detect.violations import varied_pairs
 
     if join.one_row:
         return single_conflicts(singles(table, join, nulls), n_sample)
-    chosen = None if strategy == "auto" else strategy_named(strategy)
     bound = bind(table, join, nulls, memo)
     return find_conflicts(
-        bound, lambda counts: varied_pairs(bound, counts, n_sample, chosen), strategy=chosen, removal=removal
+        bound, lambda counts: varied_pairs(bound, counts, n_sample, strategy), strategy=strategy, removal=removal
     )
 
 
@@ -152,7 +150,7 @@ def find_conflicts(
     n_violations = None
     if strategy is not None:
         n_violations = strategy.count(bound)
-    elif met is None and not bound.left.order and not is_hard(bound):
+    elif met is None and not is_hard(bound):
         # Cheaper than the partners of each row, which most rules that hold never need.
         n_violations = count(bound)
     if n_violations == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,17 +22,18 @@ from naysay.table.frame import plain_records
 
 @dataclass(frozen=True, slots=True)
 class LocalSuspects(Listing):
-    """The rows to remove, by their numbers in the table that was checked."""
+    """The rows to remove for a rule, or for all rules together, by their numbers in the table that was checked."""
 
     noun = "suspect"
-    rule: Rule
+    rule: Rule | None
+    names: tuple[str, ...]
     source: Table
     key: tuple[str, ...]
     rows: Int64Array
 
     @property
     def table(self) -> pa.Table:
-        return suspects_table(self.source, self.rule, self.key, self.rows)
+        return self.head(self.total)
 
     @property
     def total(self) -> int:
@@ -42,17 +43,19 @@ class LocalSuspects(Listing):
         return self.total
 
     def head(self, n: int) -> pa.Table:
-        return suspects_table(self.source, self.rule, self.key, self.rows[:n])
+        names, rows = list(self.names), self.rows[:n]
+        values = self.source.select(names).take(rows)
+        row = identities(self.source, self.key, rows)
+        return pa.table([row, *values.columns], names=[free_name("row", names), *names])
+
+    def first(self, n: int) -> tuple[Suspect, ...]:
+        """The first of them as values."""
+        rows = self.rows[:n]
+        values = plain_records(self.source.select(self.names).take(rows))
+        return tuple(map(Suspect, row_identities(self.source, self.key, rows), values))
 
     def __repr__(self) -> str:
         return f"<Suspects: {self.total:,} rows>"
-
-
-def suspects_table(table: Table, rule: Rule, key: Sequence[str], rows: Int64Array) -> pa.Table:
-    """Rows as a table: row, and the columns of the rule."""
-    names = list(rule.column_names)
-    taken = table.select(names).take(rows)
-    return pa.table([identities(table, key, rows), *taken.columns], names=[free_name("row", names), *names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +149,15 @@ def value_groups(table: Table, join: Join, bound: BoundJoin, in_conflict: Int64A
 
 def with_suspects(result: RuleResult, suspects: LocalSuspects, groups: LocalGroups | None, n_first: int) -> RuleResult:
     """The result of a broken rule with its suspects and groups, the first of them as values."""
-    rows = suspects.rows[:n_first]
-    values = plain_records(suspects.source.select(result.rule.column_names).take(rows))
-    named = zip(row_identities(suspects.source, suspects.key, rows), values, strict=True)
-    first = tuple(Suspect(row, of_rule) for row, of_rule in named)
-    result = replace(result, suspects=suspects, first_suspects=first)
+    result = replace(result, suspects=suspects, first_suspects=suspects.first(n_first))
     if groups is None:
         return result
     return replace(result, groups=groups, first_groups=first_groups(groups.head(n_first)))
+
+
+def columns_of_broken(results: Iterable[RuleResult]) -> tuple[str, ...]:
+    """The columns of all broken rules, each once."""
+    return tuple(dict.fromkeys(name for result in results if not result.holds for name in result.rule.column_names))
 
 
 def first_groups(table: pa.Table) -> tuple[ValueGroup, ...]:

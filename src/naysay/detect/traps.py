@@ -12,10 +12,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from naysay.arrays import BoolArray
+from naysay.detect.hiding import Hiding
 from naysay.detect.result import Caution
 from naysay.detect.summary import row_identities
 from naysay.plan.join import Join, Match, Order, join_of
-from naysay.rule.model import Constant, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.model import Constant, Domain, Missing, Nulls, Op, Predicate, Row, Rule
 from naysay.rule.render import render_predicate
 from naysay.rule.scan import nearest_name
 from naysay.table import Table
@@ -78,17 +79,30 @@ class Cautions:
 NO_CAUTIONS = Cautions()
 
 
-def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = ()) -> Cautions:
+def find_traps(
+    rules: Sequence[Rule],
+    source: Source,
+    broken: Collection[int] = (),
+    hiding: Hiding = Hiding(()),  # noqa: B008
+) -> Cautions:
     """Find the traps of rules that fit the table. What is `broken`, by place, was tested."""
+    about_rows = [number for number, rule in enumerate(rules) if rule.measure is None]
+    if len(about_rows) < len(rules):
+        # A rule about the whole table has none.
+        found = find_traps([rules[number] for number in about_rows], source, (), hiding)
+        of_rows = dict(zip(about_rows, found.rules, strict=False))
+        return Cautions(found.table, tuple(of_rows.get(number, ()) for number in range(len(rules))))
     asked = [_AboutRule.of(rule, source, number in broken) for number, rule in enumerate(rules)]
     questions = {question for about in asked for question in about.questions}
     answers = source.measure(questions, {name for about in asked for name in about.ordered_texts})
     if source.n_rows == 0:
         message = "the table has no rows, so every rule holds and none was tested. Was all of the data read?"
         return Cautions((Caution("empty-table", message),))
-    odd = source.first_unlike({name: facts.look for name, facts in answers.texts.items() if facts.is_misordered})
+    misordered = {name: facts.look for name, facts in answers.texts.items() if facts.is_misordered}
+    odd = {name: hiding.seen(name, seen) for name, seen in source.first_unlike(misordered).items()}
     unknown = [about.unknown_constants(answers) for about in asked]
-    near = source.nearest({constant for constants in unknown for constant in constants})
+    nearest = source.nearest({constant for constants in unknown for constant in constants})
+    near = {constant: hiding.seen(constant.left.name, seen) for constant, seen in nearest.items()}
     of_constants = [
         tuple(caution for constant in constants for caution in _constants(about, constant, near))
         for about, constants in zip(asked, unknown, strict=True)
@@ -97,11 +111,11 @@ def find_traps(rules: Sequence[Rule], source: Source, broken: Collection[int] = 
     is_untested = [about.is_untested(answers) and not said for about, said in zip(asked, of_constants, strict=True)]
     blamed = {number: asked[number].blamed(answers) for number, untested in enumerate(is_untested) if untested}
     causes = source.measure({question for parts in blamed.values() for question in parts.questions}, ()).rows
-    found = []
+    cautions = []
     for number, (about, said) in enumerate(zip(asked, of_constants, strict=True)):
         untested = [_untested(about, blamed[number], causes, source.n_rows)] if number in blamed else []
-        found.append((*_orders(about, answers, odd), *said, *untested))
-    return Cautions((), tuple(found))
+        cautions.append((*_orders(about, answers, odd), *said, *untested))
+    return Cautions((), tuple(cautions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +247,16 @@ def _near(predicates: Sequence[Predicate], nulls: Nulls) -> tuple[RowQuestion, .
     questions = []
     for predicate in predicates:
         others = tuple(other for other in predicates if other is not predicate)
-        needs_value = predicate.op.is_order or nulls is Nulls.SQL
+        needs_value = _needs_value(predicate, nulls)
         questions.append(RowQuestion(others, _unique(column.name for column in predicate.columns if needs_value)))
     return _unique(questions)
+
+
+def _needs_value(predicate: Predicate, nulls: Nulls) -> bool:
+    """Whether no null can satisfy the predicate."""
+    if isinstance(predicate.right, Domain):
+        return not (isinstance(predicate.right, Missing) and predicate.op is Op.EQ)
+    return predicate.op.is_order or nulls is Nulls.SQL
 
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
@@ -246,7 +267,7 @@ def _orders(about: _AboutRule, answers: Answers, odd: Mapping[str, Seen]) -> Ite
     for name in about.ordered_texts:
         if name in odd:
             seen = odd[name]
-            yield Caution("text-order", order_message(name, answers.texts[name], seen), name, seen.value, seen.row)
+            yield Caution("text-order", order_message(name, answers.texts[name], seen), name, seen.shown, seen.row)
 
 
 def _constants(about: _AboutRule, constant: Predicate, near: Mapping[Predicate, Seen]) -> Iterator[Caution]:
@@ -260,7 +281,7 @@ def _constants(about: _AboutRule, constant: Predicate, near: Mapping[Predicate, 
     if nearest_name(text, [seen.value]):
         example = f"the nearest value is {seen}. Text must match exactly, including case."
     message = f"no row has the value {quoted(text)} in column {name!r}; {example}"
-    yield Caution("unknown-constant", message, name, seen.value, seen.row)
+    yield Caution("unknown-constant", message, name, seen.shown, seen.row)
 
 
 def _is_same(left: str, right: str) -> bool:

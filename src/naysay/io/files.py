@@ -323,21 +323,23 @@ def _is_binary(path: str) -> bool:
 def _require_options(
     path: str, format: str, encoding: str | None, delimiter: str | None, notation: Notation, table: str | None
 ) -> None:
-    if encoding is not None and format not in ("csv", "json"):
-        raise TableError(f"{path}: --encoding (encoding=) applies to CSV and JSON files, not to {format} files")
-    if delimiter is not None and format != "csv":
-        raise TableError(f"{path}: --delimiter (delimiter=) applies to CSV files, not to {format} files")
-    if format != "csv":
-        refuse_notation(path, format, notation)
+    refuse_text_options(path, format, encoding, delimiter, notation)
     if table is not None and format not in DATABASE_FORMATS:
         raise TableError(f"{path}: --table (table=) applies to DuckDB and SQLite files, not to {format} files")
     if format in DATABASE_FORMATS and is_remote(path):
         raise TableError(f"{path}: {format} files are read from local disks only; download it and pass the local path")
 
 
-def refuse_notation(path: str, format: str, notation: Notation) -> None:
-    """Refuse options about how values are written, for a format in which values have types of their own."""
+def refuse_text_options(
+    path: str, format: str, encoding: str | None, delimiter: str | None, notation: Notation
+) -> None:
+    """Refuse options about how text is written, for a format in which values have types of their own."""
+    if encoding is not None and format not in ("csv", "json"):
+        raise TableError(f"{path}: --encoding (encoding=) applies to CSV and JSON files, not to {format} files")
+    if format == "csv":
+        return
     given = {
+        "--delimiter (delimiter=)": delimiter is not None,
         "--null-values (null_values=)": notation.null_values,
         "--decimal-comma (decimal_comma=)": notation.decimal_comma,
         "--date-format (date_format=)": notation.date_format,

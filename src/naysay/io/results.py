@@ -18,6 +18,8 @@ from naysay.table.frame import plain_values
 # The file that marks a folder as ours, so that a later run may replace its contents.
 MARK = ".naysay-results"
 _PARTS = ("violations", "suspects", "conflict_rows", "report", "cells", "suggestions", "repair")
+# In place of the name of a rule's file, for what is about all rules together.
+ALL_RULES = "all-rules"
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _LONGEST_NAME = 60
 _LINES_AT_ONCE = 65_536

@@ -47,6 +47,8 @@ def named(rules: RuleLike | Sequence[RuleLike]) -> dict[str, Rule]:
     found: dict[str, Rule] = {}
     for rule in given:
         parsed = parse(rule) if isinstance(rule, str) else rule
+        if parsed.measure is not None:
+            raise UsageError(f"{render(parsed)} is about the whole table; watch follows rows: use naysay check")
         if name_of(parsed) in found:
             raise UsageError(f"two rules are named {name_of(parsed)!r}; give them different names")
         found[name_of(parsed)] = parsed

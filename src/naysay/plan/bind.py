@@ -74,6 +74,7 @@ class BoundJoin:
     Keys lie in [0, n_keys), each differs in [0, n_differs[.]). `reflexive`: a row may be on both sides and satisfy all
     parts with itself; such a pair is not a violation. `mirror`: both sides are the same rows with the same keys and
     differs (their orders may still differ, by doubling). `symmetric`: (i, j) breaks the rule exactly when (j, i) does.
+    `equalities`: the left and right codes of each equality in the key, by row number of the table.
     """
 
     left: Side
@@ -84,10 +85,24 @@ class BoundJoin:
     mirror: bool
     symmetric: bool
     memo: Memo = field(default_factory=NoMemo, compare=False, repr=False)
+    equalities: tuple[tuple[Int64Array, Int64Array], ...] = field(default=(), compare=False, repr=False)
 
     def swapped(self) -> BoundJoin:
         """The same pairs seen from the other side."""
-        return replace(self, left=_negated(self.right), right=_negated(self.left))
+        equalities = tuple((right, left) for left, right in self.equalities)
+        return replace(self, left=_negated(self.right), right=_negated(self.left), equalities=equalities)
+
+    def among(self, mask: BoolArray) -> BoundJoin:
+        """The same join of only those rows of the table that a mask has."""
+        left = self.left.take(np.flatnonzero(mask[self.left.rows]))
+        if not self.mirror:
+            right = self.right.take(np.flatnonzero(mask[self.right.rows]))
+            return replace(self, left=left, right=right, memo=NoMemo())
+        # Arrays that are the left ones stay the left ones.
+        places = np.flatnonzero(mask[self.right.rows])
+        orders = zip(self.left.order, self.right.order, left.order, strict=True)
+        order = tuple(mine if one is other else other[places] for one, other, mine in orders)
+        return replace(self, left=left, right=replace(left, order=order), memo=NoMemo())
 
 
 def _negated(side: Side) -> Side:
@@ -120,7 +135,8 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
         rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
         right = _side(table, rows, right_key, [codes for _, codes in ordered], [codes for _, codes, _ in differs])
     n_differs = tuple(n for _, _, n in differs)
-    return BoundJoin(left, right, n_keys, n_differs, not join.irreflexive, mirror, join.symmetric, memo)
+    equalities = tuple((left_codes, right_codes) for left_codes, right_codes, _ in keys)
+    return BoundJoin(left, right, n_keys, n_differs, not join.irreflexive, mirror, join.symmetric, memo, equalities)
 
 
 def encodings(join: Join) -> list[tuple[tuple[str, ...], bool]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from naysay.errors import RuleError
 from naysay.rule.implication import Network
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.render import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,9 @@ class Join:
 
 
 def join_of(rule: Rule) -> Join:
-    """Sort a rule's predicates into the parts of a join."""
+    """Sort a rule's predicates into the parts of a join; RuleError for a rule about the whole table."""
+    if rule.measure is not None:
+        raise RuleError(f"{render(rule)} is about the whole table, not about its rows", hint="Use naysay check for it.")
     key: list[Match] = []
     order: list[Order] = []
     differs: list[Match] = []
@@ -132,6 +137,16 @@ def join_of(rule: Rule) -> Join:
         right_filter=tuple(filters[Row.RIGHT]),
         one_row=rule.is_one_row,
     )
+
+
+def joins_of(rules: Sequence[Rule]) -> list[Join]:
+    """The joins of the rules about rows."""
+    return [join_of(rule) for rule in rules if rule.measure is None]
+
+
+def filter_of(rule: Rule) -> Join:
+    """The filter of a rule about the whole table, as a join of single rows."""
+    return Join((), (), (), rule.predicates, (), one_row=True)
 
 
 def _column(operand: object) -> Column:

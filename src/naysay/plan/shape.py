@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from naysay.plan.join import Join
+from naysay.plan.join import Join, join_of
+from naysay.rule.model import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,14 @@ PLANS = (
         "a row of a group of g: at most O(2^m log^(k-1) g), at most O(g (k + m) / 64)",
     ),
 )
+_NONE = "none: the rule is about the whole table"
+MEASURE = Plan("measure", "whole table", "one pass", "one pass", _NONE, _NONE, "O(n)")
 _BY_NAME = {plan.name: plan for plan in PLANS}
+
+
+def plan_for(rule: Rule) -> Plan:
+    """The row of the table for a rule, which may be about the whole table."""
+    return plan_of(join_of(rule)) if rule.measure is None else MEASURE
 
 
 def plan_of(join: Join) -> Plan:

@@ -28,6 +28,7 @@ from naysay.repairs.votes import (
     without_doubtful,
 )
 from naysay.rule import explain_vote
+from naysay.rule.describe import HIDDEN
 from naysay.rule.model import Rule
 from naysay.table import Table
 from naysay.table.frame import plain_records, plain_values
@@ -135,9 +136,13 @@ class _Session:
         removed, added = effects(found, self.dependencies, self.cells)
         old = plain_values(_taken(self.table, found.name, found.rows))
         new = plain_values(_taken(self.table, found.name, found.origins))
-        key = self.options.key
+        key, hide = self.options.key, self.options.hide
+        if found.name in hide:
+            old, new = [HIDDEN] * len(old), [HIDDEN] * len(new)
         rows = found.rows.tolist()
         identities = plain_records(self.table.select(key).take(found.rows)) if key else [{"row": row} for row in rows]
+        hidden = dict.fromkeys((name for name in key if name in hide), HIDDEN)
+        identities = [identity | hidden for identity in identities]
         places = np.array([ballot.dependency.place for ballot in found.ballots])
         return [
             Suggestion(
@@ -168,6 +173,7 @@ class _Session:
                 is_empty = bool(found.is_empty[i])
                 n_votes = int(found.n_votes[i]) - is_empty
                 group = dict(zip(names, values, strict=True))
+                group |= dict.fromkeys((name for name in names if name in self.options.hide), HIDDEN)
                 reasons[i] = explain_vote(group, new[i], int(found.n_for[i]), n_votes, is_empty=is_empty)
                 if n_more[i]:
                     reasons[i] += f"; {n_more[i]} more {'rule agrees' if n_more[i] == 1 else 'rules agree'}"

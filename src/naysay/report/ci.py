@@ -12,6 +12,7 @@ from naysay.report.view import (
     Outcome,
     cause_line,
     headline,
+    joint_sentence,
     numbers,
     outcome,
     pair_named,
@@ -106,6 +107,7 @@ def to_markdown(report: Report) -> str:
         f"{escaped(source_name(report))}: {escaped(', '.join(facts))}",
         *(f"> **Warning** {escaped(_warning(*said))}" for said in warnings_in_words(report)),
         _table(report),
+        *filter(None, [escaped(joint_sentence(report))]),
         *(_pairs(result, report) for _, result in worst_first(report) if result.sample),
     ]
     return "\n\n".join(parts)

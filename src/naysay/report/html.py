@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from naysay.detect.result import Listing, Report, RuleResult, SamplePair, Verdict
 from naysay.plan.join import join_of
-from naysay.plan.shape import Plan, plan_of
+from naysay.plan.shape import Plan, plan_for
 from naysay.report.view import (
     Line,
     Outcome,
@@ -23,6 +23,7 @@ from naysay.report.view import (
     group_line,
     headline,
     involved_columns,
+    joint_sentence,
     lines,
     named,
     numbers,
@@ -33,6 +34,7 @@ from naysay.report.view import (
     sentence,
     source_name,
     suspects_line,
+    tolerances,
     warnings_in_words,
     worst,
     worst_first,
@@ -40,6 +42,7 @@ from naysay.report.view import (
 from naysay.report.words import (
     counted,
     duration,
+    listing_title,
     meaning,
     printable,
     rule_text,
@@ -167,6 +170,8 @@ class Page:
     table: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
     warnings: tuple[tuple[str, str], ...]
+    removal: str
+    suspects: str
 
 
 def page_of(report: Report, room: Room) -> Page:
@@ -203,6 +208,8 @@ def page_of(report: Report, room: Room) -> Page:
         ),
         notes=tuple(_notes(report)),
         warnings=tuple(warnings_in_words(report)),
+        removal=joint_sentence(report),
+        suspects=suspects_line(report, _MOST_SUSPECTS),
     )
 
 
@@ -223,6 +230,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{found[Outcome.TOLERATED]:,}", "within tolerance", Outcome.TOLERATED.value
     if report.rows_in_conflict is not None:
         yield f"{report.rows_in_conflict:,}", "rows in conflict", ""
+    if report.rows_to_remove is not None:
+        yield str(report.rows_to_remove), "rows to remove", ""
 
 
 def _columns(report: Report) -> Iterator[tuple[str, int, str, float]]:
@@ -247,7 +256,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 def _missing(report: Report) -> str:
     """What the page would show about broken rules but the engine did not compute; nothing after a quick check."""
-    broken = [result for result in report.results if not result.holds]
+    broken = [result for result in report.results if not result.holds and result.measured is None]
     if not broken or any(result.violations is None for result in broken):
         return ""
     parts = [
@@ -280,7 +289,7 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
         violations=violations,
         rows=rows,
         remove=remove,
-        plan=plan_of(join_of(rule)),
+        plan=plan_for(rule),
         bars=bars,
         chart_caption=caption,
         headings=_headings(result, sample[0]) if sample else (),
@@ -299,12 +308,13 @@ def _causes(result: RuleResult, n_rows: int) -> Iterator[CauseBars]:
 
 def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:
     yield "severity", result.rule.severity.value
-    if result.rule.max_violations is not None:
-        yield "tolerated violations", f"{result.rule.max_violations:,}"
-    if result.rule.max_fraction is not None:
-        yield "tolerated share", f"{100 * result.rule.max_fraction:.12g}%"
+    yield from tolerances(result.rule)
     if result.rule.min_rows is not None:
         yield "rows needed", f"{result.rule.min_rows:,}"
+    if result.rule.owner:
+        yield "owner", printable(result.rule.owner)
+    if result.rule.tags:
+        yield "tags", ", ".join(map(printable, result.rule.tags))
     yield "time", duration(result.seconds)
 
 
@@ -313,7 +323,7 @@ def _pairs_caption(result: RuleResult, n_shown: int) -> str:
     if result.violations is None:
         return f"the first {noun} found"
     # A pair that breaks the rule in both orders is two violations but is listed once.
-    symmetric = join_of(result.rule).symmetric
+    symmetric = result.rule.measure is None and join_of(result.rule).symmetric
     n_all = result.violations // 2 if symmetric else result.violations
     count = f"all {counted(n_all, noun)}" if n_shown >= n_all > 1 else f"{n_shown:,} of {counted(n_all, noun)}"
     return f"{count}, each in both orders" if symmetric and noun == "pair" else count
@@ -459,7 +469,7 @@ def listing_cell(listing: Listing) -> str:
     """The first rows as a table."""
     names, rows = _first_rows(listing.head(_ROWS_IN_A_CELL))
     cut = f", the first {len(rows):,}" if len(rows) < listing.total else ""
-    text = f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
+    text = f"{listing_title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}"
     return table_cell(text, "", names, rows)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from naysay.detect.result import (
     Caution,
     ColumnFacts,
     Condition,
+    Measured,
     Removal,
     Report,
     RowConflicts,
@@ -29,7 +31,7 @@ from naysay.detect.result import (
     Verdict,
 )
 from naysay.errors import RuleError, UsageError
-from naysay.rule import Nulls, Rule, Severity, parse, render
+from naysay.rule import Nulls, Severity, parse, render
 from naysay.version import __version__
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ def to_json(report: Report) -> dict[str, Any]:
             for caution in report.warnings
         ],
         "rows_in_conflict": report.rows_in_conflict,
+        **_removal(report.rows_to_remove),
+        "suspects": [_suspect(each) for each in report.first_suspects],
         "rules": [_rule(result) for result in report.results],
         "busiest_rows": [
             {"row": plain(row.identity), "conflicts": row.conflicts, "rules": list(row.rules)} for row in report.busiest
@@ -77,7 +81,6 @@ def dumps(report: Report) -> str:
 
 
 def _rule(result: RuleResult) -> dict[str, Any]:
-    removal = result.rows_to_remove
     return {
         "name": result.rule.name,
         "rule": render(result.rule),
@@ -86,21 +89,38 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "max_violations": result.rule.max_violations,
         "max_fraction": result.rule.max_fraction,
         "min_rows": result.rule.min_rows,
+        "max_rows": result.rule.max_rows,
+        "max_rows_fraction": result.rule.max_rows_fraction,
+        "max_remove": result.rule.max_remove,
+        "tags": list(result.rule.tags),
+        "owner": result.rule.owner,
         "holds": result.holds,
         "passes": result.passes,
         "violations": result.violations,
         "rows_in_conflict": result.rows_in_conflict,
-        "rows_to_remove": None if removal is None else removal.most,
-        "rows_to_remove_at_least": None if removal is None else removal.least,
+        **_removal(result.rows_to_remove),
+        "undecided": result.is_undecided,
+        "measured": None
+        if result.measured is None
+        else {"value": plain(result.measured.value), "text": result.measured.text},
         "strategy": result.strategy,
         "seconds": round(result.seconds, 6),
         "where": list(result.where),
         "warnings": [caution_json(caution) for caution in result.warnings],
         "sample": [_pair(pair) for pair in result.sample],
-        "suspects": [{"row": plain(each.row), "values": plain(each.values)} for each in result.first_suspects],
+        "suspects": [_suspect(each) for each in result.first_suspects],
         "groups": [_group(group) for group in result.first_groups],
         "causes": [_cause(cause) for cause in result.causes],
     }
+
+
+def _removal(removal: Removal | None) -> dict[str, int | None]:
+    least, most = (None, None) if removal is None else (removal.least, removal.most)
+    return {"rows_to_remove": most, "rows_to_remove_at_least": least}
+
+
+def _suspect(suspect: Suspect) -> dict[str, Any]:
+    return {"row": plain(suspect.row), "values": plain(suspect.values)}
 
 
 def caution_json(caution: Caution) -> dict[str, Any]:
@@ -206,6 +226,8 @@ def _report(document: Mapping[str, Any]) -> Report:
         rules_source=str(document.get("rules_source", "")),
         run_id=str(document.get("run_id", "")),
         time=datetime.fromisoformat(document["time"]) if document.get("time") else None,
+        rows_to_remove=_read_removal(document),
+        first_suspects=_read_suspects(document),
     )
 
 
@@ -221,16 +243,21 @@ def _warning(entry: Mapping[str, Any]) -> Caution:
 
 
 def _result(entry: Mapping[str, Any]) -> RuleResult:
-    most, least = _maybe_int(entry["rows_to_remove"]), _maybe_int(entry["rows_to_remove_at_least"])
-    fraction = entry["max_fraction"]
-    rule = Rule(
-        predicates=parse(entry["rule"]).predicates,
+    fraction, of_rows, measured = entry["max_fraction"], entry.get("max_rows_fraction"), entry.get("measured")
+    rule = replace(
+        parse(entry["rule"]),
         name=str(entry["name"]),
         severity=Severity(entry["severity"]),
         max_violations=_maybe_int(entry["max_violations"]),
         max_fraction=None if fraction is None else float(fraction),
         description=str(entry["description"]),
+        # Earlier versions did not write these.
         min_rows=_maybe_int(entry.get("min_rows")),
+        max_rows=_maybe_int(entry.get("max_rows")),
+        max_rows_fraction=None if of_rows is None else float(of_rows),
+        max_remove=_maybe_int(entry.get("max_remove")),
+        tags=tuple(str(tag) for tag in entry.get("tags", ())),
+        owner=str(entry.get("owner", "")),
     )
     return RuleResult(
         rule=rule,
@@ -238,22 +265,30 @@ def _result(entry: Mapping[str, Any]) -> RuleResult:
         passes=bool(entry["passes"]),
         violations=_maybe_int(entry["violations"]),
         rows_in_conflict=_maybe_int(entry["rows_in_conflict"]),
-        rows_to_remove=None if most is None or least is None else Removal(least, most),
+        rows_to_remove=_read_removal(entry),
         sample=tuple(_sample(pair) for pair in entry["sample"]),
         strategy=str(entry["strategy"]),
         seconds=float(entry["seconds"]),
         where=tuple(int(count) for count in entry["where"]),
         warnings=tuple(_warning(caution) for caution in entry.get("warnings", ())),
         # Earlier versions did not write these.
-        first_suspects=tuple(
-            Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ())
-        ),
+        first_suspects=_read_suspects(entry),
         first_groups=tuple(
             ValueGroup(_mapping(each["key"]), tuple((value["value"], int(value["rows"])) for value in each["values"]))
             for each in entry.get("groups", ())
         ),
+        measured=None if measured is None else Measured(measured["value"], str(measured["text"])),
         causes=tuple(_read_cause(each) for each in entry.get("causes", ())),
     )
+
+
+def _read_removal(entry: Mapping[str, Any]) -> Removal | None:
+    most, least = (_maybe_int(entry.get(name)) for name in ("rows_to_remove", "rows_to_remove_at_least"))
+    return None if most is None or least is None else Removal(least, most)
+
+
+def _read_suspects(entry: Mapping[str, Any]) -> tuple[Suspect, ...]:
+    return tuple(Suspect(_mapping(each["row"]), _mapping(each["values"])) for each in entry.get("suspects", ()))
 
 
 def _read_cause(entry: Mapping[str, Any]) -> Cause:

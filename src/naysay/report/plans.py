@@ -14,8 +14,8 @@ from naysay.detect.result import Caution
 from naysay.detect.violations import check_seconds
 from naysay.plan.bind import bind, encodings
 from naysay.plan.cost import ExecutionPlan, bytes_per_row
-from naysay.plan.join import Join, Match, Order, join_of
-from naysay.plan.shape import Plan, plan_of
+from naysay.plan.join import Join, Match, Order, filter_of, join_of
+from naysay.plan.shape import Plan, plan_for
 from naysay.report.json_ import caution_json
 from naysay.report.terminal import indented, print_trimmed
 from naysay.report.words import counted, duration, meaning, printable, rule_text, size, title
@@ -67,10 +67,10 @@ def explained(rules: Sequence[Rule], data: Data | None) -> list[Explained]:
     """
     found = []
     for rule in rules:
-        join = join_of(rule)
+        join = join_of(rule) if rule.measure is None else filter_of(rule)
         seconds = None if data is None else _seconds(data, join)
         n_bytes = None if data is None else _bytes(data, join)
-        found.append(Explained(rule, join, plan_of(join), seconds, n_bytes))
+        found.append(Explained(rule, join, plan_for(rule), seconds, n_bytes))
     return found
 
 

@@ -15,6 +15,7 @@ from naysay.report.html import table_cell
 from naysay.report.json_ import SCHEMA_VERSION, plain
 from naysay.report.terminal import indented, print_trimmed, printed_text
 from naysay.report.words import counted, duration, printable, shortened, shown, split_difference, title
+from naysay.rule.describe import HIDDEN
 from naysay.rule.render import render
 from naysay.table.compatibility import free_name
 from naysay.version import __version__
@@ -122,6 +123,8 @@ def repair_table(repair: Repair) -> pa.Table:
     # A key column that has the name of one of ours comes under another name.
     taken = repair.data.select(repair.key).take(rows.to_numpy())
     of_key = {free_name(name, list(ours)): taken.column(number) for number, name in enumerate(repair.key)}
+    hidden = [name for name in repair.key if ones and ones[0].identity[name] is HIDDEN]
+    of_key |= {free_name(name, list(ours)): pa.repeat(pa.scalar(HIDDEN), len(ones)) for name in hidden}
     return pa.table({"row": ours.pop("row")} | of_key | ours)
 
 

@@ -19,10 +19,11 @@ import pyarrow.parquet as parquet
 
 from naysay.arrays import Int64Array
 from naysay.detect.engine import LocalEngine
+from naysay.detect.hiding import hide_columns
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Report, RuleResult
 from naysay.errors import UsageError
-from naysay.io.results import csv_lines, file_name, prepare, write_csv_parts
+from naysay.io.results import ALL_RULES, csv_lines, file_name, prepare, write_csv_parts
 from naysay.repairs.result import Repair
 from naysay.report.json_ import dumps, plain
 from naysay.report.words import title
@@ -54,9 +55,10 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
         raise UsageError(f"--out {folder.path} is not a local folder; use --engine spark to write to remote URLs")
     path = _with_folders(prepare(Path(folder.path)))
     engine = LocalEngine(frame)
+    shown = Table(hide_columns(frame.arrow, options.hide)) if options.hide else frame
     cut: list[RuleResult] = []
     for place, result in enumerate(report.results):
-        if result.holds:
+        if result.holds or result.measured is not None:
             continue
         found = engine.violations(result.rule, options, limit=folder.limit)
         _write(iter([found.table]), path / "violations" / file_name(place, result.rule), folder)
@@ -64,10 +66,12 @@ def write_results(frame: Any, report: Report, options: CheckOptions, folder: Res
             cut.append(result)
         if result.suspects is not None:
             _write(iter([result.suspects.table]), path / "suspects" / file_name(place, result.rule), folder)
-    rules = [result.rule for result in report.results]
+    if report.suspects is not None:
+        _write(iter([report.suspects.table]), path / "suspects" / ALL_RULES, folder)
+    rules = [result.rule for result in report.results if result.measured is None]
     conflicts = engine.conflict_rows(rules, options)
-    _write(conflict_tables(frame, rules, conflicts), path / "conflict_rows", folder)
-    write_cells(frame, rules, conflicts, path / "cells.csv", neutral=folder.neutral)
+    _write(conflict_tables(shown, rules, conflicts), path / "conflict_rows", folder)
+    write_cells(shown, rules, conflicts, path / "cells.csv", neutral=folder.neutral)
     (path / "report.json").write_text(dumps(report) + "\n", "utf-8")
     return cut
 
@@ -126,17 +130,21 @@ def _write_on_spark(data: Any, report: Report, options: CheckOptions, folder: Re
     engine = SparkEngine(data)
     is_local = "://" not in folder.path
     path = str(_with_folders(prepare(Path(folder.path))).resolve()) if is_local else folder.path.rstrip("/")
-    broken = [result.rule for result in report.results if not result.holds]
+    broken = [result.rule for result in report.results if not result.holds and result.measured is None]
     for place, result in enumerate(report.results):
-        if not result.holds:
+        if not result.holds and result.measured is None:
             found = engine.violations(result.rule, options, limit=folder.limit)
             target = f"{path}/violations/{file_name(place, result.rule)}.{folder.format}"
             write(found.data, target, folder.format, neutral=folder.neutral)
             if isinstance(result.suspects, SparkListing):
                 target = f"{path}/suspects/{file_name(place, result.rule)}.{folder.format}"
                 write(result.suspects.data, target, folder.format, neutral=folder.neutral)
+    if isinstance(report.suspects, SparkListing):
+        write(
+            report.suspects.data, f"{path}/suspects/{ALL_RULES}.{folder.format}", folder.format, neutral=folder.neutral
+        )
     if broken:
-        rows = conflict_table(data, broken, [title(rule) for rule in broken], options.nulls)
+        rows = conflict_table(data, broken, [title(rule) for rule in broken], options)
         write(rows, f"{path}/conflict_rows.{folder.format}", folder.format, neutral=folder.neutral)
     if is_local:
         Path(path, "report.json").write_text(dumps(report) + "\n", "utf-8")

@@ -17,7 +17,23 @@ from enum import Enum
 
 from naysay.errors import UsageError
 from naysay.plan.join import join_of
-from naysay.rule import Column, Constant, Nulls, Op, Predicate, Row, Rule, render
+from naysay.rule import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Missing,
+    Nulls,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Rule,
+    render,
+)
+from naysay.rule.model import constants_of
+from naysay.rule.pattern import portable
 
 
 class Dialect(Enum):
@@ -85,8 +101,7 @@ def notes(rule: Rule, dialect: Dialect) -> Iterator[str]:
 
 def _numbers(rule: Rule) -> Iterator[float]:
     """The numeric constants that are finite as doubles."""
-    for predicate in rule.predicates:
-        value = predicate.right.value if isinstance(predicate.right, Constant) else None
+    for value in (constant.value for predicate in rule.predicates for constant in constants_of(predicate.right)):
         if isinstance(value, (int, float, Decimal)) and math.isfinite(nearest := _nearest(value)):
             yield nearest
 
@@ -114,6 +129,7 @@ def _comment(rule: Rule) -> Iterator[str]:
 
 
 def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
+    join = join_of(rule)
     table = query.table
     if not _DBT_TABLE.fullmatch(table):
         table = ".".join(quoted(part, dialect) for part in _parts(table))
@@ -122,7 +138,7 @@ def _statement(rule: Rule, dialect: Dialect, query: Query) -> str:
         wanted = "count(*) as violations" if query.count else "t.*"
         return f"select {wanted}\nfrom {table} as t\nwhere " + "\n  and ".join(conditions)
     head, identity = "", list(query.key)
-    if not join_of(rule).irreflexive:
+    if not join.irreflexive:
         # Rows are distinguished by number: a duplicate key, which may be the very error, would hide its own pairs.
         head, table = _numbered(rule, table, dialect)
         conditions.append("t.naysay_row <> s.naysay_row")
@@ -157,12 +173,34 @@ def _pair_columns(rule: Rule, dialect: Dialect, identity: Sequence[str]) -> str:
 def _condition(predicate: Predicate, dialect: Dialect, nulls: Nulls) -> str:
     left = _column(predicate.left, dialect)
     right = predicate.right
+    if isinstance(right, Domain):
+        return _domain(left, predicate.op, right, dialect)
     other = _column(right, dialect) if isinstance(right, Column) else _constant(right, dialect)
     if dialect is Dialect.POSTGRES and isinstance(right, Constant) and isinstance(right.value, str):
         other += ' collate "C"'
     if nulls is Nulls.EQUAL and predicate.op in _NULL_SAFE:
         return f"{left} {_NULL_SAFE[predicate.op]} {other}"
     return f"{left} {_OPS[predicate.op]} {other}"
+
+
+def _domain(left: str, op: Op, domain: Domain, dialect: Dialect) -> str:
+    negated = "" if op is Op.EQ else "not "
+    if isinstance(domain, Missing):
+        return f"{left} is {'null' if op is Op.EQ else 'not null'}"
+    if isinstance(domain, Pattern):
+        pattern = _text(portable(domain.text), dialect)
+        if dialect is Dialect.POSTGRES:
+            raise UsageError("PostgreSQL has other regular expressions; naysay check does match patterns")
+        match = f"regexp_matches({left}, {pattern})" if dialect is Dialect.DUCKDB else f"{left} rlike {pattern}"
+        return negated + match
+    values = [_constant(constant, dialect) for constant in constants_of(domain)]
+    if isinstance(domain, OneOf):
+        return f"{left} {negated}in ({', '.join(values)})"
+    assert isinstance(domain, Between)
+    if dialect is Dialect.POSTGRES and isinstance(domain.low.value, str):
+        left += ' collate "C"'
+    # The parentheses keep the range apart from the conditions that follow.
+    return f"({left} {negated}between {values[0]} and {values[1]})"
 
 
 def _column(column: Column, dialect: Dialect) -> str:

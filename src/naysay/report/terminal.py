@@ -22,10 +22,12 @@ from naysay.report.view import (
     group_line,
     has_key,
     headline,
+    joint_sentence,
     lines,
     named,
     numbers,
     outcome,
+    owner_line,
     pair_named,
     run_facts,
     sentence,
@@ -35,7 +37,17 @@ from naysay.report.view import (
     worst,
     worst_first,
 )
-from naysay.report.words import counted, duration, meaning, printable, rule_text, shortened, split_difference, title
+from naysay.report.words import (
+    counted,
+    duration,
+    listing_title,
+    meaning,
+    printable,
+    rule_text,
+    shortened,
+    split_difference,
+    title,
+)
 
 if TYPE_CHECKING:
     from naysay.watch.change import Change
@@ -100,7 +112,7 @@ def verdict_text(verdict: Verdict) -> str:
 def listing_text(listing: Listing) -> str:
     shown = listing.head(_ROWS_OF_A_LISTING)
     cut = "" if shown.num_rows == listing.total else f", the first {shown.num_rows:,}"
-    return f"{title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}\n{shown.to_string()}"
+    return f"{listing_title(listing.rule)}: {counted(listing.total, listing.noun)}{cut}\n{shown.to_string()}"
 
 
 def change_text(change: Change) -> str:
@@ -124,6 +136,7 @@ def _print(report: Report, console: Console, detail: Detail) -> None:
     console.print(_summary(report, console))
     _print_warnings(report, console)
     _print_rules(report, console, detail)
+    _print_joint_removal(report, console, detail)
     if detail.quiet:
         return
     for _, result in worst_first(report):
@@ -186,6 +199,17 @@ def _print_rules(report: Report, console: Console, detail: Detail) -> None:
     console.print(table)
 
 
+def _print_joint_removal(report: Report, console: Console, detail: Detail) -> None:
+    said = joint_sentence(report)
+    if not said:
+        return
+    console.print()
+    console.print(indented(Text(said, "bold")))
+    suspects = suspects_line(report, _MOST_SUSPECTS)
+    if suspects and not detail.quiet:
+        console.print(indented(Text(f"Suspects: {suspects}.")))
+
+
 def _cells(result: RuleResult, has_names: bool, console: Console) -> list[Text]:
     found = outcome(result)
     name = [Text(title(result.rule) if result.rule.name else "", STYLES[found])] if has_names else []
@@ -202,6 +226,8 @@ def _print_broken(result: RuleResult, report: Report, console: Console, n_pairs:
     console.print(heading)
     console.print(indented(Text(meaning(result.rule), "dim")))
     console.print(indented(Text(sentence(result, report.n_rows))))
+    if owner_line(result.rule):
+        console.print(indented(Text(owner_line(result.rule), "dim")))
     suspects = suspects_line(result, _MOST_SUSPECTS)
     if suspects:
         console.print(indented(Text(f"Suspects: {suspects}.")))

@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from naysay.detect.result import Cause, Caution, Condition, Report, RuleResult, SamplePair, ValueGroup, within_tolerance
+from naysay.detect.result import (
+    Cause,
+    Caution,
+    Condition,
+    Removal,
+    Report,
+    RuleResult,
+    SamplePair,
+    ValueGroup,
+    within_tolerance,
+)
 from naysay.report.words import counted, printable, share, shortened, shown, title
-from naysay.rule.model import Column, Op, Row, Rule, Severity
+from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
 
@@ -126,6 +136,8 @@ _ONE_RULE = {
 
 def sentence(result: RuleResult, n_rows: int) -> str:
     """One or two sentences about the result of a rule."""
+    if result.measured is not None:
+        return f"It {'holds' if result.holds else 'is broken'}: {result.measured.text}.{_rows_needed(result, n_rows)}"
     if result.holds:
         return "It holds." + _rows_needed(result, n_rows)
     if result.violations is None:
@@ -149,26 +161,63 @@ def _rows_needed(result: RuleResult, n_rows: int) -> str:
 
 def _removal(result: RuleResult) -> str:
     removal = result.rows_to_remove
-    if removal is None:
-        return ""
+    return "" if removal is None else f" {_remove(removal)} and it holds."
+
+
+def _remove(removal: Removal) -> str:
     if removal.is_exact:
-        return f" Remove {counted(removal.least, 'row')} and it holds."
-    return f" Remove between {removal.least:,} and {counted(removal.most, 'row')} and it holds."
+        return f"Remove {counted(removal.least, 'row')}"
+    return f"Remove between {removal.least:,} and {counted(removal.most, 'row')}"
+
+
+def joint_sentence(report: Report) -> str:
+    """How many rows to remove so that all rules hold; empty if that is unknown, or if they do."""
+    removal = report.rows_to_remove
+    if removal is None or not removal.most:
+        return ""
+    n_rules = sum(result.measured is None for result in report)
+    which = "rules" if n_rules == len(report) else "rules about rows"
+    return f"{_remove(removal)} and {'it holds' if len(report) == 1 else f'all {n_rules:,} {which} hold'}."
 
 
 def _tolerance(result: RuleResult, n_rows: int) -> str:
     rule = result.rule
-    if rule.max_violations is None and rule.max_fraction is None:
+    limit = " or ".join(words for _, words in tolerances(rule))
+    if not limit:
         return ""
-    allowed = [
-        f"{rule.max_violations:,}" if rule.max_violations is not None else "",
-        f"{100 * rule.max_fraction:.12g}% of all {'rows' if rule.is_one_row else 'pairs'}"
-        if rule.max_fraction is not None
-        else "",
-    ]
-    limit = " or ".join(part for part in allowed if part)
-    is_within = result.violations is not None and within_tolerance(rule, result.violations, n_rows)
+    if result.is_undecided:
+        return (
+            f" Whether that is within its tolerance of {limit} is undecided, because the fewest rows to remove are "
+            "only known as an interval. So the rule fails."
+        )
+    found = (result.rows_in_conflict, result.rows_to_remove)
+    is_within = result.violations is not None and within_tolerance(rule, result.violations, n_rows, *found)
     return f" {'Within' if is_within else 'Beyond'} its tolerance of {limit}."
+
+
+def tolerances(rule: Rule) -> Iterator[tuple[str, str]]:
+    """What a rule tolerates: the name of each limit for a table, and the limit in words."""
+    if rule.max_violations is not None:
+        yield "tolerated violations", f"{rule.max_violations:,}"
+    if rule.max_fraction is not None:
+        yield "tolerated share", f"{_percent(rule.max_fraction)} of all {'rows' if rule.is_one_row else 'pairs'}"
+    if rule.max_rows is not None:
+        yield "tolerated rows", f"{counted(rule.max_rows, 'row')} in conflict"
+    if rule.max_rows_fraction is not None:
+        yield "tolerated share of rows", f"{_percent(rule.max_rows_fraction)} of all rows in conflict"
+    if rule.max_remove is not None:
+        yield "tolerated rows to remove", f"{counted(rule.max_remove, 'row')} to remove"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.12g}%"
+
+
+def owner_line(rule: Rule) -> str:
+    """Who owns a rule, and its tags: `owner data-team, tags address, monthly`; empty if it has neither."""
+    owner = [f"owner {printable(rule.owner)}"] if rule.owner else []
+    tags = [f"tags {', '.join(map(printable, rule.tags))}"] if rule.tags else []
+    return " · ".join(owner + tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +238,14 @@ class Line:
 def lines(rule: Rule, pair: SamplePair) -> list[Line]:
     """The compared columns of both rows side by side, those that agree first."""
     signs = dict(_signs(rule))
+    filters = {name for predicate in split_where(rule)[1] for name in (column.name for column in predicate.columns)}
     only_equal = all(sign == "=" for sign in signs.values()) and len(signs) == len(rule.column_names)
     found = []
     for name in rule.column_names:
         sign = signs.get(name, "")
         left, right = _shown(pair.left_values, name), _shown(pair.right_values, name)
-        found.append(Line(printable(name), left, right, sign if pair.right_values else "", only_equal or sign != "="))
+        marked = only_equal or (sign != "=" and (name in signs or name not in filters))
+        found.append(Line(printable(name), left, right, sign if pair.right_values else "", marked))
     return sorted(found, key=lambda line: line.marked)
 
 
@@ -232,13 +283,13 @@ def group_line(group: ValueGroup, width: int = 200) -> str:
     return shortened(f"{key}: {values}", width) + (f" and {counted(n_more, 'other value')}" if n_more > 0 else "")
 
 
-def suspects_line(result: RuleResult, n_shown: int) -> str:
+def suspects_line(result: RuleResult | Report, n_shown: int) -> str:
     """The first rows to remove, by name: `visit V10200, visit V10332 and 6 more`; empty if they are not known.
 
     Those of a one-row rule are its violations, which are shown anyway.
     """
     removal, first = result.rows_to_remove, result.first_suspects[:n_shown]
-    if removal is None or not first or result.rule.is_one_row:
+    if removal is None or not first or (isinstance(result, RuleResult) and result.rule.is_one_row):
         return ""
     n_more = removal.most - len(first)
     return ", ".join(named(suspect.row) for suspect in first) + (f" and {n_more:,} more" if n_more > 0 else "")

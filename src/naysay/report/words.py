@@ -21,6 +21,11 @@ def title(rule: Rule) -> str:
     return printable(rule.name) if rule.name else rule_text(rule)
 
 
+def listing_title(rule: Rule | None) -> str:
+    """The title of what is listed for a rule, or for all rules together."""
+    return "All rules together" if rule is None else title(rule)
+
+
 def rule_text(rule: Rule) -> str:
     return printable(render(rule, short=True))
 

@@ -11,19 +11,45 @@ from naysay.rule.formats.rule_files import (
     render_file,
 )
 from naysay.rule.implication import Simplified, implies, simplify
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, RuleKind, Severity, Value, kind
+from naysay.rule.model import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Freshness,
+    Missing,
+    Nulls,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    RowCount,
+    Rule,
+    RuleKind,
+    Severity,
+    Value,
+    kind,
+)
 from naysay.rule.parse import parse
 from naysay.rule.render import canonical, is_symmetric, render, render_predicate
 from naysay.rule.scan import nearest_name
 
 __all__ = [
+    "Between",
     "Column",
     "Constant",
+    "Domain",
     "Format",
+    "Freshness",
+    "Missing",
     "Nulls",
+    "OneOf",
     "Op",
+    "Pattern",
     "Predicate",
     "Row",
+    "RowCount",
     "Rule",
     "RuleKind",
     "RulesFile",

@@ -8,11 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from naysay.rule.model import (
+    Between,
     Column,
     Constant,
+    Domain,
+    Freshness,
+    Missing,
+    OneOf,
     Op,
+    Pattern,
     Predicate,
     Row,
+    RowCount,
     Rule,
     RuleKind,
     Value,
@@ -20,7 +27,9 @@ from naysay.rule.model import (
     kind,
     spans,
     split_same,
+    split_where,
 )
+from naysay.rule.render import render_age
 from naysay.rule.scan import shortened
 
 Values = Mapping[str, Any]
@@ -32,6 +41,15 @@ _LESS = {Op.LT: "less than", Op.LE: "less than or equal to", Op.GT: "greater tha
 _BEFORE = {Op.LT: "before", Op.LE: "before or at", Op.GT: "after", Op.GE: "after or at"}
 _LOWER = {Op.LT: "lower", Op.LE: "lower or equal", Op.GT: "higher", Op.GE: "higher or equal"}
 _WHOSE = {Row.LEFT: "the one", Row.RIGHT: "the other"}
+_NUMBER_OF_ROWS = {
+    Op.EQ: "exactly",
+    Op.NE: "any number but",
+    Op.LT: "fewer than",
+    Op.LE: "at most",
+    Op.GT: "more than",
+    Op.GE: "at least",
+}
+_MOST_VALUES = 5
 
 
 def describe(rule: Rule) -> str:
@@ -44,7 +62,19 @@ def describe(rule: Rule) -> str:
     'no two rows have the same AreaCode and Phone'
     >>> describe(parse("ordered(Salary, Rate by State)"))
     'for two rows with the same State, a higher Salary never comes with a lower Rate'
+    >>> describe(parse("email is not null where status == 'active'"))
+    "among rows with status 'active', email always has a value"
     """
+    core, filters = split_where(rule)
+    if filters:
+        among = _listed([_describe_of_row(predicate) for predicate in filters])
+        return f"among rows with {among}, {_describe_core(core)}"
+    return _describe_core(rule)
+
+
+def _describe_core(rule: Rule) -> str:
+    if rule.measure is not None:
+        return _describe_measure(rule.measure)
     if rule.is_one_row:
         return _describe_one_row(list(dict.fromkeys(rule.predicates)))
     same, rest = split_same(rule)
@@ -77,6 +107,7 @@ def explain_pair(rule: Rule, left_values: Values, right_values: Values = _NO_VAL
     """
     if rule.is_one_row:
         return _listed([_explain_one_row(predicate, left_values) for predicate in dict.fromkeys(rule.predicates)])
+    rule, _ = split_where(rule)
     same, rest = split_same(rule)
     both = f"both have {_listed([f'{name} {_worded(left_values[name])}' for name in same])}" if same else ""
     if not rest:
@@ -112,10 +143,25 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
+def _describe_measure(measure: RowCount | Freshness) -> str:
+    if isinstance(measure, Freshness):
+        sign = "less than" if measure.op is Op.LT else "at most"
+        return f"the newest {measure.column} is {sign} {render_age(measure.age)} old"
+    if measure.high is not None:
+        return f"there are {measure.low:,} to {measure.high:,} rows"
+    return f"there are {_NUMBER_OF_ROWS[measure.op]} {measure.low:,} rows"
+
+
+# Takes the place of a value that must not be shown.
+HIDDEN = "(hidden)"
+
+
 def _worded(value: Value | None) -> str:
     """A value as a person writes it: text in quotes, long values shortened."""
     if value is None:
         return "no value"
+    if value is HIDDEN:
+        return HIDDEN
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -133,7 +179,8 @@ def _relation(predicate: Predicate) -> str:
     if isinstance(right, Constant):
         are_moments = isinstance(right.value, (datetime.date, datetime.time))
     else:
-        are_moments = all(_MOMENT.search(_CAMEL.sub("_", column.name).lower()) for column in (left, right))
+        columns = (left, right) if isinstance(right, Column) else (left,)
+        are_moments = all(_MOMENT.search(_CAMEL.sub("_", column.name).lower()) for column in columns)
     return f"is {(_BEFORE if are_moments else _LESS)[op]}"
 
 
@@ -152,6 +199,8 @@ def _describe_differs(names: Sequence[str]) -> str:
 def _describe_predicate(predicate: Predicate) -> str:
     """One predicate of a pair of rows, as a clause."""
     right, whose = predicate.right, _of_row(predicate.left)
+    if isinstance(right, Domain):
+        return f"{whose} {_within(predicate.op, right)}"
     if is_pair(predicate) and predicate.op is Op.NE:
         return f"{predicate.left.name} differs"
     if predicate.left == right and predicate.op is Op.EQ:
@@ -171,6 +220,8 @@ def _describe_one_row(predicates: Sequence[Predicate]) -> str:
     if len(predicates) > 1:
         return f"no row has {_listed([_describe_of_row(predicate) for predicate in predicates])}"
     left, op, right = predicates[0].left, predicates[0].op, predicates[0].right
+    if isinstance(right, Domain):
+        return f"{left.name} {_required(op.negated, right)}"
     if left == right and not op.is_strict:
         return f"{left.name} never has a value"
     if op.is_order:
@@ -184,12 +235,47 @@ def _describe_one_row(predicates: Sequence[Predicate]) -> str:
 
 def _describe_of_row(predicate: Predicate) -> str:
     left, op, right = predicate.left, predicate.op, predicate.right
+    if isinstance(right, Missing):
+        return f"{'no' if op is Op.EQ else 'a'} value in {left.name}"
+    if isinstance(right, Domain):
+        return f"{left.name} that {_within(op, right)}"
     if left == right and not op.is_strict:
         return f"a value in {left.name}"
     if isinstance(right, Constant) and not op.is_order:
         return f"{left.name} {'other than ' if op is Op.NE else ''}{_plain(right)}"
     relations = {Op.EQ: "equal to", Op.NE: "different from"}
     return f"{left.name} {relations.get(op) or _relation(predicate).removeprefix('is ')} {_plain(right)}"
+
+
+def _within(op: Op, domain: Domain) -> str:
+    """What is true of a value, as a clause without subject: `is one of 'CA' and 'NY'`, `does not match '[0-9]+'`."""
+    if isinstance(domain, Missing):
+        return "has no value" if op is Op.EQ else "has a value"
+    if isinstance(domain, Pattern):
+        return f"{'matches' if op is Op.EQ else 'does not match'} {_domain(domain)}"
+    return f"is {'' if op is Op.EQ else 'not '}{_domain(domain)}"
+
+
+def _required(op: Op, domain: Domain) -> str:
+    """What is true of every value: `is always between 0 and 1`, `never has a value`."""
+    often = "always" if op is Op.EQ else "never"
+    if isinstance(domain, Missing):
+        return "never has a value" if op is Op.EQ else "always has a value"
+    return f"{often} matches {_domain(domain)}" if isinstance(domain, Pattern) else f"is {often} {_domain(domain)}"
+
+
+def _domain(domain: Domain) -> str:
+    if isinstance(domain, Between):
+        return f"between {_worded(domain.low.value)} and {_worded(domain.high.value)}"
+    if isinstance(domain, Pattern):
+        return f"'{shortened(domain.text, 60)}'"
+    assert isinstance(domain, OneOf)
+    values = [_worded(constant.value) for constant in domain.values]
+    if len(values) == 1:
+        return values[0]
+    more = len(values) - _MOST_VALUES
+    shown = [*values[:_MOST_VALUES], *([f"{more:,} more"] if more > 0 else [])]
+    return f"one of {_listed(shown)}"
 
 
 def _plain(operand: Column | Constant) -> str:
@@ -217,6 +303,9 @@ def _explain_predicate(predicate: Predicate, rows: Mapping[Row, Values]) -> str:
     def value_of_row(column: Column) -> str:
         return f"{column.name} {_worded(rows[column.row][column.name])} of {_WHOSE[column.row]}"
 
+    if isinstance(right, Domain):
+        value = value_of_row(predicate.left) if not isinstance(right, Missing) else _of_row(predicate.left)
+        return f"{value} {_within(op, right)}"
     if isinstance(right, Column):
         return f"{value_of_row(predicate.left)} {_relation(predicate)} {value_of_row(right)}"
     if op is Op.EQ:
@@ -226,6 +315,9 @@ def _explain_predicate(predicate: Predicate, rows: Mapping[Row, Values]) -> str:
 
 def _explain_one_row(predicate: Predicate, values: Values) -> str:
     name, op, right = predicate.left.name, predicate.op, predicate.right
+    if isinstance(right, Domain):
+        value = "" if isinstance(right, Missing) and op is Op.EQ else f" {_worded(values[name])}"
+        return f"{name}{value} {_within(op, right)}"
     if op is Op.EQ and (isinstance(right, Constant) or right == predicate.left):
         return f"{name} is {_worded(values[name])}"
     other = _worded(right.value) if isinstance(right, Constant) else f"{right.name} {_worded(values[right.name])}"

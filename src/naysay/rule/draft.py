@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from naysay.rule import messages
 from naysay.rule.literal import read_constant
-from naysay.rule.model import Column, Constant, Op, Predicate, Row
+from naysay.rule.model import Between, Column, Constant, Domain, Missing, OneOf, Op, Pattern, Predicate, Row
+from naysay.rule.pattern import PatternError, portable
 from naysay.rule.scan import MAX_PREDICATES, Scanner, n_shared, shortened
 
 
@@ -97,7 +98,7 @@ class Draft:
         self._scanner = scanner
         self._declared = tuple(name.translate(_PRIMES) for name in declared)
         self._names: list[str] = []
-        self._predicates: list[tuple[Operand, Op, Operand]] = []
+        self._predicates: list[tuple[Operand, Op, Operand | Domain]] = []
 
     def refer(self, row: str, column: str, position: int) -> Reference:
         """A column of a row; the third row name of a rule is an error."""
@@ -111,10 +112,10 @@ class Draft:
             self._names.append(row)
         return row, column
 
-    def add(self, left: Operand, op: Op, right: Operand, position: int) -> None:
+    def add(self, left: Operand, op: Op, right: Operand | Domain, position: int) -> None:
         if len(self._predicates) == MAX_PREDICATES:
             self._scanner.fail(position, f"a rule has at most {MAX_PREDICATES} predicates")
-        if isinstance(left, Constant) and isinstance(right, Constant):
+        if isinstance(left, Constant) and isinstance(right, Constant | Domain):
             hint = "At least one side must be a column of a row, such as t.A."
             self._scanner.fail(position, "this compares two constants", hint)
         self._predicates.append((left, op, right))
@@ -127,18 +128,85 @@ class Draft:
 
         predicates = []
         for left, op, right in self._predicates:
-            one, two = placed(left), placed(right)
-            if isinstance(one, Constant):
+            one, two = placed(left), right if isinstance(right, Domain) else placed(right)
+            if isinstance(one, Constant) and isinstance(two, Column):
                 one, op, two = two, op.flipped, one
             assert isinstance(one, Column)
             predicates.append(Predicate(one, op, two))
         return tuple(predicates)
 
 
+_NULL = re.compile(r"is\s+(not\s+)?null\b", re.IGNORECASE)
+_DOMAIN = re.compile(r"(not\s+)?(in\b(?=\s*\()|(?:between|matches)\b)", re.IGNORECASE)
+_THEN = re.compile(r"and\b", re.IGNORECASE)
+
+
+def read_domain(scanner: Scanner) -> tuple[Op, Domain] | None:
+    """Read `is null`, `in (...)`, `between ... and ...` or `matches '...'`, or their opposite, if one begins here."""
+    null = scanner.match(_NULL)
+    if null is not None:
+        return (Op.NE if null.group(1) else Op.EQ), Missing()
+    found = scanner.match(_DOMAIN)
+    if found is None:
+        return None
+    word = found.group(2).lower()
+    domain = {"in": _read_list, "between": _read_range, "matches": _read_pattern}[word](scanner)
+    return (Op.NE if found.group(1) else Op.EQ), domain
+
+
+def _read_list(scanner: Scanner) -> OneOf:
+    scanner.take("(")
+    values = [_read_value(scanner)]
+    while scanner.take(","):
+        values.append(_read_value(scanner))
+    if not scanner.take(")"):
+        scanner.fail(scanner.skip(), f"expected a comma or ), found {scanner.here()}", "Write in ('CA', 'NY').")
+    return OneOf(tuple(dict.fromkeys(values)))
+
+
+def _read_range(scanner: Scanner) -> Between:
+    position = scanner.skip()
+    low = _read_value(scanner)
+    if not scanner.match(_THEN):
+        scanner.fail(scanner.skip(), f"expected 'and', found {scanner.here()}", "Write between 0 and 1.")
+    high = _read_value(scanner)
+    try:
+        # NaN is the greatest number.
+        is_empty = high.value == high.value and (low.value != low.value or low.value > high.value)  # type: ignore[operator]
+    except TypeError:
+        scanner.fail(position, "the two ends of the range are of different types")
+    if is_empty:
+        scanner.fail(position, "no value lies in this range", "Write the lower end first.")
+    return Between(low, high)
+
+
+def _read_pattern(scanner: Scanner) -> Pattern:
+    position = scanner.skip()
+    text = scanner.quoted(is_pattern=True)
+    if text is None:
+        scanner.fail(position, f"expected a quoted pattern, found {scanner.here()}", "Write matches '[0-9]{5}'.")
+    try:
+        portable(text)
+    except PatternError as error:
+        scanner.fail(position, *error.args)
+    return Pattern(text)
+
+
+def _read_value(scanner: Scanner) -> Constant:
+    constant = read_constant(scanner)
+    if constant is None:
+        messages.no_value(scanner)
+    return constant
+
+
 def read_predicate(scanner: Scanner, draft: Draft) -> None:
     """Read `operand operator operand` into the draft."""
     position = scanner.skip()
     left = read_operand(scanner, draft)
+    found = read_domain(scanner)
+    if found is not None:
+        draft.add(left, *found, position)
+        return
     op = read_operator(scanner)
     right = read_operand(scanner, draft)
     again = scanner.peek(_OPERATOR)

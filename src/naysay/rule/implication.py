@@ -7,7 +7,8 @@ consistency, as for the point algebra of Vilain and Kautz) finds what follows: a
 exclude each other, and a mask within a predicate's own means that the predicate follows.
 
 All of it is sound: values of one type have a total order (NaN is the greatest, and equal to itself), and nothing is
-assumed of constants that are read differently next to columns of different types.
+assumed of constants that are read differently next to columns of different types. Of domains, such as a list of values,
+it is known only that a predicate follows from itself and excludes its opposite.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from decimal import Decimal
 from functools import cache
 from itertools import product
 
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Rule, Value
+from naysay.rule.model import Column, Constant, Domain, Nulls, Op, Predicate, Rule, Value
 from naysay.rule.render import render_predicate
 from naysay.rule.scan import is_plain, readings
 
@@ -48,23 +49,32 @@ def _allowed(op: Op, nulls: Nulls) -> int:
 class Network:
     """The operands of some predicates and the relations that all of these allow between them."""
 
-    __slots__ = ("_index", "_masks", "_nulls", "contradiction")
+    __slots__ = ("_index", "_masks", "_nulls", "_of_domains", "contradiction")
 
     def __init__(self, predicates: Iterable[Predicate], nulls: Nulls, others: Iterable[Predicate] = ()) -> None:
         """Take `predicates` as true. `others` only add their operands, so that `implies` may be asked about them."""
-        predicates = list(predicates)
+        given = list(predicates)
+        self._of_domains = {predicate for predicate in given if isinstance(predicate.right, Domain)}
+        predicates = [predicate for predicate in given if predicate not in self._of_domains]
         self._nulls = nulls
         self._index: dict[Hashable, int] = {}
         constants: list[tuple[int, str, Value]] = []
         for predicate in [*predicates, *others]:
             for operand in (predicate.left, predicate.right):
+                if isinstance(operand, Domain):
+                    continue
                 key = _node(operand, predicate.left.name)
                 if key not in self._index:
                     self._index[key] = len(self._index)
                     if isinstance(operand, Constant):
                         constants.append((self._index[key], predicate.left.name, operand.value))
         self._masks = self._initial(constants)
-        self.contradiction = not all(self._restrict(predicate) for predicate in predicates) or not self._close()
+        opposites = {Predicate(each.left, each.op.negated, each.right) for each in self._of_domains}
+        self.contradiction = (
+            bool(opposites & self._of_domains)
+            or not all(self._restrict(predicate) for predicate in predicates)
+            or not self._close()
+        )
 
     def _initial(self, constants: list[tuple[int, str, Value]]) -> list[list[int]]:
         size = len(self._index)
@@ -92,8 +102,7 @@ class Network:
         return bool(self._masks[one][two])
 
     def _places(self, predicate: Predicate) -> tuple[int, int]:
-        name = predicate.left.name
-        return self._index[_node(predicate.left, name)], self._index[_node(predicate.right, name)]
+        return self._index[_operands_key(predicate)[0]], self._index[_operands_key(predicate)[1]]
 
     def _close(self) -> bool:
         """Compose until nothing changes; false if a mask becomes empty."""
@@ -116,8 +125,10 @@ class Network:
 
     def implies(self, predicate: Predicate) -> bool:
         """Whether the predicate is true whenever the network's own are. Its operands must be in the network."""
-        if self.contradiction:
+        if self.contradiction or predicate in self._of_domains:
             return True
+        if isinstance(predicate.right, Domain):
+            return False
         one, two = self._places(predicate)
         return not self._masks[one][two] & ~_allowed(predicate.op, self._nulls)
 
@@ -132,8 +143,8 @@ def _universe(predicate: Predicate) -> int:
 
 def _operands_key(predicate: Predicate) -> tuple[Hashable, Hashable]:
     """Equal for two predicates whose operands are the same, in the same order."""
-    name = predicate.left.name
-    return _node(predicate.left, name), _node(predicate.right, name)
+    name, right = predicate.left.name, predicate.right
+    return _node(predicate.left, name), right if isinstance(right, Domain) else _node(right, name)
 
 
 def _node(operand: Column | Constant, name: str) -> Hashable:
@@ -235,7 +246,7 @@ def simplify(rule: Rule, nulls: Nulls = Nulls.SQL) -> Simplified:
     >>> simplify(parse("not(t.A < s.A and t.A >= s.A)")).reason
     't.A < s.A and t.A >= s.A exclude each other'
     """
-    if _independent(rule.predicates):
+    if rule.measure is not None or _independent(rule.predicates):
         return Simplified(rule)
     if Network(rule.predicates, nulls).contradiction:
         core = _contradiction(rule.predicates, nulls)
@@ -257,7 +268,7 @@ def implies(rule: Rule, other: Rule, nulls: Nulls = Nulls.SQL) -> bool:
     Both directions of a pair count, since a rule holds only if neither breaks it. False may also mean that the reason
     lies in more than the order of values.
     """
-    if other.is_one_row and not rule.is_one_row:
+    if (other.is_one_row and not rule.is_one_row) or rule.measure is not None or other.measure is not None:
         return False
     network = Network(other.predicates, nulls, (*rule.predicates, *_swapped(rule)))
     return any(
@@ -275,7 +286,7 @@ def _independent(predicates: Sequence[Predicate]) -> bool:
     seen: set[object] = set()
     for predicate in predicates:
         left, right = predicate.left, predicate.right
-        if left == right or left in seen or right in seen or isinstance(right, Constant):
+        if left == right or left in seen or right in seen or isinstance(right, Constant | Domain):
             return False
         seen |= {left, right}
     return True
@@ -288,7 +299,7 @@ def _merged(predicates: Sequence[Predicate], nulls: Nulls) -> list[Predicate]:
         groups.setdefault(frozenset(_operands_key(predicate)), []).append(predicate)
     merged = []
     for group in groups.values():
-        merged += group if len(group) == 1 else _one_comparison(group, nulls)
+        merged += group if len(group) == 1 or isinstance(group[0].right, Domain) else _one_comparison(group, nulls)
     # A group takes the place of its first predicate, since a dict keeps the order of insertion.
     return merged
 

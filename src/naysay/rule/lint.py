@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from naysay.rule.implication import Simplified, implies, simplify
-from naysay.rule.model import Nulls, Rule, Severity
+from naysay.rule.model import Nulls, Rule
 from naysay.rule.render import canonical, normal_form, render, render_predicate
 from naysay.rule.scan import shortened
 
@@ -91,8 +91,9 @@ def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified], labels: S
     return problems
 
 
-def _tolerance(rule: Rule) -> tuple[int | None, float | None, int | None, Severity]:
-    return rule.max_violations, rule.max_fraction, rule.min_rows, rule.severity
+def _tolerance(rule: Rule) -> tuple[object, ...]:
+    by_rows = (rule.max_rows, rule.max_rows_fraction, rule.max_remove, rule.min_rows)
+    return rule.max_violations, rule.max_fraction, *by_rows, rule.severity
 
 
 def _implied(

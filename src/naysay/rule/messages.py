@@ -15,21 +15,26 @@ from naysay.rule.scan import Scanner, nearest_name, shortened
 # A pattern, the message and the hint; {0} is what the first group matched, or else the whole pattern.
 _Case = tuple[str, str, str]
 
-SHORTHANDS = ("key", "ordered", "no_overlap")
+SHORTHANDS = ("key", "unique", "ordered", "no_overlap", "freshness")
 _EXAMPLES = {
     "key": "key(A, B)",
+    "unique": "unique(A, B)",
+    "freshness": "freshness(A) < 1 day",
     "ordered": "ordered(A, B by C)",
     "no_overlap": "no_overlap(Start, End by Room)",
     "->": "A, B -> C",
+    "where": "A -> B where State == 'CA'",
 }
-_FORMS = "A rule is not(t.A == s.A and t.B != s.B), key(A, B), A -> B, ordered(A, B by C) or no_overlap(A, B by C)."
+_FORMS = (
+    "A rule is not(t.A == s.A and t.B != s.B), key(A, B), A -> B, ordered(A, B by C), no_overlap(A, B by C), "
+    "or a condition on one column: A is not null, A in (1, 2), A between 0 and 9, A >= 0."
+)
 _DENIAL = "a rule says what must never be true: not(...)"
 _WRITE_DENIAL = "Write not(t.A == s.A and t.B != s.B)."
 _FORALL = "Write forall t, s: not(t.A == s.A and t.B != s.B)."
 _NOT_SOME = "a rule is about all rows, not some"
 _COMPARISONS = "Use one of = != < <= > >=."
 _OWN_COLUMN = "Put the result into a column of its own and compare that."
-_OWN_COLUMN_OF_TEXT = "A rule compares whole values; put what you look for into a column of its own."
 _OPERAND = "expected a column such as t.A or a constant, found"
 _ROW = r"[^\W\d]\w*['′’]*\s*[.\[]"
 _NULL = r"(?:null|none|na|nil|missing|nat)\b"
@@ -49,11 +54,7 @@ _NOT_OPERANDS: tuple[_Case, ...] = (
     (r"\Z", "the rule ends where a column or a constant should follow", "Is a ) missing?"),
     (r"(\d+\.\d+\.\d+)(?![\w.])", "{0!r} is not a number", "A date is written date '2024-01-31'; as text it is '{0}'."),
     (r"[+-]?\.?\d[\w.]*", "{0!r} is not a number", "As text it is '{0}'; numbers are 12, -1.5 or 2e9."),
-    (
-        rf"(?i){_NULL}",
-        "a rule cannot compare with {0}",
-        "A comparison with null is false by default; nulls=equal makes null equal to null.",
-    ),
+    (rf"(?i){_NULL}", "a rule cannot compare with {0}", "Write t.A is null, or t.A is not null."),
     _INNER_NOT,
     (r"(?i)(?:and|or)\b", "a predicate is missing before {0!r}", ""),
     (r"(?i)date\b", "{0} is not followed by a quoted text", "Write date '2024-01-31'."),
@@ -90,29 +91,29 @@ _WORDS_FOR = {
     "<=": ("le", "lte"),
     ">=": ("ge", "gte"),
 }
-_NOT_OPERATORS: tuple[_Case, ...] = (
+_NOT_DOMAINS: tuple[_Case, ...] = (
+    (rf"(?i)(is\s+(?:not\s+)?{_NULL})", "expected a comparison, found {0!r}", "Write is null or is not null."),
+    (r"(?i)(?:not\s+)?(in)\b", "expected ( after {0!r}", "Write in ('CA', 'NY')."),
     (
-        rf"(?i)is\s+(?:not\s+)?{_NULL}",
-        "a rule cannot ask whether a value is null",
-        "A comparison with null is false by default, so t.A == t.A is true exactly if A is not null.",
+        r"(?i)(?:not\s+)?(like|ilike|contains|regexp|rlike)\b",
+        "a rule has no {0!r}",
+        "Write matches '.*text.*'; a pattern matches the whole value.",
     ),
+)
+_NOT_OPERATORS: tuple[_Case, ...] = (
+    *_NOT_DOMAINS,
     (rf"(?i)({'|'.join(sum(_WORDS_FOR.values(), ()))})\s+not\b", "{0!r} is not a comparison", "Write !=."),
     *(
         (rf"(?i)(?:{'|'.join(words)})\b", "{0!r} is not a comparison", f"Write {op}.")
         for op, words in _WORDS_FOR.items()
     ),
-    (
-        r"(?i)(?:not\s+)?(in)\b",
-        "a rule has no {0!r}",
-        "Write one rule for each value, or compare with < and > for a range.",
-    ),
-    (r"(?i)(?:not\s+)?(between)\b", "a rule has no {0!r}", "Write two comparisons: t.A >= 1 and t.A <= 9."),
-    (r"(?i)(?:not\s+)?(like|ilike|contains|matches)\b", "a rule has no {0!r}", _OWN_COLUMN_OF_TEXT),
     (r"(?i)(?:and|or)\b", "a comparison is missing before {0!r}", ""),
     (r"->|→|⇒", *_IMPLICATION[1:]),
     _CALCULATION,
     (r"(\w+)|.", "expected a comparison, found {0!r}", _COMPARISONS),
 )
+_OPPOSITE = {"<": ">=", "<=": ">", "≤": ">", ">": "<=", ">=": "<", "≥": "<"}
+_OPPOSITE |= dict.fromkeys(("=", "=="), "!=") | dict.fromkeys(("!=", "<>", "≠"), "==")
 _MEANT_OPERATORS = dict.fromkeys(("===", ":=", "=:", ":", "<=>"), "==") | dict.fromkeys(("!==", "=!", "!"), "!=")
 _MEANT_OPERATORS |= {"=<": "<=", "=>": ">=", "><": "<>", "<<": "<", ">>": ">"}
 _NOT_JOINED: tuple[_Case, ...] = (
@@ -128,7 +129,7 @@ _NOT_RULES: tuple[_Case, ...] = (
     (r"->|→", "there are no columns before the arrow", f"Write {_EXAMPLES['->']}."),
 )
 _ALSO_CALLED = {
-    **dict.fromkeys(("unique", "primary_key", "pk", "distinct"), "key"),
+    **dict.fromkeys(("primary_key", "pk", "distinct"), "key"),
     **dict.fromkeys(("monotone", "monotonic", "increasing", "order"), "ordered"),
     **dict.fromkeys(("overlap", "disjoint"), "no_overlap"),
 }
@@ -160,6 +161,19 @@ def no_operand(scanner: Scanner) -> NoReturn:
         scanner.fail(position, f"a space inside the comparison {op}", f"Write {op}.")
     _fail_if(scanner, position, _NOT_OPERANDS)
     raise AssertionError("the last case matches anything")
+
+
+def no_value(scanner: Scanner) -> NoReturn:
+    """There is no constant at the position, in a list or a range."""
+    position = scanner.skip()
+    rest = scanner.text[position : scanner.end]
+    if re.match(rf"(?i){_NULL}", rest):
+        scanner.fail(position, "null is not a value", "A null is never in a list or a range; write A is null.")
+    if re.match(r"(?i)select\b", rest):
+        scanner.fail(position, "a rule has no queries", "Write the values, such as in ('CA', 'NY').")
+    word = re.match(r"[^\W\d]\w*", rest)
+    hint = f"As text it is '{shortened(word.group())}', in quotes." if word is not None else "Write in ('CA', 'NY')."
+    scanner.fail(position, f"expected a constant, found {scanner.here()}", hint)
 
 
 def no_operator(scanner: Scanner) -> NoReturn:
@@ -218,6 +232,12 @@ def no_join(scanner: Scanner, opening: str) -> NoReturn:
     elif rest[0] == ":":
         hint = "A time of day is written time '13:45:00'."
     scanner.fail(position, f"expected 'and' or a closing parenthesis, found {scanner.here()}", hint)
+
+
+def row_in_filter(scanner: Scanner) -> NoReturn:
+    """A condition after `where` names a row."""
+    hint = "Write the column without a row: where State == 'CA'; a name with a dot is quoted."
+    scanner.fail(scanner.skip(), "a filter applies to every row, so it names columns only", hint)
 
 
 def after_rule(scanner: Scanner) -> NoReturn:
@@ -284,6 +304,7 @@ def no_arrow(scanner: Scanner, names: Sequence[str]) -> NoReturn:
     listed, last = shortened(", ".join(names), 60), shortened(names[-1])
     if len(names) == 1:
         _lone_word(scanner, position, names[0].lower(), rest)
+        _fail_if(scanner, position, _NOT_DOMAINS)
     if not rest:
         scanner.fail(position, "expected an arrow and a column", f"Write {listed} -> C, or key({listed}).")
     if rest.startswith(("=>", "⇒", "-", "–", "—", "<-", "↔")):
@@ -313,14 +334,11 @@ def _lone_word(scanner: Scanner, position: int, word: str, rest: str) -> None:
 
 def _with_rows(column: str, rest: str) -> str:
     """How `column` and the comparison after it would look as a rule."""
-    found = re.fullmatch(r"(==?|!=|<>|<=?|>=?|≠|≤|≥)\s*(?:([^\W\d]\w*)|(\S+))\s*\Z", rest)
+    found = re.fullmatch(r"(==?|!=|<>|<=?|>=?|≠|≤|≥)\s*([^\W\d]\w*)\s*\Z", rest)
     if found is None:
         return f"Name the rows: not(t.{column} …)."
-    op, other, value = found.groups()
-    if other is None:
-        return f"Name the row: not(t.{column} {op} {shortened(value)})."
-    other = shortened(other)
-    return f"Name the rows: not(t.{column} {op} t.{other}) for one row, not(t.{column} {op} s.{other}) for two."
+    op, other = _OPPOSITE[found.group(1)], shortened(found.group(2))
+    return f"Write not(t.{column} {op} t.{other}) if it must hold in every row."
 
 
 def two_on_the_right(scanner: Scanner, position: int, left: Sequence[str], right: Sequence[str]) -> NoReturn:

@@ -112,13 +112,82 @@ class Constant:
         return isinstance(self.value, bool), self.value if self.value == self.value else None
 
 
+class Domain:
+    """Values that a column may have. `==` means that a value is one of them, `!=` that it is not.
+
+    A null is neither, under every meaning of null; only `Missing` asks for nulls.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(Domain):
+    """No value: `is null`, and with `!=` `is not null`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Domain):
+    """The values of a list: `in ('CA', 'NY')`."""
+
+    values: tuple[Constant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Domain):
+    """A range with both its ends: `between 0 and 1`."""
+
+    low: Constant
+    high: Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern(Domain):
+    """The texts that a regular expression matches as a whole: `matches '[0-9]{5}'`. See `naysay.rule.pattern`."""
+
+    text: str
+
+
+def constants_of(operand: Column | Constant | Domain) -> tuple[Constant, ...]:
+    """The constants of the right side of a predicate."""
+    if isinstance(operand, Constant):
+        return (operand,)
+    if isinstance(operand, Between):
+        return operand.low, operand.high
+    return operand.values if isinstance(operand, OneOf) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """What a rule says about the number of rows: `row_count >= 1000`, `row_count between 10 and 20`."""
+
+    op: Op
+    low: int
+    high: int | None = None
+
+    def allows(self, n_rows: int) -> bool:
+        return bool(self.op.compare(n_rows, self.low)) and (self.high is None or n_rows <= self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The greatest age of the newest value of a column: `freshness(updated_at) < 1 day`."""
+
+    column: str
+    op: Op
+    age: datetime.timedelta
+
+    def allows(self, age: datetime.timedelta) -> bool:
+        return bool(self.op.compare(age, self.age))
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`left op right`. Left is always a column: the parser flips a constant on the left."""
+    """`left op right`. Left is always a column: the parser flips a constant on the left. A domain has == or !=."""
 
     left: Column
     op: Op
-    right: Column | Constant
+    right: Column | Constant | Domain
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -145,8 +214,11 @@ class Rule:
 
     A rule that names a single row variable is a one-row rule; its columns are all LEFT.
     `max_violations` and `max_fraction` are tolerances: the rule passes while violations (or their share of all
-    ordered pairs; of all rows for a one-row rule) stay at or below them. On a table of fewer than `min_rows` rows it
-    does not pass.
+    ordered pairs; of all rows for a one-row rule) stay at or below them. So are `max_rows` and `max_rows_fraction`, for
+    the rows in conflict, and `max_remove`, for the fewest rows to remove. One that is met is enough. On a table of
+    fewer than `min_rows` rows it does not pass. `tags` and `owner` are passed through to reports.
+
+    A rule with a `measure` is about the whole table: its predicates choose the rows that are measured.
     """
 
     predicates: tuple[Predicate, ...]
@@ -156,12 +228,20 @@ class Rule:
     max_fraction: float | None = None
     description: str = ""
     min_rows: int | None = None
+    max_rows: int | None = None
+    max_rows_fraction: float | None = None
+    max_remove: int | None = None
+    tags: tuple[str, ...] = ()
+    owner: str = ""
+    measure: RowCount | Freshness | None = None
 
     def __repr__(self) -> str:
         from naysay.rule.render import render
 
         name = f"{self.name}: " if self.name else ""
-        return f"<Rule {name}{render(self, short=True)}>" if self.predicates else "<Rule without predicates>"
+        if not self.predicates and self.measure is None:
+            return "<Rule without predicates>"
+        return f"<Rule {name}{render(self, short=True)}>"
 
     def _repr_html_(self) -> str:
         return str(present(self, "cell"))
@@ -172,7 +252,8 @@ class Rule:
 
     @property
     def has_tolerance(self) -> bool:
-        return self.max_violations is not None or self.max_fraction is not None
+        limits = (self.max_violations, self.max_fraction, self.max_rows, self.max_rows_fraction, self.max_remove)
+        return any(limit is not None for limit in limits)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -181,7 +262,8 @@ class Rule:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of all columns it mentions, each once, in order of appearance."""
-        return tuple(dict.fromkeys(column.name for column in self.columns))
+        measured = (self.measure.column,) if isinstance(self.measure, Freshness) else ()
+        return tuple(dict.fromkeys((*measured, *(column.name for column in self.columns))))
 
     def swapped(self) -> Rule:
         """The twin with t and s exchanged: (s, t) breaks it exactly if (t, s) breaks this rule."""
@@ -233,6 +315,29 @@ def split_same(rule: Rule) -> tuple[list[str], list[Predicate]]:
         else:
             rest[predicate] = None
     return list(same), list(rest)
+
+
+def split_where(rule: Rule) -> tuple[Rule, tuple[Predicate, ...]]:
+    """A rule without its filter, and the filter as predicates of t: conditions that both rows of a pair must meet.
+
+    Of a rule about single rows, the filter is what follows a first predicate that has a domain. Of a rule about the
+    table, it is all predicates.
+    """
+    if rule.measure is not None:
+        return replace(rule, predicates=()), rule.predicates
+    first = rule.predicates[:1]
+    if rule.is_one_row:
+        has_domain = bool(first) and isinstance(first[0].right, Domain)
+        return (replace(rule, predicates=first), rule.predicates[1:]) if has_domain else (rule, ())
+    single = {predicate for predicate in rule.predicates if len(predicate.rows) == 1}
+    both = {predicate for predicate in single if predicate.swapped() in single}
+    core = tuple(predicate for predicate in rule.predicates if predicate not in both)
+    if not any(len(predicate.rows) == 2 for predicate in core):
+        return rule, ()
+    filters = dict.fromkeys(
+        predicate for predicate in rule.predicates if predicate in both and predicate.left.row is Row.LEFT
+    )
+    return replace(rule, predicates=core), tuple(filters)
 
 
 def facing(predicate: Predicate) -> Predicate:

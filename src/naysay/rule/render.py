@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from decimal import Decimal
 
 from naysay.errors import RuleError
 from naysay.rule.literal import write_constant, write_quoted
-from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, RuleKind, Value, kind, spans, split_same
+from naysay.rule.model import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Freshness,
+    Missing,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    RowCount,
+    Rule,
+    RuleKind,
+    Value,
+    kind,
+    spans,
+    split_same,
+    split_where,
+)
 from naysay.rule.scan import is_plain
 
 _BARE = re.compile(r"[^\W\d]\w*")
-_KEYWORDS = frozenset(["not", "by", "forall"])
+_KEYWORDS = frozenset(["not", "by", "forall", "row_count"])
+# Bare words that are read as a constant, not as a column.
+_CONSTANTS = frozenset(["nan", "inf", "infinity", "true", "false"])
+_DOUBLED = re.compile(r"\\\\(\\.|[^\\])", re.DOTALL)
+_ESCAPES = frozenset([*"ntr0'`xuU", *(f"\\{character}" for character in 'ntr0\\"xuU')])
+_UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def render(rule: Rule, *, short: bool = False) -> str:
@@ -30,18 +56,77 @@ def render(rule: Rule, *, short: bool = False) -> str:
     >>> render(parse("not(t.ZipCode == s.ZipCode and t.City != s.City)"), short=True)
     'ZipCode -> City'
     """
-    if not rule.predicates:
+    if not rule.predicates and rule.measure is None:
         raise RuleError("a rule without predicates cannot be written")
-    if short and not rule.is_one_row:
-        text = _shorthand(rule)
-        if text:
-            return text
+    if short or rule.measure is not None:
+        core, filters = split_where(rule)
+        text = _shorthand(core)
+        if text and all(_is_condition(condition) for condition in filters):
+            return text + (f" where {' and '.join(map(_condition, filters))}" if filters else "")
     return f"not({' and '.join(render_predicate(predicate) for predicate in rule.predicates)})"
 
 
 def render_predicate(predicate: Predicate) -> str:
     """Write one predicate, such as `t.A == s.A`."""
-    return f"{render_operand(predicate.left)} {predicate.op.value} {render_operand(predicate.right)}"
+    return f"{render_operand(predicate.left)} {render_comparison(predicate)}"
+
+
+def render_comparison(predicate: Predicate) -> str:
+    """What follows the left column: the comparison and the other operand, or the domain."""
+    if isinstance(predicate.right, Domain):
+        return _render_domain(predicate.op, predicate.right)
+    return f"{predicate.op.value} {render_operand(predicate.right)}"
+
+
+def _render_domain(op: Op, domain: Domain) -> str:
+    if isinstance(domain, Missing):
+        return "is null" if op is Op.EQ else "is not null"
+    negated = "" if op is Op.EQ else "not "
+    if isinstance(domain, OneOf):
+        return f"{negated}in ({', '.join(write_constant(constant.value) for constant in domain.values)})"
+    if isinstance(domain, Between):
+        return f"{negated}between {write_constant(domain.low.value)} and {write_constant(domain.high.value)}"
+    assert isinstance(domain, Pattern)
+    return f"{negated}matches {_write_pattern(domain.text)}"
+
+
+def _write_pattern(text: str) -> str:
+    """A pattern in quotes. A backslash is doubled only if one would be read as the escape of a text."""
+    quoted = write_quoted(text)
+    return _DOUBLED.sub(lambda found: found.group() if found.group(1) in _ESCAPES else f"\\{found.group(1)}", quoted)
+
+
+def _render_measure(measure: RowCount | Freshness) -> str:
+    if isinstance(measure, Freshness):
+        return f"freshness({_names([measure.column])}) {measure.op.value} {render_age(measure.age)}"
+    if measure.high is not None:
+        return f"row_count between {measure.low} and {measure.high}"
+    return f"row_count {measure.op.value} {measure.low}"
+
+
+def render_age(age: datetime.timedelta) -> str:
+    """An age in the largest unit of which it is a whole number: `1 day`, `90 minutes`."""
+    for unit, seconds in _UNITS:
+        number, rest = divmod(age, datetime.timedelta(seconds=seconds))
+        if number and not rest:
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    return f"{age.total_seconds():f} seconds"
+
+
+def _is_condition(predicate: Predicate) -> bool:
+    """Whether it can be written without rows: a quoted name on the right would be a text."""
+    right = predicate.right
+    if not isinstance(right, Column):
+        return True
+    return _BARE.fullmatch(right.name) is not None and right.name.lower() not in _CONSTANTS
+
+
+def _condition(predicate: Predicate) -> str:
+    """A predicate of t without its row."""
+    right, name = predicate.right, _names([predicate.left.name])
+    if isinstance(right, Column):
+        return f"{name} {predicate.op.value} {right.name}"
+    return f"{name} {render_comparison(predicate)}"
 
 
 def render_operand(operand: Column | Constant) -> str:
@@ -54,6 +139,12 @@ def render_operand(operand: Column | Constant) -> str:
 
 def _shorthand(rule: Rule) -> str:
     """The shorthand that means the same, or an empty text."""
+    if rule.measure is not None:
+        return _render_measure(rule.measure)
+    if rule.is_one_row:
+        (first, *others) = rule.predicates
+        is_short = isinstance(first.right, Domain) and not others
+        return _condition(Predicate(first.left, first.op.negated, first.right)) if is_short else ""
     same, rest = split_same(rule)
     if not rest:
         return f"key({_names(same)})"
@@ -92,7 +183,7 @@ def canonical(rule: Rule) -> Rule:
     rules = (rule,) if rule.is_one_row else (rule, rule.swapped())
     forms = [{_sort_key(predicate): predicate for predicate in normal_form(one)} for one in rules]
     first = min(forms, key=sorted)
-    return Rule(tuple(first[key] for key in sorted(first)))
+    return Rule(tuple(first[key] for key in sorted(first)), measure=rule.measure)
 
 
 def is_symmetric(rule: Rule) -> bool:
@@ -111,6 +202,8 @@ def normalize(predicate: Predicate) -> Predicate:
     if isinstance(right, Constant):
         plain = _plain(right.value)
         return predicate if plain is right.value else Predicate(predicate.left, predicate.op, Constant(plain))
+    if isinstance(right, Domain):
+        return predicate
     flipped = predicate.flipped()
     return flipped if _facing_key(flipped) < _facing_key(predicate) else predicate
 
@@ -138,4 +231,6 @@ def _sort_key(predicate: Predicate) -> tuple[int, bool, str, int, bool, str, str
     if isinstance(predicate.right, Constant):
         text = write_constant(predicate.right.value)
         return kind, *_column_key(predicate.left), _OPS[predicate.op], True, "", text
+    if isinstance(predicate.right, Domain):
+        return kind, *_column_key(predicate.left), _OPS[predicate.op], True, "", render_comparison(predicate)
     return kind, *_column_key(predicate.left), _OPS[predicate.op], *_column_key(predicate.right), ""

@@ -106,6 +106,7 @@ _QUOTED = re.compile(QUOTED)
 _TICKED = re.compile(TICKED)
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|(''|\"\")", re.DOTALL)
+_PATTERN_SIGNS = "\\.^$*+?()[]{}|-&"
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "'", '"': '"', "`": "`"}
 
 
@@ -191,7 +192,7 @@ class Scanner:
             return True
         return False
 
-    def quoted(self) -> str | None:
+    def quoted(self, *, is_pattern: bool = False) -> str | None:
         """Take a quoted text, if one begins here. One that never closes is an error."""
         position = self.skip()
         if position >= self.end or self.text[position] not in "'\"":
@@ -199,7 +200,7 @@ class Scanner:
         found = self.match(_QUOTED)
         if found is None:
             self.fail(position, "this quoted text is never closed", "A newline inside quotes is written \\n.")
-        return self.unescape(found.group(), position)
+        return self.unescape(found.group(), position, is_pattern=is_pattern)
 
     def ticked(self) -> str | None:
         """Take a name in backticks, if one begins here."""
@@ -211,8 +212,12 @@ class Scanner:
             self.fail(position, "this backtick is never closed")
         return found.group()[1:-1].replace("``", "`")
 
-    def unescape(self, quoted: str, position: int) -> str:
-        """The text that a quoted literal means; it begins at a position."""
+    def unescape(self, quoted: str, position: int, *, is_pattern: bool = False) -> str:
+        r"""The text that a quoted literal means; it begins at a position.
+
+        In a pattern a backslash that begins no escape stays, so that '\d' and '\\d' are the same, and a character
+        that is written as a number means itself.
+        """
         inner = quoted[1:-1]
         quote = quoted[0]
         if "\\" not in inner:
@@ -225,10 +230,12 @@ class Scanner:
                 point = int(code, 16)
                 if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
                     self.fail(place, f"\\{found.group()[1:]} is not a character")
-                return chr(point)
+                return f"\\{chr(point)}" if is_pattern and chr(point) in _PATTERN_SIGNS else chr(point)
             if found.group(5) is not None:
                 return quote if found.group(5)[0] == quote else found.group(5)
             plain = _PLAIN_ESCAPES.get(found.group(4))
+            if plain is None and is_pattern:
+                return found.group()
             if plain is None:
                 escapes = (
                     "Escapes are \\n \\t \\r \\0 \\\\ \\' \\\" \\xNN \\uNNNN \\UNNNNNNNN; write \\\\ for a backslash."

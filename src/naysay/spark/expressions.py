@@ -13,14 +13,28 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.plan.join import Join, Match, Order
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Value
+from naysay.rule.model import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Missing,
+    Nulls,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Value,
+)
+from naysay.rule.pattern import portable
 from naysay.spark.frame import Frame
 from naysay.spark.versions import TimeType
 from naysay.table.column import Kind
@@ -47,6 +61,8 @@ class Comparisons:
         left = predicate.left.name
         if isinstance(predicate.right, Constant):
             return self._against_constant(left, predicate.op, predicate.right.value)
+        if isinstance(predicate.right, Domain):
+            return self._in_domain(left, predicate.op, predicate.right)
         right = predicate.right.name
         truth: Expression = predicate.op.compare(self.comparable(left, right), self.comparable(right, left))
         if self.nulls is Nulls.EQUAL and predicate.op in (Op.EQ, Op.NE):
@@ -73,6 +89,30 @@ class Comparisons:
         parts += [_predicate(match, Op.NE) for match in join.differs]
         parts += [_predicate(order, order.op) for order in join.order]
         return every(map(self.holds, (*parts, *join.left_filter, *join.right_filter)))
+
+    def _in_domain(self, name: str, op: Op, domain: Domain) -> Expression:
+        """Whether a value is in a domain, or not; a null is neither."""
+        column = F.col(name)
+        if isinstance(domain, Missing):
+            return column.isNull() if op is Op.EQ else column.isNotNull()
+        if self.frame.kind_of(name) is Kind.NULL:
+            return F.lit(False)
+        members = self._members(name, domain)
+        return F.when(column.isNull(), F.lit(False)).otherwise(members if op is Op.EQ else ~members)
+
+    def _members(self, name: str, domain: Domain) -> Expression:
+        column, kind, type_ = F.col(name), self.frame.kind_of(name), self.frame.type_of(name)
+        if isinstance(domain, Pattern):
+            return column.rlike(portable(domain.text))
+        if isinstance(domain, Between):
+            below, _ = _against(column, kind, type_, domain.low.value)
+            less, equal = _against(column, kind, type_, domain.high.value)
+            return ~below & (less | equal)
+        assert isinstance(domain, OneOf)
+        values = [constant.value for constant in domain.values]
+        if kind is Kind.TEXT:
+            return column.isin(values)
+        return reduce(or_, (_against(column, kind, type_, value)[1] for value in values))
 
     def _against_constant(self, name: str, op: Op, value: Value) -> Expression:
         kind = self.frame.kind_of(name)

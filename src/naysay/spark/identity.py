@@ -99,15 +99,18 @@ def with_file_rows(data: DataFrame) -> DataFrame:
 
 def number_copies(rows: DataFrame, identity: Identity) -> DataFrame:
     """Rows with i0 ... attached: if values name them, number the copies. One shuffle; for few rows."""
+    return number_equal(rows, "i0") if identity.naming is Naming.CONTENT else rows
+
+
+def number_equal(rows: DataFrame, column: str) -> DataFrame:
+    """Rows with #2, #3, ... after the values of a column of text that repeat."""
     from pyspark.sql import Window
 
-    if identity.naming is not Naming.CONTENT:
-        return rows
-    copy = F.row_number().over(Window.partitionBy("i0").orderBy("i0"))
-    names = [name for name in rows.columns if name != "i0"]
+    copy = F.row_number().over(Window.partitionBy(column).orderBy(column))
+    names = [name for name in rows.columns if name != column]
     numbered = rows.withColumn("copy", copy)
-    named = F.when(F.col("copy") == 1, F.col("i0")).otherwise(F.concat_ws("#", "i0", "copy"))
-    return numbered.select(*names, named.alias("i0"))
+    named = F.when(F.col("copy") == 1, F.col(column)).otherwise(F.concat_ws("#", column, "copy"))
+    return numbered.select(*names, named.alias(column))
 
 
 def sorted_by(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -22,7 +22,7 @@ from naysay.io.files import (
     DATABASE_FORMATS,
     read_table,
     refuse_address,
-    refuse_notation,
+    refuse_text_options,
     refuse_workbook,
     require_columns,
     require_type,
@@ -83,7 +83,8 @@ def read(
         refuse_address(source)
         refuse_workbook(source)
     chosen = format or ("jdbc" if is_jdbc else _format_of(session, source))
-    _require_options(source, chosen, table, options, notation)
+    refuse_text_options(source_shown(source), chosen, encoding, delimiter, notation)
+    _require_options(source, chosen, table, options)
     with plain_errors(source_shown(source)):
         if chosen == "csv":
             if _is_small(source):
@@ -97,11 +98,7 @@ def read(
         return data
 
 
-def _require_options(
-    source: str, format: str, table: str | None, options: Mapping[str, str] | None, notation: Notation
-) -> None:
-    if format != "csv":
-        refuse_notation(source, format, notation)
+def _require_options(source: str, format: str, table: str | None, options: Mapping[str, str] | None) -> None:
     if table is not None and format not in (*DATABASE_FORMATS, "jdbc"):
         raise UsageError(f"{source}: --table applies to DuckDB and SQLite files and JDBC sources, not to {format}")
     if format == "jdbc" and table is None and not {"dbtable", "query"} & {name.lower() for name in options or ()}:

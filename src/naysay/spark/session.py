@@ -10,7 +10,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from naysay import errors
+from naysay.budget import TaskProgress
 from naysay.errors import NaysayError, TableError, UsageError
 from naysay.spark import require_supported
-from naysay.spark.versions import is_connect
+from naysay.spark.versions import interrupt, is_connect, tagged
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 # A client of Spark Connect may come without py4j.
@@ -331,10 +333,25 @@ def errors_of_tasks() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def cancelled_if_interrupted(session: Any) -> Iterator[None]:
+    """Stop the jobs that are started inside if the work is interrupted, as by Ctrl-C: no others, and none go on."""
+    tag = f"naysay-{uuid.uuid4()}"
+    with tagged(session, tag):
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            with suppress(Exception):
+                interrupt(session, tag)
+            raise
+
+
 # Seconds between two looks at Spark's stages.
 _PAUSE = 0.25
 
-ShowProgress = Callable[[int, int], None]
+ShowProgress = Callable[[TaskProgress], None]
 
 
 def place_of(session: Any, master: str) -> str:
@@ -344,19 +361,20 @@ def place_of(session: Any, master: str) -> str:
 
 @contextmanager
 def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
-    """Report repeatedly how many tasks of the running jobs are done, and how many there are."""
+    """Report repeatedly how far the running jobs are."""
     if is_connect(session):
         with _follow_over_connect(session, show):
             yield
         return
     try:
-        tracker = session.sparkContext.statusTracker()
+        context = session.sparkContext
+        tracker = context.statusTracker()
     except Exception:
         # Nothing else knows the tasks of such a session. Some platforms hide it: the work goes on without progress.
         yield
         return
     over = threading.Event()
-    watcher = threading.Thread(target=_follow, args=(tracker, show, over), daemon=True)
+    watcher = threading.Thread(target=_follow, args=(context, tracker, show, over), daemon=True)
     watcher.start()
     try:
         yield
@@ -365,7 +383,7 @@ def follow_progress(session: Any, show: ShowProgress) -> Iterator[None]:
         watcher.join()
 
 
-def _follow(tracker: Any, show: ShowProgress, over: threading.Event) -> None:
+def _follow(context: Any, tracker: Any, show: ShowProgress, over: threading.Event) -> None:
     while not over.wait(_PAUSE):
         try:
             jobs = list(tracker.getActiveJobsIds())
@@ -375,7 +393,23 @@ def _follow(tracker: Any, show: ShowProgress, over: threading.Event) -> None:
             return
         known = [stage for stage in stages if stage is not None]
         if known:
-            show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+            counts = [(stage.numCompletedTasks, stage.numTasks) for stage in known]
+            show(_reached(counts, _rows_of(context, [stage.stageId for stage in known])))
+
+
+def _reached(counts: Sequence[tuple[int, int]], rows: int | None = None) -> TaskProgress:
+    n_done = sum(n_tasks > 0 and done == n_tasks for done, n_tasks in counts)
+    return TaskProgress(sum(done for done, _ in counts), sum(of for _, of in counts), n_done, len(counts), rows)
+
+
+def _rows_of(context: Any, stages: Sequence[int]) -> int | None:
+    """The rows that tasks of these stages have read; None where Spark's own store of progress is out of reach."""
+    try:
+        store = context._jsc.sc().statusStore()
+        attempts = [store.lastStageAttempt(stage) for stage in stages]
+        return sum(int(attempt.inputRecords() + attempt.shuffleReadRecords()) for attempt in attempts)
+    except Exception:
+        return None
 
 
 def _stages(tracker: Any, job: int) -> list[int]:
@@ -393,7 +427,7 @@ def _follow_over_connect(session: Any, show: ShowProgress) -> Iterator[None]:
     def handle(stages: Any, **_: Any) -> None:
         known = list(stages or ())
         if known:
-            show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+            show(_reached([(stage.num_completed_tasks, stage.num_tasks) for stage in known]))
 
     session.registerProgressHandler(handle)
     try:

@@ -17,7 +17,21 @@ import pyarrow.compute as pc
 from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.errors import RuleError, TableError
 from naysay.rule.literal import write_constant
-from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule, Value
+from naysay.rule.model import (
+    Column,
+    Constant,
+    Domain,
+    Freshness,
+    Nulls,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Rule,
+    Value,
+    constants_of,
+)
+from naysay.rule.pattern import portable
 from naysay.rule.render import render, render_operand, render_predicate
 from naysay.rule.scan import nearest_name, read_as_float, shortened
 from naysay.table.column import Codes, Floats, Indexed, Integers, Kind, Plain, Text, Wide, kind_of
@@ -40,6 +54,11 @@ def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = l
 
     `why_text` says of a text column that is compared with numbers why it is not a number, if it knows.
     """
+    if rule.measure is not None and rule.has_tolerance:
+        hint = "Change the number in the rule itself, or give it the severity warning."
+        raise RuleError(f"{render(rule)} is about the whole table, so it has no tolerance", hint=hint)
+    if isinstance(rule.measure, Freshness):
+        _check_freshness(schema, rule.measure.column)
     for number, predicate in enumerate(rule.predicates):
         with _pointing_at(rule, number, right=False):
             comparable_type(schema, predicate.left.name)
@@ -50,12 +69,21 @@ def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = l
                 raise _explained(error, schema, predicate, why_text) from None
 
 
+def _check_freshness(schema: pa.Schema, name: str) -> None:
+    type_ = comparable_type(schema, name)
+    if kind_of(type_) not in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.NULL):
+        raise RuleError(
+            f"freshness needs a date or a timestamp, and column {name!r} has type {type_}",
+            hint=f"Declare the type of a CSV column with --types {name}=timestamp, or cast the column.",
+        )
+
+
 def _explained(error: RuleError, schema: pa.Schema, predicate: Predicate, why_text: Callable[[str], str]) -> RuleError:
     """The error with a better hint, if it is about a number beside text that could be numbers."""
     kinds = {column.name: kind_of(comparable_type(schema, column.name)) for column in predicate.columns}
     texts = [name for name, kind in kinds.items() if kind is Kind.TEXT]
-    beside_number = any(kind.is_number for kind in kinds.values()) or (
-        isinstance(predicate.right, Constant) and constant_kind(predicate.right.value).is_number
+    beside_number = any(kind.is_number for kind in kinds.values()) or any(
+        constant_kind(constant.value).is_number for constant in constants_of(predicate.right)
     )
     hint = why_text(texts[0]) if texts and beside_number else ""
     return RuleError(error.message, hint=hint) if hint else error
@@ -68,16 +96,20 @@ def _pointing_at(rule: Rule, number: int, *, right: bool) -> Iterator[None]:
         yield
     except RuleError as error:
         texts = [render_predicate(predicate) for predicate in rule.predicates]
-        before = "not(" + "".join(text + " and " for text in texts[:number])
-        if right:
+        # The filter of a rule about the table has another place in its text.
+        before = "not(" + "".join(text + " and " for text in texts[:number]) if rule.measure is None else ""
+        if right and rule.measure is None:
             predicate = rule.predicates[number]
-            before += f"{render_operand(predicate.left)} {predicate.op.value} "
+            op = "" if isinstance(predicate.right, Domain) else f"{predicate.op.value} "
+            before += f"{render_operand(predicate.left)} {op}"
         text, hint = render(rule), error.hint
         raise RuleError(error.message, text=text, column=len(before) + 1, source=rule.name, hint=hint) from None
 
 
 def check_predicate(schema: pa.Schema, predicate: Predicate) -> None:
     left = comparable_type(schema, predicate.left.name)
+    if isinstance(predicate.right, Pattern):
+        _check_pattern(left, predicate.left.name, predicate.right)
     if isinstance(predicate.right, Column):
         right = comparable_type(schema, predicate.right.name)
         check_comparable(
@@ -88,7 +120,20 @@ def check_predicate(schema: pa.Schema, predicate: Predicate) -> None:
             right=f"column {predicate.right.name!r} ({right})",
         )
     else:
-        check_constant(kind_of(left), predicate.right, name=f"column {predicate.left.name!r} ({left})")
+        for constant in constants_of(predicate.right):
+            check_constant(kind_of(left), constant, name=f"column {predicate.left.name!r} ({left})")
+
+
+def _check_pattern(type_: pa.DataType, name: str, pattern: Pattern) -> None:
+    if kind_of(type_) not in (Kind.TEXT, Kind.NULL):
+        hint = "Compare with = < >, in (...) or between, or read the column as text."
+        raise RuleError(f"a pattern matches text, and column {name!r} has type {type_}", hint=hint)
+    try:
+        pc.match_substring_regex(pa.array([], pa.string()), portable(pattern.text))
+    except pa.ArrowInvalid:
+        raise RuleError(
+            f"the pattern {shortened(pattern.text)!r} is too large", hint="Split it in two rules."
+        ) from None
 
 
 def check_joint(schema: pa.Schema, names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from naysay.arrays import BoolArray
+from naysay.rule.describe import HIDDEN
 from naysay.rule.scan import nearest_name, shortened
 from naysay.table.column import Indexed, Text
 from naysay.table.text import offsets_of
@@ -102,9 +103,15 @@ class Seen:
 
     value: str
     row: Mapping[str, Any]
+    is_hidden: bool = False
 
     def __str__(self) -> str:
-        return f"{quoted(self.value)} ({self._row_in_words})"
+        return f"{HIDDEN if self.is_hidden else quoted(self.value)} ({self._row_in_words})"
+
+    @property
+    def shown(self) -> str:
+        """The value, unless it must not be shown."""
+        return HIDDEN if self.is_hidden else self.value
 
     @property
     def _row_in_words(self) -> str:
@@ -121,7 +128,7 @@ def order_message(name: str, facts: TextFacts, seen: Seen) -> str:
         return f"{start}its values look like {look.value}s, such as {seen}. {_advice(name, look, seen.value)}"
     likes = f"{facts.n_like:,} of its {facts.n_values:,} values look like {look.value}s"
     others = f" Convert the others to {_FORMS[look]}." if look in _FORMS and facts.n_sorted < facts.n_like else ""
-    return f"{start}{likes}. The first that does not is {seen}: {_odd_advice(seen.value)}{others}"
+    return f"{start}{likes}. The first that does not is {seen}: {_odd_advice(seen)}{others}"
 
 
 def number_hint(name: str, facts: TextFacts, seen: Seen) -> str:
@@ -129,12 +136,13 @@ def number_hint(name: str, facts: TextFacts, seen: Seen) -> str:
     if facts.n_like == facts.n_values:
         return f"The values of {name!r} look like numbers, such as {seen}. {_advice(name, Look.NUMBER, seen.value)}"
     likes = f"{facts.n_like:,} of the {facts.n_values:,} values of {name!r} look like numbers"
-    return f"{likes}. The first that is not a number is {seen}: {_odd_advice(seen.value)}"
+    return f"{likes}. The first that is not a number is {seen}: {_odd_advice(seen)}"
 
 
-def _odd_advice(value: str) -> str:
+def _odd_advice(seen: Seen) -> str:
+    value = seen.value
     # A value with digits is rather a slip than a word for null; the option takes a list with commas.
-    if "," in value or any(character.isdigit() for character in value):
+    if seen.is_hidden or "," in value or any(character.isdigit() for character in value):
         return "correct it."
     return f"read it as null with --null-values {_shell(value)}, or correct it."
 

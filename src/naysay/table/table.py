@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.rule.model import Column, Nulls, Predicate, Rule
+from naysay.rule.model import Column, Domain, Nulls, Predicate, Rule
 from naysay.table import compatibility
 from naysay.table.column import Codes, Indexed, Kind, Text, kind_of, read_column
 from naysay.table.compatibility import compare_codes, compare_constant
+from naysay.table.domains import compare_domain
 from naysay.table.frame import decoded, to_arrow, without_views
 from naysay.table.looks import Look, Seen, TextColumn, number_hint
 from naysay.table.numbers import clear_nulls, encode_numbers, rank_together
@@ -103,6 +104,8 @@ class Table:
             names = (predicate.left.name, predicate.right.name)
             left, right = self.joint(names, ordered=predicate.op.is_order)
             return compare_codes(left, predicate.op, right, nulls)
+        if isinstance(predicate.right, Domain):
+            return compare_domain(self.column(predicate.left.name), predicate.op, predicate.right, self.n_rows)
         return compare_constant(self.column(predicate.left.name), predicate.op, predicate.right.value, nulls)
 
     def prepare(self, columns: Sequence[tuple[tuple[str, ...], bool]], n_threads: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,9 +45,9 @@ from naysay.spark.versions import to_arrow, union
 from naysay.table.column import Kind
 
 
-def other_columns(frame: Frame) -> dict[str, Expression]:
+def other_columns(frame: Frame, hide: Collection[str]) -> dict[str, Expression]:
     """The columns in which causes are sought: those that can be compared, by position, and the file of a row."""
-    names = [position(place) for place in range(len(frame.types))]
+    names = [position(place) for place in range(len(frame.types)) if frame.names[place] not in hide]
     comparable = [name for name in names if frame.kind_of(name) not in (Kind.OTHER, Kind.NULL)]
     found = {name: _bounded(F.col(name), frame.kind_of(name)) for name in comparable[:MOST_COLUMNS]}
     return found if frame.file_row is None else found | {FILE: F.col(frame.file_row[0])}
@@ -76,10 +76,12 @@ def _named(frame: Frame, condition: Condition) -> Condition:
     return Condition(condition.kind, frame.name_of(condition.column), low, high)
 
 
-def spark_causes(plan: RulePlan, identity: Identity, sizes: Sizes, n_rows: int) -> tuple[Cause, ...]:
+def spark_causes(
+    plan: RulePlan, identity: Identity, sizes: Sizes, n_rows: int, hide: Collection[str] = ()
+) -> tuple[Cause, ...]:
     """The causes of a broken rule in a table too large for one task, if its suspects are known."""
     frame = plan.comparisons.frame
-    others = other_columns(frame)
+    others = other_columns(frame, hide)
     types = [(name, pa.string() if name == FILE else arrow_type(frame.type_of(name))) for name in others]
     tried = {name: others[name] for name in columns_to_try(plan.join, pa.schema(types))}
     blamed = _blamed(plan, identity, sizes, n_rows, tried) if tried else None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.result import Cause, Removal, RowConflicts, SamplePair, Suspect, ValueGroup
 from naysay.detect.spark import worker
-from naysay.detect.spark.aggregate import collect_sums, rule_branch
+from naysay.detect.spark.aggregate import Sums, collect_sums, rule_branch
 from naysay.detect.spark.causes import named_causes, other_columns
-from naysay.detect.spark.conflicts import Findings, conflict_grid, tally_rows
+from naysay.detect.spark.conflicts import Findings, conflict_grid, partition_sizes, sizes_branch, tally_rows
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
@@ -33,6 +34,7 @@ from naysay.detect.spark.sample import (
     first_violations,
     in_outer_types,
     named_pairs,
+    pairs_among,
     samples,
     with_hashes,
 )
@@ -42,11 +44,15 @@ from naysay.detect.suspects import first_groups
 from naysay.rule.model import Nulls, Row, Rule
 from naysay.spark.expressions import Comparisons, hash_of
 from naysay.spark.frame import Frame, map_in_arrow
-from naysay.spark.identity import Identity, Naming, number_repeats
+from naysay.spark.identity import Identity, Naming, number_repeats, sorted_by
 from naysay.spark.versions import to_arrow
 from naysay.table.frame import plain_records
 
 _SIZES = Sizes()
+# The number of the branch that counts the rows of each partition; no rule and no key set has it.
+_ROWS_READ = -1_000_000_000
+# Rows to show come from this many tasks at most.
+_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +71,11 @@ class TableSummary:
     causes: Mapping[int, tuple[Cause, ...]] = field(default_factory=dict)
 
 
-def check_whole(plans: Sequence[RulePlan], identity: Identity, n_sample: int, *, causes: bool) -> TableSummary:
+def check_whole(
+    plans: Sequence[RulePlan], identity: Identity, n_sample: int, *, causes: bool, hide: Collection[str] = ()
+) -> TableSummary:
     """Check all rules in one task, on the rows in the order in which Spark reads them."""
-    others = other_columns(plans[0].comparisons.frame) if causes else {}
+    others = other_columns(plans[0].comparisons.frame, hide) if causes else {}
     columns = KeySet(tuple(plans)).columns
     attached = [column.alias(name) for name, column in others.items() if name not in columns]
     # The number serves to put the rows of this one job in order, not to name them: it would not be the same in another.
@@ -106,17 +114,22 @@ def _first(
 ) -> tuple[tuple[Suspect, ...], tuple[ValueGroup, ...]]:
     """Suspects and groups to show, from what a task with all rows returns about a rule."""
     frame = plan.comparisons.frame
-    shown = worker.read_table(row["suspects"])
-    named = in_outer_types(shown, identity.positions, identity.types).rename_columns(list(identity.names))
-    types = [frame.type_of(name) for name in plan.columns]
-    values = in_outer_types(shown, plan.columns, types).rename_columns([*map(frame.name_of, plan.columns)])
-    suspects = tuple(map(Suspect, plain_records(named), plain_records(values)))
+    suspects = first_suspects(identity, frame, plan.columns, row["suspects"])
     if not row["groups"]:
         return suspects, ()
     groups = worker.read_table(row["groups"])
     *keys, _, _ = groups.column_names
     keys_shown = [frame.name_of(name) for name in keys]
     return suspects, first_groups(groups.rename_columns([*keys_shown, *groups.column_names[-2:]]))
+
+
+def first_suspects(identity: Identity, frame: Frame, columns: Sequence[str], packed: bytes) -> tuple[Suspect, ...]:
+    """Rows that a task returned, with some columns by position, under the names that people know."""
+    shown = worker.read_table(packed)
+    named = in_outer_types(shown, identity.positions, identity.types).rename_columns(list(identity.names))
+    types = [frame.type_of(name) for name in columns]
+    values = in_outer_types(shown, columns, types).rename_columns([*map(frame.name_of, columns)])
+    return tuple(map(Suspect, plain_records(named), plain_records(values)))
 
 
 def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:
@@ -139,7 +152,12 @@ def check_large(
     strict = [plan for plan in plans if not plan.named.has_tolerance]
     early = first_violations(identity, strict) if quick and strict else {}
     rest = [plan for plan in plans if plan.number not in early]
-    findings = _find_all(rest, n_sample, sizes)
+    first = _first_look(rest, n_sample, sizes, at_once=not quick)
+    if first.is_one_set:
+        whole = _check_groups(first.sets[0], identity, n_sample, partition_sizes(first.sums[_ROWS_READ]))
+        if whole is not None:
+            return whole
+    findings = _find_all(first, n_sample)
     found = findings.summaries
     broken = [plan for plan in rest if found[plan.number].violations]
     shown = samples(identity, [SampleRequest(plan, found[plan.number].sample) for plan in broken], n_sample)
@@ -168,16 +186,96 @@ def _with_tally(
     return replace(summary, where=tally.where)
 
 
-def _find_all(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes) -> Findings:
-    """The summary of each rule, except for what takes all rules together."""
+@dataclass(frozen=True, slots=True)
+class _FirstLook:
+    """The sums of the rules that run by filter or grouping, and the measured key sets of the others."""
+
+    by_grouping: Sequence[RulePlan]
+    sums: Mapping[int, Sums]
+    sets: Sequence[Measured]
+
+    @property
+    def is_one_set(self) -> bool:
+        """Whether each row goes to one task that has all rules, and all of it may be found at once."""
+        return _ROWS_READ in self.sums and not self.sets[0].is_spread and not self.sets[0].repeats
+
+
+def _first_look(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes, *, at_once: bool) -> _FirstLook:
+    """One job for what grouping answers, and for the sizes of the groups that kernels look at.
+
+    If everything may be found `at_once`, the rows of each partition are counted too.
+    """
     by_grouping = [plan for plan in plans if plan.route is not Route.KERNELS]
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    sums = collect_sums([rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets))
-    measured = measure_all(sets, sizes, sums)
-    found, grids = _by_kernels(measured, n_sample)
+    branches = [rule_branch(plan, n_sample) for plan in by_grouping] + measure_branches(sets, sizes)
+    if at_once and not by_grouping and len(sets) == 1 and not sets[0].crossed:
+        plans = sets[0].plans
+        read = [plans[0].comparable(name) for name in sets[0].columns]
+        branches.append(sizes_branch(_ROWS_READ, plans[0].data, read))
+    sums = collect_sums(branches)
+    return _FirstLook(by_grouping, sums, measure_all(sets, sizes, sums))
+
+
+def _find_all(first: _FirstLook, n_sample: int) -> Findings:
+    """The summary of each rule, except for what takes all rules together."""
+    sums, sets = first.sums, first.sets
+    found, grids = _by_kernels(sets, n_sample)
     return Findings(
-        {plan.number: sums[plan.number].summary(plan) for plan in by_grouping} | found, sums, measured, grids
+        {plan.number: sums[plan.number].summary(plan) for plan in first.by_grouping} | found, sums, sets, grids
     )
+
+
+def _check_groups(found: Measured, identity: Identity, n_sample: int, sizes: tuple[int, ...]) -> TableSummary | None:
+    """Check all rules on whole groups in one pass; None if the rows to show are not where Spark read them.
+
+    Tasks name rows by their numbers in that pass. The few rows to show are found again by number, and must have the
+    values that the tasks saw: then they have the conflicts that the tasks found, too.
+    """
+    place = F.monotonically_increasing_id().alias(worker.PLACE)
+
+    def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
+        return map_in_arrow(records, partial(worker.check_groups, rules=rules, n_sample=n_sample, sizes=sizes), SUMMARY)
+
+    plans = found.keys.plans
+    of_rules = collect_summaries(found.over_small_groups(work, [place]), found.n_tasks)
+    of_all = of_rules.pop(worker.ALL_RULES, RuleSummary())
+    if not of_all.rows_in_conflict:
+        return TableSummary({plan.number: RuleSummary() for plan in plans}, 0)
+    busiest = worker.busiest_of(of_all.sample)
+    shown = {number: pa.concat_tables(each.sample[:_SAMPLES]) for number, each in of_rules.items() if each.sample}
+    rows = _find_again(found.keys, identity, [busiest, *shown.values()])
+    if rows is None:
+        return None
+    answers: dict[int, RuleSummary[SamplePair]] = {}
+    for plan in plans:
+        number = plan.number
+        pairs = pairs_among(identity, _rows_at(rows, shown[number]), plan, n_sample) if number in shown else ()
+        answers[number] = of_rules[number].with_sample(pairs)
+    named = _rows_at(rows, busiest).select(identity.positions)
+    for name in ("conflicts", "rules"):
+        named = named.append_column(name, busiest.column(name))
+    return TableSummary(answers, of_all.rows_in_conflict, _busiest(identity, named))
+
+
+def _find_again(keys: KeySet, identity: Identity, shown: Sequence[pa.Table]) -> pa.Table | None:
+    """The rows that tasks named by number, with their identity; None if other rows have these numbers now."""
+    wanted = pa.concat_tables([table.select([worker.PLACE, *keys.columns]) for table in shown])
+    data = keys.plans[0].data.withColumn(worker.PLACE, F.monotonically_increasing_id())
+    places = wanted.column(worker.PLACE).unique().to_pylist()
+    found = data.filter(F.col(worker.PLACE).isin(places))
+    rows = to_arrow(found.select(worker.PLACE, *keys.columns, *identity.attached()))
+    rows = sorted_by(rows, [worker.PLACE]).combine_chunks()
+    if rows.column(worker.PLACE).to_pylist() != sorted(places):
+        return None
+    types = [keys.plans[0].comparisons.frame.type_of(name) for name in keys.columns]
+    seen, there = (in_outer_types(table, keys.columns, types) for table in (wanted, _rows_at(rows, wanted)))
+    # As text, in which NaN is equal to itself.
+    return rows if repr(seen.to_pylist()) == repr(there.to_pylist()) else None
+
+
+def _rows_at(rows: pa.Table, shown: pa.Table) -> pa.Table:
+    """The rows at the places of those shown."""
+    return rows.take(pc.index_in(shown.column(worker.PLACE), rows.column(worker.PLACE)))
 
 
 def _by_kernels(sets: Sequence[Measured], n_sample: int) -> tuple[dict[int, RuleSummary[int]], dict[int, Grid]]:
@@ -197,7 +295,7 @@ def _by_kernels(sets: Sequence[Measured], n_sample: int) -> tuple[dict[int, Rule
             summaries += each.only(*in_blocks).over_giant_groups(summarise)
     plans = [plan for each in sets for plan in each.keys.plans]
     found: dict[int, RuleSummary[pa.Table]] = {plan.number: RuleSummary() for plan in plans}
-    found |= collect_summaries(summaries)
+    found |= collect_summaries(summaries, sum(each.n_tasks for each in sets))
     for number, grid in grids.items():
         found[number] = found[number].merge(grid.summarise(n_sample))
     return with_hashes(plans, found), grids
@@ -217,7 +315,7 @@ def costs(data: DataFrame, rules: Sequence[Rule], nulls: Nulls = Nulls.SQL) -> t
         return n_rows, [f"all {n_rows:,} rows go to one task, with all rules" for _ in rules]
     distinct = _distinct([plan for plan in plans if plan.route is Route.GROUPS])
     sets = key_sets([plan for plan in plans if plan.route is Route.KERNELS])
-    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets)))
+    found = measure_all(sets, _SIZES, collect_sums(measure_branches(sets, _SIZES)))
     said = {plan.number: _cost_without_kernels(plan, n_rows, distinct.get(plan.number, 0)) for plan in plans}
     said |= {plan.number: _cost_by_kernels(plan, of_set) for of_set in found for plan in of_set.keys.plans}
     return n_rows, [said[number] for number in range(len(rules))]
@@ -243,13 +341,13 @@ def _cost_without_kernels(plan: RulePlan, n_rows: int, n_distinct: int) -> str:
 
 def _cost_by_kernels(plan: RulePlan, found: Measured) -> str:
     keys = found.keys
-    n_tasks = _SIZES.n_tasks(found.n_records) if keys.key_names else 1
+    n_tasks = found.n_tasks
     shared = f", with {len(keys.plans) - 1} other rules" if len(keys.plans) > 1 else ""
     if not found.giants:
         how = ", those that are alike as one" if found.repeats else ""
         largest = f"the largest group has {found.largest:,}"
         return f"{found.n_records:,} rows travel to {n_tasks:,} tasks{how}{shared}; {largest}"
     how = "strips" if has_strips(plan.join) else "blocks"
-    times = len(plan.join.order) if has_strips(plan.join) else 2 * max(2, -(-2 * found.largest // _SIZES.giant))
+    times = len(plan.join.order) if has_strips(plan.join) else 2 * found.n_blocks(found.largest)
     largest = f"the largest group has {found.largest:,} of {found.n_records:,} rows and is cut into {how}"
     return f"{largest}; its rows travel up to {times:,} times each{shared}"

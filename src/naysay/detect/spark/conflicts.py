@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker
-from naysay.detect.spark.aggregate import Sums, conflicts_among_all, row_conflicts
+from naysay.detect.spark.aggregate import Sums, collect_sums, conflicts_among_all, row_conflicts, sums_branch
 from naysay.detect.spark.grid import Grid, grid_of, has_strips
-from naysay.detect.spark.key_groups import Measured
+from naysay.detect.spark.key_groups import KeySet, Measured
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import PLACE, PLACE_BITS, SUMMARY, TaskRule, conflicts_name
 from naysay.detect.summary import RuleSummary
@@ -80,11 +80,7 @@ def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
     Behind them, for each rule, the number of others with which each such row conflicts. Giant groups go in blocks, or
     by the grid of the only rule if it has one.
     """
-    keys = found.keys
-    counts = [conflicts_name(plan.number) for plan in keys.plans]
-    type_of = keys.plans[0].comparisons.frame.type_of
-    fields = [T.StructField(name, type_of(name)) for name in keys.columns]
-    schema = T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
+    keys, schema = found.keys, _conflict_schema(found.keys)
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
         find = partial(worker.conflicts_of_partition, rules=rules, columns=tuple(keys.columns))
@@ -92,6 +88,24 @@ def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
 
     parts = found.over_small_groups(work)
     parts += found.over_giant_groups(work) if grid is None else grid.conflicts(schema)
+    return _merge_places(found, parts)
+
+
+def left_values(found: Measured, grid: Grid) -> DataFrame:
+    """As `conflict_values`, for the left rows of violations in the giant groups of the only rule of a key set."""
+    return _merge_places(found, grid.conflicts(_conflict_schema(found.keys), left_only=True))
+
+
+def _conflict_schema(keys: KeySet) -> T.StructType:
+    type_of = keys.plans[0].comparisons.frame.type_of
+    fields = [T.StructField(name, type_of(name)) for name in keys.columns]
+    counts = (conflicts_name(plan.number) for plan in keys.plans)
+    return T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
+
+
+def _merge_places(found: Measured, parts: Sequence[DataFrame]) -> DataFrame:
+    keys = found.keys
+    counts = [conflicts_name(plan.number) for plan in keys.plans]
     values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]
     names = [f"v{i}" for i in range(len(values))]
     rows = union(parts).select(*values, PLACE, *counts)
@@ -130,7 +144,7 @@ def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity
         worker.tally_partition,
         numbers=tuple(plan.number for plan in plans),
         names=tuple(identity.positions),
-        sizes=_partition_sizes(data, read),
+        sizes=partition_sizes(collect_sums([sizes_branch(0, data, read)])[0]),
     )
     tallies = map_in_arrow(rows, tally, SUMMARY).repartition(1)
     merged = map_in_arrow(tallies, worker.merge_tallies, SUMMARY)
@@ -172,13 +186,16 @@ def _conflicts_of(plan: RulePlan, findings: Findings) -> Expression:
     return F.when(on_side, count).otherwise(F.lit(0)).cast(T.LongType())
 
 
-def _partition_sizes(data: DataFrame, read: Sequence[Expression]) -> tuple[int, ...]:
-    """The number of rows in each partition, in the order in which Spark reads them.
-
-    What else is `read` of each row may change the partitions, so it is read here too.
-    """
+def sizes_branch(number: int, data: DataFrame, read: Sequence[Expression]) -> DataFrame:
+    """A branch for `partition_sizes`. What is `read` of each row may change the partitions, so it is read here too."""
     partition = F.shiftright(F.monotonically_increasing_id(), PLACE_BITS).alias("partition")
     rows = data.select(partition, hash_of(read).alias("read"))
-    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read")).collect()
-    sizes = {row["partition"]: row["n"] for row in counts}
+    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read").alias("read"))
+    packed = F.collect_list(F.shiftleft("partition", PLACE_BITS) + F.col("n")).alias("sample")
+    return sums_branch(number, counts.agg(packed, F.bit_xor("read").alias("itself")))
+
+
+def partition_sizes(sums: Sums) -> tuple[int, ...]:
+    """The number of rows in each partition, in the order in which Spark reads them."""
+    sizes = {packed >> PLACE_BITS: packed & ((1 << PLACE_BITS) - 1) for packed in sums.sample}
     return tuple(sizes.get(place, 0) for place in range(max(sizes, default=-1) + 1))

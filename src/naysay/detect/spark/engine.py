@@ -7,15 +7,18 @@ changed, cached or stopped.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from operator import or_
-from typing import NoReturn
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from naysay.detect.hiding import Hiding
+from naysay.detect.measures import TableFacts, check_all, holds, newest_of
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
@@ -23,9 +26,10 @@ from naysay.detect.spark.aggregate import collect_sums, count_branch
 from naysay.detect.spark.causes import spark_causes
 from naysay.detect.spark.check import TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
-from naysay.detect.spark.key_groups import Sizes, collect_summaries, key_sets, measure_all, measure_branches
+from naysay.detect.spark.joint import with_joint_removal
+from naysay.detect.spark.key_groups import Measured, Sizes, collect_summaries, key_sets, measure_all, measure_branches
 from naysay.detect.spark.listing import list_violations, mark_conflicts
-from naysay.detect.spark.plan import RulePlan, plan_rules
+from naysay.detect.spark.plan import RulePlan, exclusion_terms, plan_rules
 from naysay.detect.spark.suspects import groups_of, knows_suspects, suspects_of
 from naysay.detect.spark.table import SparkListing
 from naysay.detect.spark.traps import SparkSource
@@ -34,13 +38,31 @@ from naysay.detect.suspects import is_dependency
 from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
-from naysay.rule.model import Row, Rule
-from naysay.spark.expressions import Comparisons
-from naysay.spark.frame import Frame
+from naysay.rule.model import Freshness, Row, Rule
+from naysay.spark.expressions import Comparisons, every
+from naysay.spark.frame import Frame, position
 from naysay.spark.identity import Identity, identity_of
-from naysay.spark.session import errors_of_tasks
+from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
+from naysay.spark.versions import to_arrow
 
 _FEW_RULES = 8
+
+
+Parameters = ParamSpec("Parameters")
+Found = TypeVar("Found")
+
+
+def _on_spark(
+    verb: Callable[Concatenate[SparkEngine, Parameters], Found],
+) -> Callable[Concatenate[SparkEngine, Parameters], Found]:
+    """A verb that raises errors of tasks as ours, and leaves no job running if it is interrupted."""
+
+    @wraps(verb)
+    def run(engine: SparkEngine, /, *args: Parameters.args, **given: Parameters.kwargs) -> Found:
+        with errors_of_tasks(), cancelled_if_interrupted(engine.frame.data.sparkSession):
+            return verb(engine, *args, **given)
+
+    return run
 
 
 class SparkEngine:
@@ -54,21 +76,32 @@ class SparkEngine:
     def columns(self) -> tuple[str, ...]:
         return self.frame.names
 
-    @errors_of_tasks()
+    @_on_spark
     def check(
         self, rules: Sequence[Rule], options: CheckOptions, *, progress: Callable[[Rule], None] | None = None
     ) -> Report:
         """Check all rules, in as few passes over the data as their keys allow."""
+        return check_all(
+            rules,
+            options,
+            lambda about_rows: self._check_rows(about_rows, options, progress),
+            lambda about_table: self._table_facts(about_table, options),
+        )
+
+    def _check_rows(
+        self, rules: Sequence[Rule], options: CheckOptions, progress: Callable[[Rule], None] | None
+    ) -> Report:
         start = time.perf_counter()
         frame, quick = self.frame, options.quick
         plans = self._plans(rules, options)
         identity = identity_of(frame, options.key)
         n_sample = 1 if quick else options.sample
         source = SparkSource(frame, options.nulls, identity)
-        cautions = find_traps(rules, source) if options.warn else NO_CAUTIONS
+        hiding = Hiding(options.hide, options.key)
+        cautions = find_traps(rules, source, (), hiding) if options.warn else NO_CAUTIONS
         n_rows = source.n_rows
         if plans and n_rows <= self.sizes.rows_a_task:
-            whole = check_whole(plans, identity, n_sample, causes=options.causes and not quick)
+            whole = check_whole(plans, identity, n_sample, causes=options.causes and not quick, hide=options.hide)
         else:
             whole = check_large(plans, identity, n_sample, self.sizes, quick=quick)
         # Rules share their passes over the data, so each has its share of the time.
@@ -83,7 +116,7 @@ class SparkEngine:
                 result = self._with_suspects(result, plan, whole, identity, n_rows)
                 causes = whole.causes.get(plan.number, ())
                 if n_rows > self.sizes.rows_a_task and options.causes and not quick and result.suspects is not None:
-                    causes = spark_causes(plan, identity, self.sizes, n_rows)
+                    causes = spark_causes(plan, identity, self.sizes, n_rows, options.hide)
                 result = replace(result, causes=causes)
             results.append(result)
             if progress is not None:
@@ -93,7 +126,11 @@ class SparkEngine:
         report = replace(report, schema=schema, table_warnings=cautions.table)
         if quick and not all(result.holds for result in results):
             return report
-        return replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        report = replace(report, rows_in_conflict=whole.rows_in_conflict, busiest=whole.busiest)
+        if not options.joint:
+            return report
+        report = with_joint_removal(report, plans, identity, self.sizes, options.sample)
+        return replace(report, seconds=time.perf_counter() - start)
 
     def _with_suspects(
         self, result: RuleResult, plan: RulePlan, whole: TableSummary, identity: Identity, n_rows: int
@@ -112,14 +149,37 @@ class SparkEngine:
             result = replace(result, groups=SparkListing("group", result.rule, partial(groups_of, plan)))
         return result
 
+    def _table_facts(self, rules: Sequence[Rule], options: CheckOptions) -> list[TableFacts]:
+        """What rules about the table need to know, in one pass over the data."""
+        comparisons = Comparisons(self.frame, options.nulls)
+        sums = []
+        for rule in rules:
+            self.frame.require(rule)
+            passes = every(map(comparisons.holds, self.frame.by_position(rule).predicates))
+            sums.append(F.count(F.when(passes, 1)))
+            if isinstance(rule.measure, Freshness):
+                sums.append(F.max(F.when(passes, F.col(position(self.frame.place(rule.measure.column))))))
+        found = iter(to_arrow(self.frame.data.agg(*(sum_.alias(f"m{n}") for n, sum_ in enumerate(sums)))).columns)
+        facts = []
+        for rule in rules:
+            n_rows = int(next(found)[0].as_py())
+            facts.append(TableFacts(n_rows, newest_of(next(found)) if isinstance(rule.measure, Freshness) else None))
+        return facts
+
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation."""
         (result,) = self.check([rule], replace(options, quick=True, warn=False))
         return Verdict(rule, result.holds, next(iter(result.sample), None))
 
-    @errors_of_tasks()
+    @_on_spark
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
+        about_table = [rule for rule in rules if rule.measure is not None]
+        if about_table:
+            facts, clock = self._table_facts(about_table, options), options.clock
+            of_table = iter([int(not holds(*one, clock)) for one in zip(about_table, facts, strict=True)])
+            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
+            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
         plans = self._plans(rules, options)
         if not plans:
             return []
@@ -131,7 +191,7 @@ class SparkEngine:
             counts = _count_large(plans, self.sizes)
         return [require_64_bits(counts.get(number, 0), rule) for number, rule in enumerate(rules)]
 
-    @errors_of_tasks()
+    @_on_spark
     def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> SparkListing:
         """List violations: rule, left, right, then left_COLUMN and right_COLUMN for each compared column.
 
@@ -148,12 +208,13 @@ class SparkEngine:
         values = [f"left_{name}" for name in left] + [f"right_{name}" for name in right]
         names = [f"left_{frame.name_of(name)}" for name in left] + [f"right_{frame.name_of(name)}" for name in right]
         listed = pairs.select(F.lit(rule.name), first, second, *values).toDF("rule", "left", "right", *names)
-        return SparkListing("violation", rule, lambda: listed, lambda: self.count([rule], options)[0], limit)
+        found = SparkListing("violation", rule, lambda: listed, lambda: self.count([rule], options)[0], limit)
+        return found.masked(Hiding(options.hide, options.key))
 
     def clusters(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> NoReturn:
         raise UsageError("clusters applies to frames in memory; on Spark list the violations, with a limit")
 
-    @errors_of_tasks()
+    @_on_spark
     def split(self, rules: Sequence[Rule], options: CheckOptions) -> tuple[DataFrame, DataFrame]:
         """The rows in no conflict, and the rows in conflict with any rule."""
         names = self.frame.names
@@ -163,11 +224,12 @@ class SparkEngine:
         good, bad = rows.filter(~F.col("in_conflict")), rows.filter("in_conflict")
         return good.select(*columns).toDF(*names), bad.select(*columns).toDF(*names)
 
-    @errors_of_tasks()
+    @_on_spark
     def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
         """The traps of rules."""
-        self._plans(rules, options)
-        return find_traps(rules, SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key)))
+        self._plans([rule for rule in rules if rule.measure is None], options)
+        source = SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key))
+        return find_traps(rules, source, (), Hiding(options.hide, options.key))
 
     def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
         _refuse_options(options)
@@ -190,21 +252,34 @@ def _refuse_options(options: CheckOptions) -> None:
 def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     by_grouping = [plan for plan in plans if plan.counts_by_grouping]
     sets = key_sets([plan for plan in plans if not plan.counts_by_grouping])
-    sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets))
+    sums = collect_sums([count_branch(plan) for plan in by_grouping] + measure_branches(sets, sizes))
     counts = {plan.number: sums[plan.number].summary(plan).violations for plan in by_grouping}
     summaries = []
-    for found in measure_all(sets, sizes, sums):
+    measured = measure_all(sets, sizes, sums)
+    for found in measured:
         summaries += found.over_small_groups(key_groups.count)
         if found.giants:
-            in_blocks = [plan for plan in found.keys.plans if not has_strips(plan.join)]
+            strips = [plan for plan in found.keys.plans if has_strips(plan.join)]
+            excluded = [plan for plan in found.keys.plans if plan.counts_by_exclusion and not found.keys.crossed]
+            in_blocks = [plan for plan in found.keys.plans if plan not in strips and plan not in excluded]
             if in_blocks:
                 summaries += found.only(*in_blocks).over_giant_groups(key_groups.count)
-            for plan in found.keys.plans:
-                if has_strips(plan.join):
-                    counts[plan.number] = grid_of(found.only(plan)).count()
-    for number, summary in collect_summaries(summaries).items():
+            counts |= {plan.number: grid_of(found.only(plan)).count() for plan in strips}
+            counts |= _count_by_exclusion(excluded, found, sizes)
+    for number, summary in collect_summaries(summaries, sum(found.n_tasks for found in measured)).items():
         counts[number] = counts.get(number, 0) + summary.violations
     return counts
+
+
+def _count_by_exclusion(plans: Sequence[RulePlan], found: Measured, sizes: Sizes) -> dict[int, int]:
+    """The counts of rules with orders and disequalities in giant groups, each from rules that strips answer."""
+    rows = found.giant_rows()
+    terms = [(plan.number, sign, term.on(rows)) for plan in plans for sign, term in exclusion_terms(plan)]
+    found_of = _count_large([replace(term, number=place) for place, (_, _, term) in enumerate(terms)], sizes)
+    counts: Counter[int] = Counter()
+    for place, (number, sign, _) in enumerate(terms):
+        counts[number] += sign * found_of.get(place, 0)
+    return dict(counts)
 
 
 def require_64_bits(n_violations: int, rule: Rule) -> int:

@@ -4,11 +4,14 @@ Each ordered column is cut into strips at quantiles. For a pair of rows a column
 if both are in a strip of one value. Pairs decided in all columns are counted from the numbers of rows in each cell (a
 strip of each column), by prefix sums on the driver. Of the others the first undecided column owns the pair: it is
 counted in that strip, with the columns before it compared by strip and those after it by value. So every pair is
-counted once, a row travels at most once for each column, and tasks are as even as the strips.
+counted once, a row travels at most once for each column, and tasks are as even as the strips. There are as many strips
+as it takes for each to fit a task, for each giant group its own, and as long as the driver has room for the cells.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +24,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.arrays import BoolArray, Int64Array
+from naysay.arrays import BoolArray
 from naysay.detect.spark import worker
-from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, collect_summaries, itself_of
+from naysay.detect.spark.key_groups import KeySet, Measured, collect_summaries, itself_of, look_up
 from naysay.detect.spark.plan import RulePlan
 from naysay.detect.spark.strips import Cells, Strips, cut, plain
 from naysay.detect.spark.worker import DIM, LEFT, RIGHT, SIDE, TASK, TaskRule
@@ -33,9 +36,11 @@ from naysay.rule.model import Row
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.versions import deal_out, to_arrow
 
+# Rows to look at before strips are cut: so many in all, or for each strip.
 _SAMPLE = 20_000
+_SAMPLE_A_STRIP = 64
 # Cells are numbers on the driver: at most this many.
-_MAX_CELLS = 1 << 16
+_MAX_CELLS = 1 << 20
 
 _SIDES = (("l", Row.LEFT, LEFT), ("r", Row.RIGHT, RIGHT))
 
@@ -56,14 +61,15 @@ class Grid:
 
     `records` has k0 ..., the rule's columns, SIDE if a row is two records, and for each order its strip on the left and
     on the right, l0, r0, l1, ... (turned round for a descending order, so that less is always left of more). `cells`
-    are by the hash of the key; `more_cells` are those of keys whose hash was taken. `n_itself` rows meet themselves.
+    are by the hash of the key; `more_cells` have the hashes and cells of keys whose hash was taken. `n_itself` rows
+    meet themselves.
     """
 
     found: Measured
     records: DataFrame
     strips: tuple[Strips, ...]
     cells: dict[int, Cells]
-    more_cells: tuple[Cells, ...]
+    more_cells: tuple[tuple[int, Cells], ...]
     n_itself: int
 
     @property
@@ -96,7 +102,7 @@ class Grid:
 
     def decided(self) -> int:
         """The number of pairs that strips decide by themselves, including a row with itself."""
-        return sum(cells.count(self.ties) for cells in (*self.cells.values(), *self.more_cells))
+        return sum(cells.count(self.ties) for _, cells in (*self.cells.items(), *self.more_cells))
 
     def count(self) -> int:
         """Count the violations in the giant groups."""
@@ -110,16 +116,18 @@ class Grid:
         shows = decided and n_sample and not self.more_cells
         return RuleSummary(decided, sample=(self._rows_of_cells(n_sample),) if shows else ()).merge(within)
 
-    def conflicts(self, schema: T.StructType) -> list[DataFrame]:
+    def conflicts(self, schema: T.StructType, *, left_only: bool = False) -> list[DataFrame]:
         """The records in conflict, as `worker.conflicts_of_partition` gives them: by cells, and within strips.
 
-        Only for a grid that `knows_conflicts`.
+        Only for a grid that `knows_conflicts`. `left_only`: the left rows of violations, and with how many right ones.
         """
         if not self.cells:
             return []
-        work = partial(worker.conflicts_of_strips, dims=self._dims())
-        sides = _SIDES[:1] if self.plan.join.symmetric else _SIDES
-        return [self._over_strips(work, schema), *(self._decided_conflicts(*side, schema) for side in sides)]
+        # A symmetric rule is counted one way round only.
+        one_way = left_only or self.plan.join.symmetric
+        work = partial(worker.conflicts_of_strips, dims=tuple(replace(dim, symmetric=one_way) for dim in self._dims()))
+        sides = _SIDES[:1] if one_way else _SIDES
+        return [self._over_strips(work, schema)[0], *(self._decided_conflicts(*side, schema) for side in sides)]
 
     def _decided_conflicts(self, side: str, row: Row, number: int, schema: T.StructType) -> DataFrame:
         """The records on one side that strips decide to be in conflict, with how many rows."""
@@ -127,8 +135,8 @@ class Grid:
         cells, partners = [], []
         for hashed, of_key in self.cells.items():
             counts = of_key.left_partners(self.ties) if row is Row.LEFT else of_key.right_partners(self.ties)
-            places = np.argwhere(counts)
-            cells.append(np.column_stack((np.full(len(places), hashed), places)))
+            places = np.argwhere((counts > 0) & ((of_key.left if row is Row.LEFT else of_key.right) > 0))
+            cells.append(np.column_stack((np.full(len(places), hashed), places + np.array(of_key.start))))
             partners.append(counts[tuple(places.T)])
         columns = [*np.concatenate(cells).T, np.concatenate(partners)]
         # At most as many cells as the driver has anyway.
@@ -144,11 +152,12 @@ class Grid:
         if not self.cells:
             return RuleSummary()
         work = partial(worker.answer_strips, dims=self._dims(), answer=answer)
-        summaries = collect_summaries([self._over_strips(work, worker.SUMMARY)])
+        within, n_tasks = self._over_strips(work, worker.SUMMARY)
+        summaries = collect_summaries([within], n_tasks)
         return summaries.get(self.plan.number, RuleSummary())
 
-    def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType) -> DataFrame:
-        """Do work on the records of all strips that leave something undecided, dealt out evenly."""
+    def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType) -> tuple[DataFrame, int]:
+        """Do work on the records of all strips that leave something undecided, dealt out evenly to so many tasks."""
         copies = []
         for order in range(self.n_orders):
             open_strips = np.flatnonzero(~self.singles(order)).tolist()
@@ -167,7 +176,7 @@ class Grid:
         parts = records.select(
             *names, *codes, F.col("copy.dim").alias(DIM), F.col("copy.strip").alias(TASK), placement.alias("placement")
         )
-        return map_in_arrow(deal_out(parts, n_tasks, F.col("placement")).drop("placement"), work, schema)
+        return map_in_arrow(deal_out(parts, n_tasks, F.col("placement")).drop("placement"), work, schema), n_tasks
 
     def _right_code(self, order: int) -> Expression:
         right = F.col(f"r{order}")
@@ -199,27 +208,30 @@ class Grid:
         return tuple(dims)
 
     def _placement(self) -> tuple[Expression, int]:
-        """The partition of each strip's records: the largest strips first, each to the emptiest partition so far.
+        """The partition of each group's strips: the largest first, each to the emptiest partition so far.
 
         Hashing a few strips onto a few partitions would leave some with several and some with none.
         """
         width = max(cuts.n for cuts in self.strips)
-        total = sum(cells.left + cells.right for cells in (*self.cells.values(), *self.more_cells))
-        loads: dict[int, int] = {}
-        for order in range(self.n_orders):
-            others = tuple(axis for axis in range(self.n_orders) if axis != order)
-            rows = np.asarray(total).sum(axis=others) if self.cells else np.zeros(width, np.int64)
-            for strip in np.flatnonzero(~self.singles(order)).tolist():
-                loads[order * width + strip] = int(rows[strip])
+        number_of = {hashed: number for number, hashed in enumerate(self.found.giants)}
+        loads: Counter[int] = Counter()
+        for hashed, cells in (*self.cells.items(), *self.more_cells):
+            for order in range(self.n_orders):
+                first = (number_of[hashed] * self.n_orders + order) * width
+                singles = self.singles(order)
+                loads.update({first + strip: n for strip, n in cells.rows_of(order).items() if not singles[strip]})
         n_tasks = max(1, min(len(loads), self.found.sizes.n_tasks(sum(loads.values()))))
-        filled = [0] * n_tasks
-        chosen = [0] * (self.n_orders * width)
-        for strip, load in sorted(loads.items(), key=lambda item: -item[1]):
-            emptiest = min(range(n_tasks), key=filled.__getitem__)
-            filled[emptiest] += load
+        filled = [(0, place) for place in range(n_tasks)]
+        chosen = [0] * (len(number_of) * self.n_orders * width)
+        for strip, load in loads.most_common():
+            n_rows, emptiest = heapq.heappop(filled)
+            heapq.heappush(filled, (n_rows + load, emptiest))
             chosen[strip] = emptiest
-        places = F.array(*(F.lit(place) for place in chosen))
-        return F.get(places, F.col("copy.dim").cast(T.IntegerType()) * width + F.col("copy.strip")), n_tasks
+        # As text, which is one literal: an array of literals is as many.
+        places = F.split(F.lit(",".join(map(str, chosen))), ",").cast("array<int>")
+        group = look_up(self.found.keys.key_hash(), number_of) if len(number_of) > 1 else F.lit(0)
+        dim = F.col("copy.dim").cast(T.IntegerType())
+        return F.get(places, (group * self.n_orders + dim) * width + F.col("copy.strip")), n_tasks
 
 
 def grid_of(found: Measured) -> Grid:
@@ -236,25 +248,55 @@ def grid_of(found: Measured) -> Grid:
         values[f"r{i}"] = plan.comparisons.comparable(order.right, order.left)
     schema = records.select(*(value.alias(name) for name, value in values.items())).schema
     types = {field.name: field.dataType for field in schema.fields}
-    sampled = records.select(*(plain(value, types[name]).alias(name) for name, value in values.items()))
-    strips = _strips(join, sampled, found)
-    columns = []
+    sampled = {name: plain(value, types[name]) for name, value in values.items()}
+    if len(found.giants) > 1:
+        # By group and value: the strips of a group are cut by its own values.
+        sampled = {name: _in_group(found.keys.key_hash(), value) for name, value in sampled.items()}
+    strips = _strips(join, records.select(*(value.alias(name) for name, value in sampled.items())), found)
+    columns: dict[str, Expression] = {}
     for name, value in values.items():
         order, cuts = join.order[int(name[1:])], strips[int(name[1:])]
-        strip = cuts.strip_of(value, types[name])
-        strip = F.lit(cuts.n - 1) - strip if order.descending else strip
-        columns.append(strip.cast(T.IntegerType()).alias(name))
-    placed = records.select("*", *columns)
+        if name.startswith("r") and order.left == order.right:
+            columns[name] = columns[f"l{name[1:]}"]
+            continue
+        strip = _strip_of(found, cuts, value, types[name])
+        columns[name] = (F.lit(cuts.n - 1) - strip if order.descending else strip).cast(T.IntegerType())
+    placed = records.select("*", *(column.alias(name) for name, column in columns.items()))
     return Grid(found, placed, strips, *_cells(found, placed, strips))
 
 
-def _n_strips(n_orders: int, sizes: Sizes) -> int:
-    # A heavy value takes two cuts: count on twice as many strips as asked for.
-    return max(2, min(sizes.n_strips, int(_MAX_CELLS ** (1 / n_orders) / 2)))
+def _in_group(group: Expression, value: Expression) -> Expression:
+    return F.when(value.isNotNull(), F.struct(group.alias("group"), value.alias("value")))
+
+
+def _strip_of(found: Measured, cuts: Strips, value: Expression, type_: T.DataType) -> Expression:
+    if len(found.giants) == 1:
+        return cuts.strip_of(value, type_)
+    strip = F.lit(0)
+    for group in found.giants:
+        below, own = cuts.in_group(group)
+        is_here = found.keys.key_hash() == F.lit(group).cast(T.LongType())
+        strip = F.when(is_here, own.strip_of(value, type_) + below).otherwise(strip)
+    return strip
+
+
+def _n_strips(found: Measured, n_orders: int) -> int:
+    """So many that each fits a task, unless that is too many cells; a heavy value takes two cuts."""
+    n_rows = sum(found.giants.values())
+
+    def n_cells(n_strips: int) -> float:
+        return sum((2 + 2 * n_strips * n / n_rows) ** n_orders for n in found.giants.values())
+
+    n_strips = max(found.sizes.n_strips, -(-n_rows // found.sizes.rows_a_part))
+    while n_strips > 2 and n_cells(n_strips) > _MAX_CELLS:
+        n_strips -= 1 + n_strips // 16
+    return max(2, n_strips)
 
 
 def _strips(join: Join, sampled: DataFrame, found: Measured) -> tuple[Strips, ...]:
-    fraction = min(1.0, _SAMPLE / max(found.n_records, 1))
+    n_strips = _n_strips(found, len(join.order))
+    n_rows = sum(found.giants.values())
+    fraction = min(1.0, max(_SAMPLE, _SAMPLE_A_STRIP * n_strips) / max(n_rows, 1))
     rows = (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect()
     sample = [row.asDict(recursive=True) for row in rows]
     strips = []
@@ -262,13 +304,13 @@ def _strips(join: Join, sampled: DataFrame, found: Measured) -> tuple[Strips, ..
         both = [row[f"l{i}"] for row in sample]
         if order.left != order.right:
             both += [row[f"r{i}"] for row in sample]
-        strips.append(cut(both, _n_strips(len(join.order), found.sizes)))
+        strips.append(cut(both, n_strips))
     return tuple(strips)
 
 
 def _cells(
     found: Measured, placed: DataFrame, strips: Sequence[Strips]
-) -> tuple[dict[int, Cells], tuple[Cells, ...], int]:
+) -> tuple[dict[int, Cells], tuple[tuple[int, Cells], ...], int]:
     """The cells of each giant group by the hash of its key, those of keys with a hash already taken, and how many rows
     meet themselves."""
     plan, keys = found.plan, found.keys
@@ -290,25 +332,25 @@ def _cells(
         *(truth.cast(T.LongType()).alias(name) for name, truth in numbers.items()),
     )
     counted = rows.groupBy(*keys.key_names, "hash", *cells_of).agg(*(F.sum(name).alias(name) for name in numbers))
-    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for row in counted.collect():
-        group = (row["hash"], repr([row[name] for name in keys.key_names]))
-        groups.setdefault(group, []).append(row.asDict())
+    table = to_arrow(counted)
+    first_of: dict[str, int] = {}
+    named = map(repr, zip(*(table.column(name).to_pylist() for name in ("hash", *keys.key_names)), strict=True))
+    group_of = np.array([first_of.setdefault(name, place) for place, name in enumerate(named)], np.int64)
+    weights = {name: np.asarray(table.column(name).to_numpy(), np.int64) for name in numbers}
     cells: dict[int, Cells] = {}
     more = []
-    shape = tuple(cuts.n for cuts in strips)
-    for (hashed, _), rows_of_group in groups.items():
-        left, right = (_tensor(rows_of_group, side, name, shape) for side, name in (("l", "left"), ("r", "right")))
+    for first in first_of.values():
+        hashed = table.column("hash")[first].as_py()
+        sides = []
+        for side, name in (("l", "left"), ("r", "right")):
+            some = np.flatnonzero((group_of == first) & (weights[name] > 0))
+            columns = [table.column(f"{side}{i}").take(some).to_numpy() for i in range(len(strips))]
+            sides.append((np.column_stack(columns).astype(np.int64), weights[name][some]))
+        if not any(weight.size for _, weight in sides):
+            continue
+        found_cells = Cells.of(*sides)
         if hashed in cells:
-            more.append(Cells(left, right))
+            more.append((hashed, found_cells))
         else:
-            cells[hashed] = Cells(left, right)
-    return cells, tuple(more), sum(row["met"] for group in groups.values() for row in group)
-
-
-def _tensor(rows: Sequence[dict[str, Any]], side: str, weight: str, shape: tuple[int, ...]) -> Int64Array:
-    cells = np.zeros(shape, np.int64)
-    for row in rows:
-        if row[weight]:
-            cells[tuple(row[f"{side}{i}"] for i in range(len(shape)))] += row[weight]
-    return cells
+            cells[hashed] = found_cells
+    return cells, tuple(more), int(weights["met"].sum())

@@ -5,6 +5,7 @@ Rules with the same key travel together: one shuffle, one encoding of each colum
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -21,13 +22,18 @@ from naysay.detect.spark.aggregate import Sums, collect_sums, sums_branch
 from naysay.detect.spark.plan import RulePlan
 from naysay.detect.spark.worker import LEFT, RIGHT, SIDE, TASK, TaskRule
 from naysay.detect.summary import RuleSummary
+from naysay.errors import ResourceError
 from naysay.plan.join import Join
 from naysay.rule.model import Row
+from naysay.rule.render import render
 from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
-from naysay.spark.frame import map_in_arrow
+from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.versions import deal_out, to_arrow, union
 
 Work = Callable[[DataFrame, tuple[TaskRule, ...]], DataFrame]
+
+# The answers of more tasks than this do not go to the driver one by one.
+_MANY_TASKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +42,25 @@ class Sizes:
 
     `giant` is the number of rows from which a group of equal keys is not left to one task. If on average `rows_a_point`
     rows agree in all columns of the rules, they travel as one with their number; a group is then giant from four times
-    as many rows on, since a task has them all as codes only.
+    as many rows on, since a task has them all as codes only. Giant groups are cut into at least `n_strips` strips.
     """
 
     rows_a_task: int = 250_000
     giant: int = 2_000_000
     rows_a_point: int = 8
     n_strips: int = 32
+    # A row of a giant group in blocks is copied twice for each block: beyond this many, the copies are too many.
+    most_blocks: int = 128
+
+    @property
+    def large(self) -> int:
+        """A group of more rows has a task of its own: hashing might put several such groups into one task."""
+        return min(self.rows_a_task // 2, self.giant)
+
+    @property
+    def rows_a_part(self) -> int:
+        """About how many rows a block or a strip of a giant group has: a task holds two blocks."""
+        return max(1, self.giant // 2)
 
     def n_tasks(self, n_records: int) -> int:
         return max(1, -(-n_records // self.rows_a_task))
@@ -94,7 +112,11 @@ class KeySet:
             plans = [plan for plan in self.plans if not plan.join.irreflexive]
             itself = [plan.comparisons.meets_itself(plan.join).alias(itself_of(plan)) for plan in plans]
         if not self.crossed:
-            return data.filter(on_left | on_right).select(*self.keys(Row.LEFT), *self.columns, *itself, *extra)
+            # Filtered last: Spark may put a filter earlier, but not before it has numbered the rows.
+            rows = data.select(
+                *self.keys(Row.LEFT), *self.columns, *itself, *extra, (on_left | on_right).alias("on_side")
+            )
+            return rows.filter("on_side").drop("on_side")
         records = F.array(
             F.struct(*self.keys(Row.LEFT), side_column(LEFT), on_left.alias("on_side")),
             F.struct(*self.keys(Row.RIGHT), side_column(RIGHT), on_right.alias("on_side")),
@@ -115,25 +137,21 @@ class KeySet:
     def _groups(self) -> DataFrame:
         return self.records().groupBy(*self.key_names).agg(F.count(F.lit(1)).alias("n"))
 
-    def measure_branch(self, number: int) -> DataFrame:
-        """How many records the rules look at, and how many the largest group has (as `removed`)."""
-        return sums_branch(number, self._groups().agg(F.sum("n").alias("rows"), F.max("n").alias("removed")))
+    def measure_branch(self, number: int, n_large: int) -> DataFrame:
+        """How many records the rules look at, and how many the largest group has (as `removed`).
+
+        The `sample` is the hash and the size of each group of more than `n_large` records: at most one for every so
+        many records.
+        """
+        of_large = F.flatten(F.collect_list(F.when(F.col("n") > n_large, F.array(self.key_hash(), F.col("n")))))
+        sums = (F.sum("n").alias("rows"), F.max("n").alias("removed"), of_large.alias("sample"))
+        return sums_branch(number, self._groups().agg(*sums))
 
     def points_branch(self, number: int) -> DataFrame:
         """About how many distinct records the rules look at (as `rows`)."""
         records = self.records()
         points = F.approx_count_distinct(hash_of([F.col(name) for name in records.columns]))
         return sums_branch(number, records.agg(points.alias("rows")))
-
-    def giant_keys(self, n_giant: int, n_records: int) -> dict[int, int]:
-        """Hashes of the keys of groups too large for one task, and how many records these have."""
-        if not self.key_names:
-            return {HASH_OF_NOTHING: n_records}
-        groups = self._groups().filter(F.col("n") > n_giant).select(self.key_hash().alias("hash"), "n")
-        found: dict[int, int] = {}
-        for row in to_arrow(groups).to_pylist():
-            found[row["hash"]] = found.get(row["hash"], 0) + row["n"]
-        return dict(sorted(found.items()))
 
 
 def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:
@@ -166,8 +184,9 @@ def side_column(side: int) -> Expression:
 class Measured:
     """A key set whose groups have been measured.
 
-    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have. About
-    `n_points` of the records are distinct; `repeats`: most are like many others in all columns of the rules.
+    `giants` are the groups not left to one task: the hashes of their keys, and how many records they have; `large` are
+    those that have a task each. About `n_points` of the records are distinct; `repeats`: most are like many others in
+    all columns of the rules.
     """
 
     keys: KeySet
@@ -175,6 +194,7 @@ class Measured:
     n_records: int
     largest: int
     giants: Mapping[int, int] = field(default_factory=dict)
+    large: Mapping[int, int] = field(default_factory=dict)
     repeats: bool = False
     n_points: int | None = None
 
@@ -189,6 +209,23 @@ class Measured:
         """Whether a row may be in several tasks, so that rows in conflict do not add up."""
         return self.keys.crossed or bool(self.giants)
 
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks the groups go to, giant ones in blocks."""
+        return self._n_places + sum(self.n_blocks(n_records) ** 2 for n_records in self.giants.values())
+
+    @property
+    def _n_places(self) -> int:
+        """The number of tasks for groups that fit a task."""
+        if not self.keys.key_names:
+            return 0 if self.giants else 1
+        n_elsewhere = sum(self.giants.values()) + sum(self.large.values())
+        return len(self.large) + self.sizes.n_tasks(max(0, self.n_records - n_elsewhere))
+
+    def n_blocks(self, n_records: int) -> int:
+        """Into how many blocks a giant group is cut; two of them meet in each task."""
+        return max(2, -(-n_records // self.sizes.rows_a_part))
+
     def only(self, *plans: RulePlan) -> Measured:
         """The same groups, for some of the rules."""
         return replace(self, keys=KeySet(plans))
@@ -197,12 +234,10 @@ class Measured:
         """The records of giant groups (and of the few whose hash is the same)."""
         return self.keys.records(extra, met=True).filter(self.keys.key_hash().isin(list(self.giants)))
 
-    def over_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
-        """Do the work on all groups: those that fit a task there, the giant ones in blocks.
-
-        The answers of the blocks of one group add up, but a row may be found in several of them.
-        """
-        return self.over_small_groups(work, extra) + self.over_giant_groups(work, extra)
+    def giant_rows(self) -> DataFrame:
+        """The rows of giant groups, whole; only if the key compares each column with itself."""
+        keys = self.keys
+        return keys.plans[0].data.filter(hash_of(keys.keys(Row.LEFT)).isin(list(self.giants)))
 
     def over_small_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
         """Do the work on the groups that fit a task."""
@@ -218,14 +253,42 @@ class Measured:
         if not names:
             return [work(records.repartition(1), self.keys.task_rules())]
         # The number is always given: left to choose, adaptive execution puts what is small into very few tasks.
-        n_tasks = self.sizes.n_tasks(self.n_records)
-        return [work(records.repartition(n_tasks, *names).drop(*names), self.keys.task_rules())]
+        dealt = self._deal_large(records) if self.large else records.repartition(self._n_places, *names)
+        return [work(dealt.drop(*names), self.keys.task_rules())]
+
+    def _deal_large(self, records: DataFrame) -> DataFrame:
+        """The large groups on a task each, the first ones, and the others by the hash of their keys."""
+        n_large = len(self.large)
+        places = pa.table(
+            [pa.array(list(self.large), pa.int64()), pa.array(range(n_large), pa.int32())], ["hash", "place"]
+        )
+        looked_up = F.broadcast(from_arrow(records.sparkSession, places))
+        records = records.withColumn("hash", self.keys.key_hash()).join(looked_up, "hash", "left")
+        by_hash = F.pmod(F.col("hash"), F.lit(self._n_places - n_large)) + n_large
+        records = records.withColumn("place", F.coalesce(F.col("place"), by_hash.cast(T.IntegerType()))).drop("hash")
+        return deal_out(records, self._n_places, F.col("place")).drop("place")
 
     def over_giant_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
-        """Do the work on giant groups in blocks."""
+        """Do the work on giant groups in blocks.
+
+        The answers of the blocks of one group add up, but a row may be found in several of them.
+        """
         if not self.giants:
             return []
+        self._require_few_blocks()
         return [work(self._blocks(self.giant_records(extra)), self.keys.task_rules(sided=True))]
+
+    def _require_few_blocks(self) -> None:
+        largest = max(self.giants.values())
+        if self.n_blocks(largest) > self.sizes.most_blocks:
+            rules = ", ".join(render(plan.named, short=True) for plan in self.keys.plans)
+            can_count = not self.keys.crossed and all(plan.counts_without_blocks for plan in self.keys.plans)
+            instead = "count the violations instead (`count`), " if can_count else ""
+            raise ResourceError(
+                f"{rules}: {largest:,} rows have the same values in the columns that must be equal, and each would be "
+                f"copied {2 * self.n_blocks(largest):,} times to compare them; {instead}compare one more column for "
+                "equality, or filter the table first"
+            )
 
     def _blocks(self, records: DataFrame) -> DataFrame:
         """Records of giant groups, each row once for each task in which it is on the left or on the right.
@@ -235,9 +298,9 @@ class Measured:
         keys = self.keys
         blocks_of, first_of, n_tasks = {}, {}, 0
         for key, n_records in self.giants.items():
-            blocks_of[key], first_of[key] = max(2, -(-2 * n_records // self.sizes.giant)), n_tasks
+            blocks_of[key], first_of[key] = self.n_blocks(n_records), n_tasks
             n_tasks += blocks_of[key] ** 2
-        n_blocks, first = (_look_up(keys.key_hash(), of_key) for of_key in (blocks_of, first_of))
+        n_blocks, first = (look_up(keys.key_hash(), of_key) for of_key in (blocks_of, first_of))
         block = F.pmod(hash_of([F.col(name) for name in keys.columns]), n_blocks).cast(T.IntegerType())
         others = F.sequence(F.lit(0), n_blocks - 1)
         left = F.transform(others, lambda other: _copy(LEFT, first + block * n_blocks + other, other == block))
@@ -256,7 +319,8 @@ class Measured:
         return deal_out(parts, n_tasks, F.col(TASK))
 
 
-def _look_up(key: Expression, values: Mapping[int, int]) -> Expression:
+def look_up(key: Expression, values: Mapping[int, int]) -> Expression:
+    """The value of a key among a few."""
     pairs = ((F.lit(each).cast(T.LongType()), F.lit(value)) for each, value in values.items())
     return F.create_map(*(part for pair in pairs for part in pair))[key]
 
@@ -270,12 +334,12 @@ def measure(keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
     """Measure the groups of a key set: a job, unless all rows fit one task."""
     if n_rows <= sizes.rows_a_task:
         return Measured(keys, sizes, n_rows, n_rows)
-    return _measure_from(keys, sizes, collect_sums([keys.measure_branch(0)])[0])
+    return _measure_from(keys, sizes, collect_sums([keys.measure_branch(0, sizes.large)])[0])
 
 
-def measure_branches(sets: Sequence[KeySet]) -> list[DataFrame]:
+def measure_branches(sets: Sequence[KeySet], sizes: Sizes) -> list[DataFrame]:
     """Branches that measure key sets, under numbers that no rule has."""
-    branches = [keys.measure_branch(-1 - 2 * i) for i, keys in enumerate(sets)]
+    branches = [keys.measure_branch(-1 - 2 * i, sizes.large) for i, keys in enumerate(sets)]
     return branches + [keys.points_branch(-2 - 2 * i) for i, keys in enumerate(sets)]
 
 
@@ -285,11 +349,16 @@ def measure_all(sets: Sequence[KeySet], sizes: Sizes, sums: Mapping[int, Sums]) 
 
 
 def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = None) -> Measured:
-    """Which groups are giant takes a job of its own, only if there are any."""
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
-    giants = keys.giant_keys(n_giant, sums.rows) if sums.removed > n_giant else {}
-    return Measured(keys, sizes, sums.rows, sums.removed, giants, repeats, n_points)
+    groups: Counter[int] = Counter()
+    for hashed, n_records in zip(sums.sample[::2], sums.sample[1::2], strict=True):
+        groups[hashed] += n_records
+    if not keys.key_names:
+        groups = Counter({HASH_OF_NOTHING: sums.rows})
+    giants = {hashed: n for hashed, n in sorted(groups.items()) if n > n_giant}
+    large = {hashed: n for hashed, n in sorted(groups.items()) if n <= n_giant and keys.key_names}
+    return Measured(keys, sizes, sums.rows, sums.removed, giants, large, repeats, n_points)
 
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
@@ -304,10 +373,15 @@ def count_whole(plans: Sequence[RulePlan]) -> DataFrame:
     return count(rows, tuple(map(task_rule, plans)))
 
 
-def collect_summaries(summaries: Sequence[DataFrame]) -> dict[int, RuleSummary[pa.Table]]:
-    """Run the tasks of all summaries as one job and merge what they found. A rule without violations may be absent."""
-    found: dict[int, RuleSummary[pa.Table]] = {}
-    if summaries:
-        for row in to_arrow(union(summaries)).to_pylist():
-            found[row["rule"]] = found.get(row["rule"], RuleSummary()).merge(worker.read_summary(row))
-    return found
+def collect_summaries(summaries: Sequence[DataFrame], n_tasks: int = 1) -> dict[int, RuleSummary[pa.Table]]:
+    """Run the tasks of all summaries as one job and merge what they found. A rule without violations may be absent.
+
+    If many tasks answer, one more task merges the answers, so that the driver gets one for each rule.
+    """
+    if not summaries:
+        return {}
+    answers = union(summaries)
+    if n_tasks > _MANY_TASKS:
+        in_order = answers.withColumn(worker.TASK, F.spark_partition_id()).repartition(1)
+        answers = map_in_arrow(in_order, worker.merge_summaries, worker.SUMMARY)
+    return worker.read_summaries(to_arrow(answers).to_pylist())

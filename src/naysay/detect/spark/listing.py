@@ -11,24 +11,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from naysay.detect.request import CheckOptions
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch
-from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values
-from naysay.detect.spark.key_groups import KeySet, Sizes, measure
+from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values, left_values
+from naysay.detect.spark.grid import Grid
+from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure, side_column
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
-from naysay.detect.spark.worker import RowNames, TaskRule
+from naysay.detect.spark.worker import LEFT, RIGHT, SIDE, RowNames, TaskRule
 from naysay.detect.summary import compared_columns
-from naysay.rule.model import Nulls, Row, Rule
+from naysay.rule.describe import HIDDEN
+from naysay.rule.model import Row, Rule
 from naysay.spark.expressions import Comparisons
 from naysay.spark.frame import Frame, map_in_arrow
-from naysay.spark.identity import CONTENT, Identity, Naming, number_copies
-from naysay.spark.versions import union
+from naysay.spark.identity import CONTENT, Identity, Naming, number_copies, number_equal
+from naysay.spark.versions import to_arrow, union
 from naysay.table.compatibility import free_name
+
+# Up to so many violations, their left rows are looked up first, and sent to all tasks that have right ones.
+_FEW_PAIRS = 10_000
 
 
 def mark_conflicts(plans: Sequence[RulePlan], data: DataFrame, sizes: Sizes) -> tuple[DataFrame, list[Expression]]:
@@ -68,8 +75,7 @@ def only_conflicts(plan: RulePlan) -> RulePlan:
     values, sought = _conflict_keys(plan)
     names = [f"r_{i}" for i in range(len(sought))]
     rows = plan.data.join(values.toDF(*names), all_equal(sought, names), "left_semi")
-    frame = replace(plan.comparisons.frame, data=rows)
-    return replace(plan, comparisons=replace(plan.comparisons, frame=frame))
+    return plan.on(rows)
 
 
 def _conflict_keys(plan: RulePlan) -> tuple[DataFrame, list[Expression]]:
@@ -110,14 +116,48 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
         for name, type_ in (*named, *((name, type_of(name)) for name in names))
     ]
 
+    columns = (*identity.positions, *left), (*identity.positions, *right)
+
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
         naming = _naming(identity, sided=rules[0].sided)
-        columns = (*naming.names, *left), (*naming.names, *right)
-        list_pairs = partial(worker.pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
-        return map_in_arrow(records, list_pairs, T.StructType(fields))
+        listed = partial(worker.pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
+        return map_in_arrow(records, listed, T.StructType(fields))
 
     extra = identity.attached(sided=found.is_spread)
-    return union(found.over_groups(work, extra))
+    parts = found.over_small_groups(work, extra)
+    grid = conflict_grid(found) if limit is not None and limit <= _FEW_PAIRS else None
+    if grid is None or limit is None:
+        return union(parts + found.over_giant_groups(work, extra))
+    (rule,) = found.keys.task_rules(sided=True)
+    # All copies of a row are in one task, and have their numbers before it is sent anywhere.
+    naming = replace(_naming(identity, sided=True), copies=None)
+    records = _giant_rows(found, extra, identity)
+    first = _first_left(found, grid, records, identity, limit)
+    listed = partial(worker.pairs_with_first, first=first, rule=rule, naming=naming, columns=columns, limit=limit)
+    return union([*parts, map_in_arrow(_on_side(found, records, Row.RIGHT), listed, T.StructType(fields))])
+
+
+def _giant_rows(found: Measured, extra: Sequence[Expression], identity: Identity) -> DataFrame:
+    """The records of giant groups in tasks of even size, those that are equal numbered as copies."""
+    records = found.giant_records(extra).drop(*found.keys.key_names)
+    copies = _naming(identity, sided=True).copies
+    by = identity.positions if copies is None else [copies]
+    records = records.repartition(found.sizes.n_tasks(sum(found.giants.values())), *by)
+    return records if copies is None else number_equal(records, copies)
+
+
+def _first_left(found: Measured, grid: Grid, records: DataFrame, identity: Identity, limit: int) -> pa.Table:
+    """The first left records of violations in giant groups: each has at least one, so there are enough of them."""
+    sought = [found.plan.comparable(name) for name in found.plan.columns]
+    names = [f"v{i}" for i in range(len(sought))]
+    values = left_values(found, grid).select(*names)
+    left = _on_side(found, records, Row.LEFT).join(values, all_equal(sought, names), "left_semi")
+    return to_arrow(left.orderBy(*(F.col(name).asc_nulls_last() for name in identity.positions)).limit(limit))
+
+
+def _on_side(found: Measured, records: DataFrame, row: Row) -> DataFrame:
+    side = side_column(LEFT if row is Row.LEFT else RIGHT)
+    return records.filter(found.plan.on_side(row)).withColumn(SIDE, side)
 
 
 def _naming(identity: Identity, *, sided: bool) -> RowNames:
@@ -133,14 +173,18 @@ def _naming(identity: Identity, *, sided: bool) -> RowNames:
 _FORMULA = r"^[=+\-@\t\r]"
 
 
-def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], nulls: Nulls) -> DataFrame:
+def conflict_table(data: DataFrame, rules: Sequence[Rule], titles: Sequence[str], options: CheckOptions) -> DataFrame:
     """Every row in conflict, once, whole: the titles of the rules that it breaks as naysay_rules, and its columns."""
     frame = Frame.of(data)
-    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, nulls), rules), frame.data, Sizes())
+    rows, marks = mark_conflicts(plan_rules(Comparisons(frame, options.nulls), rules), frame.data, Sizes())
     broken = [F.when(mark, F.lit(title)) for mark, title in zip(marks, titles, strict=True)]
     columns = rows.columns[: len(frame.names)]
     found = F.filter(F.array(*broken), lambda title: title.isNotNull())
-    tagged = rows.select(found.alias("naysay_rules"), *columns).filter(F.size("naysay_rules") > 0)
+    shown = [
+        F.lit(HIDDEN) if name in options.hide else F.col(column)
+        for name, column in zip(frame.names, columns, strict=True)
+    ]
+    tagged = rows.select(found.alias("naysay_rules"), *shown).filter(F.size("naysay_rules") > 0)
     return tagged.toDF(free_name("naysay_rules", frame.names), *frame.names)
 
 

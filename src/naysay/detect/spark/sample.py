@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.result import SamplePair
 from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.worker import N_SAMPLES
 from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
@@ -50,7 +51,7 @@ class SampleRequest:
 
 def with_hashes(plans: Sequence[RulePlan], found: Mapping[int, RuleSummary[pa.Table]]) -> dict[int, RuleSummary[int]]:
     """The same summaries, their samples as the hashes by which such rows are found again: one job for all."""
-    shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:3]) for plan in plans]
+    shown = [(plan, [table for table in found[plan.number].sample if table.num_rows][:N_SAMPLES]) for plan in plans]
     parts = [_hash_rows(plan, tables) for plan, tables in shown if tables]
     hashes: dict[int, set[int]] = {}
     if parts:
@@ -79,7 +80,7 @@ def samples(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) 
     for each in wanted:
         number = each.plan.number
         mine = rows.filter(pc.equal(rows.column("rule"), number))
-        found[number] = _pairs(identity, mine, each.plan, n_sample)
+        found[number] = pairs_among(identity, mine, each.plan, n_sample)
     return found
 
 
@@ -87,7 +88,7 @@ def first_violations(identity: Identity, plans: Sequence[RulePlan]) -> dict[int,
     """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
     names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
     rows = to_arrow(plans[0].data.limit(_PREFIX).select(*names, *identity.attached()))
-    shown = {plan.number: _pairs(identity, rows, plan, 1) for plan in plans}
+    shown = {plan.number: pairs_among(identity, rows, plan, 1) for plan in plans}
     return {number: pairs[0] for number, pairs in shown.items() if pairs}
 
 
@@ -129,7 +130,8 @@ def _values_of_rules(columns_of: Mapping[RulePlan, Sequence[str]]) -> list[Expre
     ]
 
 
-def _pairs(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) -> tuple[SamplePair, ...]:
+def pairs_among(identity: Identity, rows: pa.Table, plan: RulePlan, n_sample: int) -> tuple[SamplePair, ...]:
+    """Violations to show among a few rows with their identity."""
     mine = rows.select([*identity.positions, *plan.columns]).combine_chunks()
     if identity.naming is Naming.CONTENT:
         named = number_repeats(mine.column("i0").combine_chunks())

@@ -47,6 +47,13 @@ class Strips:
         """The strip of a value: a tree of comparisons, as deep as the logarithm of the number of cuts."""
         return self._search(value, [literal(cut.value, type_) for cut in self.cuts], 0, len(self.cuts))
 
+    def in_group(self, group: int) -> tuple[int, Strips]:
+        """For cuts by group and value: how many lie below those of a group, and these, by value."""
+        below = sum(cut.value["group"] < group for cut in self.cuts)
+        return below, Strips(
+            tuple(Cut(cut.value["value"], cut.after) for cut in self.cuts if cut.value["group"] == group)
+        )
+
     def _search(self, value: Expression, at: Sequence[Expression], low: int, high: int) -> Expression:
         if low == high:
             return F.lit(low)
@@ -127,10 +134,28 @@ def _epoch() -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """How many left and how many right rows of a group are in each cell, a strip of each order."""
+    """How many left and how many right rows of a group are in each cell, a strip of each order.
+
+    Only the strips in which the group has rows: those from `start` on. Methods take the ties of all strips.
+    """
 
     left: Int64Array
     right: Int64Array
+    start: tuple[int, ...]
+
+    @classmethod
+    def of(cls, left: tuple[Int64Array, Int64Array], right: tuple[Int64Array, Int64Array]) -> Cells:
+        """From the cells of the left and of the right rows, a line each, and the numbers of rows in them."""
+        places = np.concatenate((left[0], right[0]))
+        start = places.min(axis=0)
+        shape = tuple((places.max(axis=0) - start + 1).tolist())
+
+        def tensor(cells: Int64Array, weights: Int64Array) -> Int64Array:
+            side = np.zeros(shape, np.int64)
+            np.add.at(side, tuple((cells - start).T), weights)
+            return side
+
+        return cls(tensor(*left), tensor(*right), tuple(start.tolist()))
 
     def count(self, ties: Sequence[BoolArray]) -> int:
         """Pairs of rows whose cells satisfy every order. O(cells)."""
@@ -141,7 +166,7 @@ class Cells:
     def left_partners(self, ties: Sequence[BoolArray]) -> Int64Array:
         """For each cell, with how many right rows a left row in it satisfies every order by strips alone."""
         above = self.right
-        for axis, tie in enumerate(ties):
+        for axis, tie in enumerate(self._mine(ties)):
             from_here = np.flip(np.cumsum(np.flip(above, axis), axis=axis), axis)
             above = from_here - above * ~_along(tie, axis, above.ndim)
         return above
@@ -149,18 +174,29 @@ class Cells:
     def right_partners(self, ties: Sequence[BoolArray]) -> Int64Array:
         """The same for a right row and the left rows, by prefix sums."""
         below = self.left
-        for axis, tie in enumerate(ties):
+        for axis, tie in enumerate(self._mine(ties)):
             below = np.cumsum(below, axis=axis) - below * ~_along(tie, axis, below.ndim)
         return below
 
     def some_pair(self, ties: Sequence[BoolArray]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """A left and a right cell that are decided in every order, if there are any."""
+        mine, start = self._mine(ties), np.array(self.start)
         for cell in np.argwhere((self.left > 0) & (self.left_partners(ties) > 0)):
             for other in np.argwhere(self.right):
-                codes = [2 * strip + ties[axis][strip] for axis, strip in enumerate(other)]
+                codes = [2 * strip + mine[axis][strip] for axis, strip in enumerate(other)]
                 if all(2 * strip < code for strip, code in zip(cell, codes, strict=True)):
-                    return tuple(cell.tolist()), tuple(other.tolist())
+                    return tuple((cell + start).tolist()), tuple((other + start).tolist())
         return None
+
+    def rows_of(self, order: int) -> dict[int, int]:
+        """The rows in each strip of an order, left and right."""
+        others = tuple(axis for axis in range(self.left.ndim) if axis != order)
+        rows = (self.left + self.right).sum(axis=others).tolist()
+        return {self.start[order] + place: n_rows for place, n_rows in enumerate(rows) if n_rows}
+
+    def _mine(self, ties: Sequence[BoolArray]) -> list[BoolArray]:
+        sizes = zip(ties, self.start, self.left.shape, strict=True)
+        return [tie[start : start + size] for tie, start, size in sizes]
 
 
 def _along(values: BoolArray, axis: int, n_axes: int) -> BoolArray:

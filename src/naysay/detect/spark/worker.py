@@ -51,6 +51,9 @@ PLACE = "place"
 PLACE_BITS = 33
 # Pairs that are listed before they are passed on.
 _PIECE = 1 << 18
+# Of the samples of a rule only the first ones are used.
+N_SAMPLES = 3
+_MOST = 2**63 - 1
 # Takes the place of a rule's number for what is said about all rules together.
 ALL_RULES = -1
 
@@ -122,15 +125,16 @@ class BoundRule:
         return count(self.join) - int(self.met_itself(self.join).sum())
 
     def shown(self, counts: Int64Array, n_sample: int) -> Int64Array:
-        """A few left records with partners, and two partners of each, since one may be the record's own row."""
+        """A few left records and some partners of each: two or more, since one may be the record's own row."""
         from naysay.detect.violations import partners_of
 
         places = np.flatnonzero(counts)[:n_sample]
-        right = [self.join.right.rows[partners_of(self.join, int(place))[:2]] for place in places]
+        n_partners = 1 + -(-n_sample // max(1, places.size))
+        right = [self.join.right.rows[partners_of(self.join, int(place))[:n_partners]] for place in places]
         return np.unique(np.concatenate((self.join.left.rows[places], *right)))
 
 
-def bind_rule(table: Table, rule: TaskRule) -> BoundRule:
+def bind_rule(table: Table, rule: TaskRule, memo: Memo | None = None) -> BoundRule:
     """Bind a rule about two rows to the records of a partition."""
     join = rule.join
     if rule.sided:
@@ -138,7 +142,7 @@ def bind_rule(table: Table, rule: TaskRule) -> BoundRule:
             Predicate(Column(row, SIDE), Op.EQ, Constant(side)) for row, side in ((Row.LEFT, LEFT), (Row.RIGHT, RIGHT))
         )
         join = replace(join, left_filter=(*join.left_filter, left), right_filter=(*join.right_filter, right))
-    bound = bind(table, join, rule.nulls)
+    bound = bind(table, join, rule.nulls, memo)
     return BoundRule(table, rule, replace(bound, reflexive=False) if rule.meets_itself else bound)
 
 
@@ -176,11 +180,18 @@ def summarise_rule(table: Table, rule: TaskRule, n_sample: int, removal: bool) -
     if rule.join.one_row:
         found = single_conflicts(singles(table, rule.join, rule.nulls), n_sample)
     else:
-        bound = bind_rule(table, rule)
-        met = None if rule.itself is None else bound.met_itself
-        found = find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
+        found = _find_conflicts(table, rule, n_sample, removal=removal)
     sample = _pack(table, rule.columns, found.left)
     return RuleSummary(found.violations, int(found.rows.size), found.removal, sample)
+
+
+def _find_conflicts(
+    table: Table, rule: TaskRule, n_sample: int, *, removal: bool, memo: Memo | None = None
+) -> Conflicts:
+    """The conflicts of a rule about two rows; `left` are records to show, among which there are violations."""
+    bound = bind_rule(table, rule, memo)
+    met = None if rule.itself is None else bound.met_itself
+    return find_conflicts(bound.join, lambda counts: (bound.shown(counts, n_sample), None), met, removal=removal)
 
 
 # The parts of the work in which a row may be found in conflict: groups, strips of the order DIM, and cells of strips.
@@ -274,6 +285,15 @@ def pairs_of_partition(
         yield from pa.table(taken).combine_chunks().to_batches()
         if n_left == 0:
             return
+
+
+def pairs_with_first(batches: Batches, first: pa.Table, **listing: Any) -> Iterator[pa.RecordBatch]:
+    """As `pairs_of_partition`, of a few left records, the `first`, with the right records of a partition."""
+    held = [batch for batch in batches if batch.num_rows]
+    if held:
+        # Tasks may see text with wider offsets than it has outside.
+        left = first.select(held[0].schema.names).cast(held[0].schema)
+        yield from pairs_of_partition([*left.combine_chunks().to_batches(), *held], **listing)
 
 
 def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
@@ -471,32 +491,102 @@ def suspects_of_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...])
         yield from table.select((*names, *rule.columns)).take(rows).combine_chunks().to_batches()
 
 
+@dataclass(frozen=True, slots=True)
+class JointRequest:
+    """Broken rules, and what to return of rows to remove so that all of them hold: `names` and other columns.
+
+    `number_copies`: rows of the same name are numbered.
+    """
+
+    rules: tuple[TaskRule, ...]
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    number_copies: bool
+
+    def remove(self, batches: Batches) -> tuple[Removal, pa.Table]:
+        """The number of rows to remove, and these rows."""
+        from naysay.detect.joint import BrokenRule, remove_jointly
+
+        table = read(batches)
+        assert table is not None, "broken rules on an empty table"
+        table = _in_order(table, self.names[0] if self.number_copies else None)
+        memo, nulls = Memo(), self.rules[0].nulls
+        found = [BrokenRule(rule.join, check_rule(table, rule.join, nulls, 0, memo=memo)) for rule in self.rules]
+        removal, rows = remove_jointly(table, [each for each in found if each.found.violations], nulls, memo)
+        return removal, table.select((*self.names, *self.columns)).take(rows)
+
+
+def joint_summary(batches: Batches, request: JointRequest, n_first: int) -> Arrow:
+    """How many rows to remove so that all rules hold, and the first of them, as WHOLE."""
+    removal, rows = request.remove(batches)
+    (summary,) = _summaries([(ALL_RULES, RuleSummary(removal=removal))]).to_pylist()
+    yield pa.RecordBatch.from_pylist([{**summary, "suspects": _stream(rows.slice(0, n_first)), "groups": None}], WHOLE)
+
+
+def joint_suspects(batches: Batches, request: JointRequest) -> Arrow:
+    """All rows to remove so that all rules hold."""
+    yield from request.remove(batches)[1].combine_chunks().to_batches()
+
+
 def tally_partition(
     batches: Batches, numbers: tuple[int, ...], names: tuple[str, ...], sizes: tuple[int, ...]
 ) -> Arrow:
     """Rows in conflict with some rules: how many and where, and the busiest of them, as SUMMARY.
 
     Records are `names`, PLACE as Spark numbers rows, and for each rule the conflicts. `sizes` are the rows of each
-    partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows.
+    partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows. A task holds
+    one batch at a time: a partition may have any number of rows in conflict.
     """
-    table = read(batches)
-    if table is None:
-        return
+    tables = (Table(pa.Table.from_batches([batch])) for batch in batches if batch.num_rows)
+    tallies = (
+        _tally(table, {number: integers(table, conflicts_name(number)) for number in numbers}, names, sizes)
+        for table in tables
+    )
+    yield from _merge(tally for found in tallies for tally in found)
+
+
+def _tally(
+    table: Table, counts: dict[int, Int64Array], names: Sequence[str], sizes: tuple[int, ...]
+) -> Iterator[tuple[int, RuleSummary[pa.Table]]]:
+    """Where the rows in conflict with each rule are, and the busiest, from the conflicts of each row with each rule."""
     place = _row_places(integers(table, PLACE), sizes)
-    counts = {number: integers(table, conflicts_name(number)) for number in numbers}
     totals = np.sum(list(counts.values()), axis=0)
-    found: list[tuple[int, RuleSummary[bytes]]] = []
     for number, of_rule in counts.items():
         rows = np.flatnonzero(of_rule)
         where = () if place is None else slices(place[rows], sum(sizes))
-        found.append((number, RuleSummary(rows_in_conflict=int(rows.size), where=where)))
+        yield number, RuleSummary(rows_in_conflict=int(rows.size), where=where)
     rows = np.flatnonzero(totals)
     busiest = rows[np.lexsort((integers(table, PLACE)[rows], -totals[rows]))[:N_BUSIEST]]
     broken = [[number for number, of_rule in counts.items() if of_rule[row]] for row in busiest]
     shown = table.select((*names, PLACE)).take(busiest).append_column("conflicts", pa.array(totals[busiest]))
     shown = shown.append_column("rules", pa.array(broken, pa.list_(pa.int32())))
-    of_all = RuleSummary(rows_in_conflict=int(rows.size), sample=(_stream(shown),))
-    yield _summaries([*found, (ALL_RULES, of_all)])
+    yield ALL_RULES, RuleSummary(rows_in_conflict=int(rows.size), sample=(shown,))
+
+
+def check_groups(batches: Batches, rules: tuple[TaskRule, ...], n_sample: int, sizes: tuple[int, ...]) -> Arrow:
+    """Everything a report says about whole groups of rows: a record for each rule, and one for ALL_RULES.
+
+    Rows are named by PLACE, as Spark numbers them, with the values that the rules compare. `sizes` are the rows of each
+    partition that Spark read. The sample of a rule is rows among which there are violations.
+    """
+    table = read(batches)
+    if table is None:
+        return
+    # Rows come in any order: the same are shown in every run.
+    table = Table(table.take(np.argsort(integers(table, PLACE), kind="stable")).combine_chunks())
+    columns = tuple(name for name in table.names if name != PLACE)
+    memo, counts, found = Memo(), {}, {}
+    for rule in rules:
+        conflicts = _find_conflicts(table, rule, n_sample, removal=True, memo=memo)
+        counts[rule.number] = np.zeros(table.n_rows, np.int64)
+        counts[rule.number][conflicts.rows] = conflicts.counts
+        sample = _pack(table, (PLACE, *columns), conflicts.left)
+        found[rule.number] = RuleSummary(conflicts.violations, removal=conflicts.removal, sample=sample)
+    tallies = dict(_tally(table, counts, columns, sizes))
+    for number, summary in found.items():
+        tally = tallies[number]
+        found[number] = replace(summary, rows_in_conflict=tally.rows_in_conflict, where=tally.where)
+    yield _summaries([*found.items(), *_packed(ALL_RULES, tallies[ALL_RULES])])
 
 
 def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | None:
@@ -512,19 +602,43 @@ def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | No
 
 def merge_tallies(batches: Batches) -> Arrow:
     """The tallies of all partitions as one."""
+    yield from _merge((row["rule"], read_summary(row)) for batch in batches for row in batch.to_pylist())
+
+
+def merge_summaries(batches: Batches) -> Arrow:
+    """The summaries of all tasks as one of each rule, with the samples of the first tasks that have one."""
+    rows = sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row[TASK])
+    yield from _merge((row["rule"], read_summary(row)) for row in rows)
+
+
+def _merge(summaries: Iterable[tuple[int, RuleSummary[pa.Table]]]) -> Arrow:
+    """Summaries by the numbers of their rules, merged as they come: of samples only so much is kept as is used."""
     found: dict[int, RuleSummary[pa.Table]] = {}
-    for batch in batches:
-        for record in batch.to_pylist():
-            tally = read_summary(record)
-            found[record["rule"]] = found[record["rule"]].merge(tally) if record["rule"] in found else tally
+    for number, summary in summaries:
+        merged = found[number].merge(summary) if number in found else summary
+        sample = tuple(table for table in merged.sample if table.num_rows)
+        if number == ALL_RULES and sample:
+            sample = (busiest_of(sample),)
+        elif number != ALL_RULES:
+            sample = sample[:N_SAMPLES]
+        found[number] = merged.with_sample(sample)
     if found:
-        rows = pa.concat_tables(found[ALL_RULES].sample)
-        by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
-        rows = rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST])
-        of_all = found[ALL_RULES].with_sample((_stream(rows),))
-        yield _summaries(
-            (number, of_all if number == ALL_RULES else each.with_sample(())) for number, each in found.items()
-        )
+        yield _summaries(part for number, each in found.items() for part in _packed(number, each))
+
+
+def _packed(number: int, summary: RuleSummary[pa.Table]) -> Iterator[tuple[int, RuleSummary[bytes]]]:
+    """A summary as SUMMARY holds it. Violations of several tasks may add up to more than 64 bits: then in pieces."""
+    while summary.violations > _MOST:
+        yield number, RuleSummary(_MOST)
+        summary = replace(summary, violations=summary.violations - _MOST)
+    yield number, summary.with_sample((_stream(pa.concat_tables(summary.sample)),) if summary.sample else ())
+
+
+def busiest_of(parts: Sequence[pa.Table]) -> pa.Table:
+    """The busiest of the busiest rows of some parts of the table."""
+    rows = pa.concat_tables(parts)
+    by_conflicts = [("conflicts", "descending"), (PLACE, "ascending")]
+    return rows.take(pc.sort_indices(rows, sort_keys=by_conflicts)[:N_BUSIEST]).combine_chunks()
 
 
 def _in_order(table: Table, copies: str | None) -> Table:
@@ -593,6 +707,14 @@ def read_summary(record: dict[str, Any]) -> RuleSummary[pa.Table]:
     sample = (read_table(record["sample"]),) if record["sample"] else ()
     removal = Removal(record["least"], record["most"])
     return RuleSummary(record["violations"], record["rows"], removal, sample, tuple(record["where"]))
+
+
+def read_summaries(records: Iterable[dict[str, Any]]) -> dict[int, RuleSummary[pa.Table]]:
+    """Records of SUMMARY, those of a rule merged."""
+    found: dict[int, RuleSummary[pa.Table]] = {}
+    for record in records:
+        found[record["rule"]] = found.get(record["rule"], RuleSummary()).merge(read_summary(record))
+    return found
 
 
 def _pack(table: Table, names: Sequence[str], rows: Int64Array) -> tuple[bytes, ...]:

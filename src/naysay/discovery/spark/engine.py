@@ -30,7 +30,7 @@ from naysay.discovery.fields import Fields, chances_of, fields_of
 from naysay.discovery.outcomes import Outcomes
 from naysay.discovery.problem import Answer, Problem, empty_answer
 from naysay.discovery.ranking import Ranker, make_ranker
-from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
 from naysay.discovery.spark.spread import prove
@@ -46,7 +46,7 @@ from naysay.discovery.spark.worker import (
     solve_in_task,
     word,
 )
-from naysay.errors import UsageError
+from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
@@ -145,6 +145,8 @@ class Blocks:
     whole_rows: int = 4_000_000
     proven_rows: int = 8_000_000
     provers: int = 8
+    # Beyond, comparing all pairs would take days, and Spark could not keep track of the tasks.
+    most_tasks: int = 100_000
 
     def count(self, n_rows: int) -> int:
         """The number of blocks for that many distinct rows."""
@@ -191,6 +193,16 @@ def _refuse_local_options(request: DiscoverRequest) -> None:
         raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
     if request.memory is not None:
         raise UsageError("memory applies to frames in memory; on Spark set the executors' memory")
+    if request.sweep is Sweep.ALWAYS:
+        raise UsageError(
+            "error='auto' applies to frames in memory; on Spark give a number, or try it on a sample of rows"
+        )
+    if request.is_measured:
+        raise UsageError(
+            f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of pairs"
+        )
+    if request.error and request.method == "selective":
+        raise UsageError("on Spark the method selective finds exact rules only; use all-pairs for rules with an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +295,12 @@ def evidence_of_pairs(
     words = [word(number) for number in range(n_words)]
     schema = pa.schema([*((name, pa.int32()) for name in words), (COUNT, pa.int64())])
     n_blocks = blocks.count(profile.n_distinct)
+    if n_blocks * (n_blocks + 1) // 2 > blocks.most_tasks:
+        raise ResourceError(
+            f"discovery on {profile.n_distinct:,} distinct rows would compare all pairs of them in "
+            f"{n_blocks * (n_blocks + 1) // 2:,} tasks; name fewer columns, or discover rules on a sample of the rows "
+            "and check them on the whole table"
+        )
     counted = map_in_arrow(_dealt(rows, n_blocks), partial(count_in_task, fields, n_blocks), schema)
     found = _collect(counted.groupBy(*words).agg(F.sum(COUNT).alias(COUNT)), budget)
     if found is None:

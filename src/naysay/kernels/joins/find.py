@@ -15,6 +15,7 @@ from naysay.kernels.compile import kernel
 Points = tuple[Int64Array, Int64Array, Int64Array]
 
 GAVE_UP = -2
+_FIRST_GROUPS = 1 << 10
 
 
 @kernel
@@ -93,8 +94,7 @@ def find_ordered_pair(left_rows: Points, right_rows: Points, n_groups: int, eith
     """Find places (i, j) of one group with left[i] < right[j], or (-1, -1); with `either_way`, left[i] != right[j].
 
     A side is (group, value, time). Rows arrive in the order of the times, which ascend on each side; rows of equal time
-    are the same row and never meet. Stops at the first arrival that completes a pair. O(n + n_groups). Rapidash 4.6,
-    Algorithm 4.
+    are the same row and never meet. Stops at the first arrival that completes a pair. O(n + n_groups).
     """
     left_group, left, left_time = left_rows
     right_group, right, right_time = right_rows
@@ -125,6 +125,103 @@ def find_ordered_pair(left_rows: Points, right_rows: Points, n_groups: int, eith
         if has_right:
             _keep(right, j, right_group[j], least_right, greatest_right)
             j += 1
+    return -1, -1
+
+
+@kernel
+def find_ordered_by_key(left_rows: Points, right_rows: Points, either_way: bool) -> tuple[int, int]:
+    """The same as `find_ordered_pair` for sides of (key, value, time), with keys that are not negative.
+
+    Keys are hashed as rows arrive: one pass, which reads no row after the one that completes a pair. O(n). Rapidash,
+    Algorithms 1 and 4.
+    """
+    left_key, left, left_time = left_rows
+    right_key, right, right_time = right_rows
+    keys = np.empty(_FIRST_GROUPS, np.int64)
+    slots = np.full(2 * _FIRST_GROUPS, -1, np.int64)
+    extremes = np.full((4, _FIRST_GROUPS), -1, np.int64)
+    n_groups = np.int64(0)
+    i = j = np.int64(0)
+    while i < left.size or j < right.size:
+        if n_groups + 2 > keys.size:
+            more = np.empty(2 * keys.size, np.int64)
+            more[: keys.size] = keys
+            wider = np.full((4, more.size), -1, np.int64)
+            wider[:, : keys.size] = extremes
+            keys, extremes = more, wider
+            slots = np.full(2 * more.size, -1, np.int64)
+            for group in range(n_groups):
+                slots[_slot(slots, keys, keys[group])] = group
+        has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
+        has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
+        left_at = right_at = np.int64(-1)
+        if has_left:
+            left_at, n_groups = _group(slots, keys, left_key[i], n_groups)
+        if has_right:
+            right_at, n_groups = _group(slots, keys, right_key[j], n_groups)
+        first, second = _meet(left, right, i, j, left_at, right_at, extremes, either_way)
+        if first >= 0:
+            return first, second
+        i += has_left
+        j += has_right
+    return -1, -1
+
+
+@kernel
+def _slot(slots: Int64Array, keys: Int64Array, key: int) -> int:
+    """The slot of a key in a hash table of groups, or the free one where it belongs."""
+    last = slots.size - 1
+    slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(32)) & last
+    while slots[slot] >= 0 and keys[slots[slot]] != key:
+        slot = (slot + 1) & last
+    return slot
+
+
+@kernel
+def _group(slots: Int64Array, keys: Int64Array, key: int, n_groups: int) -> tuple[int, int]:
+    """The group of a key, which may be new, and the number of groups then."""
+    slot = _slot(slots, keys, key)
+    if slots[slot] >= 0:
+        return slots[slot], n_groups
+    slots[slot] = n_groups
+    keys[n_groups] = key
+    return n_groups, n_groups + 1
+
+
+@kernel
+def _meet(
+    left: Int64Array,
+    right: Int64Array,
+    i: int,
+    j: int,
+    left_group: int,
+    right_group: int,
+    extremes: Int64Array,
+    either_way: bool,
+) -> tuple[int, int]:
+    """The pair that left row i or right row j completes with an earlier row, or (-1, -1) once both are kept.
+
+    A side whose group is -1 has no row now. `extremes` has for each group the places of the least and greatest left
+    value so far, and of the least and greatest right value.
+    """
+    if left_group >= 0:
+        other = extremes[3, left_group]
+        if other >= 0 and left[i] < right[other]:
+            return i, other
+        other = extremes[2, left_group]
+        if either_way and other >= 0 and left[i] > right[other]:
+            return i, other
+    if right_group >= 0:
+        other = extremes[0, right_group]
+        if other >= 0 and left[other] < right[j]:
+            return other, j
+        other = extremes[1, right_group]
+        if either_way and other >= 0 and left[other] > right[j]:
+            return other, j
+    if left_group >= 0:
+        _keep(left, i, left_group, extremes[0], extremes[1])
+    if right_group >= 0:
+        _keep(right, j, right_group, extremes[2], extremes[3])
     return -1, -1
 
 

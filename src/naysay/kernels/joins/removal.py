@@ -34,27 +34,20 @@ def removed_commonest(keys: Int64Array, values: Int64Array, places: Int64Array) 
 
 
 @kernel
-def removed_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> BoolArray:
-    """Which rows are not in their key's longest subsequence of values that never rises, in the order of `places`.
+def monotone_levels(keys: Int64Array, values: Int64Array, places: Int64Array) -> Int64Array:
+    """For each row how many rows are before it in the longest subsequence of its key that ends with it and never rises.
 
-    `places` brings the rows of a key together. Patience sorting, O(n log n).
+    `places` brings the rows of a key together. Of two rows of a key with the same level, the later one has the greater
+    value. Patience sorting, O(n log n).
     """
-    removed = np.ones(places.size, np.bool_)
-    # For each length the place of the subsequence's end, and before each place the one that it follows.
+    levels = np.empty(places.size, np.int64)
+    # For each length the place of the subsequence's end.
     tails = np.empty(places.size, np.int64)
-    before = np.empty(places.size, np.int64)
     length = 0
-    for at in range(places.size + 1):
-        is_last = at == places.size
-        if is_last or (at > 0 and keys[places[at]] != keys[places[at - 1]]):
-            place = tails[length - 1] if length > 0 else -1
-            while place >= 0:
-                removed[place] = False
-                place = before[place]
-            length = 0
-        if is_last:
-            break
+    for at in range(places.size):
         place = places[at]
+        if at > 0 and keys[place] != keys[places[at - 1]]:
+            length = 0
         # The values of tails never rise; this one replaces the first below it.
         low = 0
         high = length
@@ -64,10 +57,149 @@ def removed_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -
                 low = middle + 1
             else:
                 high = middle
-        before[place] = tails[low - 1] if low > 0 else -1
         tails[low] = place
+        levels[place] = low
         length = max(length, low + 1)
+    return levels
+
+
+@kernel
+def removed_monotone(keys: Int64Array, values: Int64Array, places: Int64Array) -> BoolArray:
+    """Which rows are not in their key's longest subsequence of values that never rises, in the order of `places`."""
+    levels = monotone_levels(keys, values, places)
+    removed = np.ones(places.size, np.bool_)
+    start = 0
+    while start < places.size:
+        end = start
+        last = start
+        while end < places.size and keys[places[end]] == keys[places[start]]:
+            if levels[places[end]] >= levels[places[last]]:
+                last = end
+            end += 1
+        # From the end back: a row follows the nearest one before it of the level below.
+        wanted = levels[places[last]]
+        for at in range(last, start - 1, -1):
+            if levels[places[at]] == wanted:
+                removed[places[at]] = False
+                wanted -= 1
+        start = end
     return removed
+
+
+@kernel
+def first_of_keys(keys: Int64Array, most: Int64Array) -> BoolArray:
+    """Which rows are among the first `most[key]` of their key. Keys lie in the range of `most`. O(n)."""
+    n_taken = np.zeros(most.size, np.int64)
+    taken = np.zeros(keys.size, np.bool_)
+    for i in range(keys.size):
+        if n_taken[keys[i]] < most[keys[i]]:
+            n_taken[keys[i]] += 1
+            taken[i] = True
+    return taken
+
+
+@kernel
+def connected_parts(n_rows: int, first: Int64Array, second: Int64Array) -> Int64Array:
+    """For each row the least row that pairs connect it with. Nearly O(rows + pairs)."""
+    least = np.arange(n_rows)
+    for i in range(first.size):
+        one = _least_of(first[i], least)
+        other = _least_of(second[i], least)
+        least[max(one, other)] = min(one, other)
+    for row in range(n_rows):
+        least[row] = _least_of(row, least)
+    return least
+
+
+@kernel
+def half_cover(starts: Int64Array, neighbours: Int64Array) -> Int64Array:
+    """A smallest cover of a graph by whole and half vertices: 0, 1 or 2 halves of each.
+
+    Vertex v has the neighbours from `starts[v]` to `starts[v + 1]`. Some smallest cover of whole vertices has all with
+    2 halves and none with 0 (Nemhauser and Trotter, 1975). The graph is doubled, left and right copies of vertices, and
+    matched: Hopcroft and Karp, O(edges * sqrt(vertices)).
+    """
+    n = starts.size - 1
+    right_of = np.full(n, -1, np.int64)
+    left_of = np.full(n, -1, np.int64)
+    depth = np.empty(n, np.int64)
+    queue = np.empty(n, np.int64)
+    reached = np.zeros(n, np.bool_)
+    path = np.empty(n, np.int64)
+    while _layers(starts, neighbours, right_of, left_of, depth, queue, reached):
+        upcoming = starts[:-1].copy()
+        for vertex in range(n):
+            if right_of[vertex] >= 0:
+                continue
+            path[0] = vertex
+            length = 1
+            while length > 0:
+                last = path[length - 1]
+                if upcoming[last] == starts[last + 1]:
+                    depth[last] = -1
+                    length -= 1
+                    continue
+                other = left_of[neighbours[upcoming[last]]]
+                upcoming[last] += 1
+                if other >= 0 and depth[other] == depth[last] + 1:
+                    path[length] = other
+                    length += 1
+                elif other < 0:
+                    for i in range(length):
+                        right = neighbours[upcoming[path[i]] - 1]
+                        right_of[path[i]] = right
+                        left_of[right] = path[i]
+                    length = 0
+    halves = np.zeros(n, np.int64)
+    for vertex in range(n):
+        halves[vertex] = int(depth[vertex] < 0) + int(reached[vertex])
+    return halves
+
+
+@kernel
+def _layers(
+    starts: Int64Array,
+    neighbours: Int64Array,
+    right_of: Int64Array,
+    left_of: Int64Array,
+    depth: Int64Array,
+    queue: Int64Array,
+    reached: BoolArray,
+) -> bool:
+    """Set the depth of each left vertex on paths from unmatched ones, and which right ones are reached; whether one of
+    these is unmatched."""
+    n_queued = 0
+    for vertex in range(right_of.size):
+        reached[vertex] = False
+        depth[vertex] = -1
+        if right_of[vertex] < 0:
+            depth[vertex] = 0
+            queue[n_queued] = vertex
+            n_queued += 1
+    found = False
+    at = 0
+    while at < n_queued:
+        vertex = queue[at]
+        at += 1
+        for i in range(starts[vertex], starts[vertex + 1]):
+            right = neighbours[i]
+            reached[right] = True
+            other = left_of[right]
+            if other < 0:
+                found = True
+            elif depth[other] < 0:
+                depth[other] = depth[vertex] + 1
+                queue[n_queued] = other
+                n_queued += 1
+    return found
+
+
+@kernel
+def _least_of(row: int, least: Int64Array) -> int:
+    while least[row] != row:
+        least[row] = least[least[row]]
+        row = least[row]
+    return row
 
 
 @kernel

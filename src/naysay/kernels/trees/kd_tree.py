@@ -188,14 +188,14 @@ def run_kd_forest(
     """Run a tape from entry `begin`; returns how many pairs were found, and the entry to continue from.
 
     `points[i]` is the group and the place of point i. With an empty `found` pairs are only counted; otherwise they
-    are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the middle
-    of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
+    are written to it as (tape entry, point), and the run stops after the query that brings them to `most`, or in the
+    middle of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
     """
     n_dimensions = forest.ranks.shape[1]
     low = np.empty(n_dimensions, np.int64)
     high = np.empty(n_dimensions, np.int64)
     stack = np.empty(128, np.int64)
-    n_signs = 1 << (n_dimensions - queries.n_orders)
+    n_signs = 1 << (n_dimensions - queries.n_orders - queries.n_equal)
     # Typed, or the search would be compiled once more for a literal 0.
     n_found = np.int64(0)
     for at in range(begin, tape.size):
@@ -213,7 +213,7 @@ def run_kd_forest(
                 if found.shape[0] > 0 and n_found >= found.shape[0]:
                     break
         for row in range(first, min(n_found, found.shape[0])):
-            found[row, 0] = item
+            found[row, 0] = tape[at]
         if found.shape[0] > 0 and n_found >= most:
             return n_found, at + 1
     return n_found, tape.size

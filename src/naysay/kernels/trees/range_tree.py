@@ -27,13 +27,15 @@ ABOVE = 2
 class Queries(NamedTuple):
     """For each query and dimension, how many points of its group lie below it, and how many do not lie above it.
 
-    The first `n_orders` dimensions are inequalities, all facing one way; the others are disequalities.
+    The first `n_orders` dimensions are inequalities, all facing one way; the last `n_equal` are equalities, and those
+    between are disequalities.
     """
 
     group: Int64Array
     below: Int64Array
     upto: Int64Array
     n_orders: int
+    n_equal: int
 
 
 class TreeLayout(NamedTuple):
@@ -165,16 +167,34 @@ def _count_before(counts: Int32Array, start: int, end: int) -> int:
 
 
 @kernel
-def _nth_on(counts: Int32Array, start: int, size: int, nth: int) -> int:
-    """The place of the nth point (from 1) that is switched on."""
-    place = 0
-    step = size
-    while step > 0:
-        if place + step <= size and counts[start + place + step - 1] < nth:
-            place += step
-            nth -= counts[start + place - 1]
-        step >>= 1
-    return place
+def _list_on(
+    counts: Int32Array, start: int, size: int, begin: int, end: int, walk: Int64Array, found: Int64Array, at: int
+) -> int:
+    """Write the places in begin..end that are switched on to `found`, from row `at` until it is full; the next row.
+
+    A Fenwick tree of a power of two is a binary tree: the right half of a node has what its left half lacks.
+    """
+    # Each node by its end, its size and its count.
+    walk[0, 0], walk[0, 1], walk[0, 2] = size, size, counts[start + size - 1]
+    top = 1
+    while top > 0:
+        top -= 1
+        last, width, n_on = walk[top, 0], walk[top, 1], walk[top, 2]
+        if n_on == 0 or last <= begin or last - width >= end:
+            continue
+        if n_on == width:
+            for place in range(max(begin, last - width), min(end, last)):
+                if at == found.shape[0]:
+                    return at
+                found[at, 1] = place
+                at += 1
+            continue
+        half = width >> 1
+        in_left = np.int64(counts[start + last - half - 1])
+        walk[top, 0], walk[top, 1], walk[top, 2] = last, half, n_on - in_left
+        walk[top + 1, 0], walk[top + 1, 1], walk[top + 1, 2] = last - half, half, in_left
+        top += 2
+    return at
 
 
 @kernel
@@ -236,9 +256,11 @@ def search_range(
 ) -> int:
     """Count the points switched on with low <= rank < high in each dimension. O(log(n)**d).
 
-    If `found` has rows, write the points to its second column from row `at`, O(log n) each, and stop when full.
+    If `found` has rows, write the points to its second column from row `at`, and stop when full: k points of one block
+    of n take O(k log(n / k)).
     """
     n_dimensions = forest.rank_of.shape[0]
+    walk = np.empty((64, 3), np.int64)
     n_found = 0
     top = _push(stack, np.int64(0), np.int64(0), forest.roots[group], forest.heights[group])
     while top > 0:
@@ -260,13 +282,14 @@ def search_range(
         n_found += inside
         if found.shape[0] == 0:
             continue
-        for nth in range(before + 1, before + inside + 1):
-            place = start + _nth_on(forest.counts, start, size, nth)
-            name = forest.name_of[column, forest.slots[group] + forest.ranks[place]]
-            found[at, 1] = forest.ids[forest.slots[group] + name]
-            at += 1
-            if at == found.shape[0]:
-                return n_found
+        stop = _list_on(forest.counts, start, size, begin, end, walk, found, at)
+        slot = forest.slots[group]
+        for row in range(at, stop):
+            name = forest.name_of[column, slot + forest.ranks[start + found[row, 1]]]
+            found[row, 1] = forest.ids[slot + name]
+        at = stop
+        if at == found.shape[0]:
+            return n_found
     return n_found
 
 
@@ -283,14 +306,14 @@ def run_range_forest(
     """Run a tape from entry `begin`; returns how many pairs were found, and the entry to continue from.
 
     `points[i]` is the group and the name there of point i. With an empty `found` pairs are only counted; otherwise
-    they are written to it as (query, point), and the run stops after the query that brings them to `most`, or in the
-    middle of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
+    they are written to it as (tape entry, point), and the run stops after the query that brings them to `most`, or in
+    the middle of one that fills `found`. Rapidash, Algorithms 2, 5 and 6.
     """
     n_dimensions = forest.rank_of.shape[0]
     low = np.empty(n_dimensions, np.int64)
     high = np.empty(n_dimensions, np.int64)
     stack = np.empty((64 * n_dimensions + 64, 3), np.int64)
-    n_signs = 1 << (n_dimensions - queries.n_orders)
+    n_signs = 1 << (n_dimensions - queries.n_orders - queries.n_equal)
     # Typed, or the search would be compiled once more for a literal 0.
     n_found = np.int64(0)
     for at in range(begin, tape.size):
@@ -307,7 +330,7 @@ def run_range_forest(
                 if found.shape[0] > 0 and n_found >= found.shape[0]:
                     break
         for row in range(first, min(n_found, found.shape[0])):
-            found[row, 0] = item
+            found[row, 0] = tape[at]
         if found.shape[0] > 0 and n_found >= most:
             return n_found, at + 1
     return n_found, tape.size
@@ -379,12 +402,16 @@ def fill_box(
     Inequalities look at the points above the query, or below it; bit i of `signs` says the same for disequality i,
     so that the boxes of all `signs` cover each point that differs exactly once. Rapidash, Algorithm 3 and 4.5.
     """
+    first_equal = low.size - queries.n_equal
     for column in range(low.size):
         up = above
         if column >= queries.n_orders:
             up = (signs >> (column - queries.n_orders)) & 1 == 1
-        low[column] = queries.upto[query, column] if up else 0
-        high[column] = n_points if up else queries.below[query, column]
+        if column >= first_equal:
+            low[column], high[column] = queries.below[query, column], queries.upto[query, column]
+        else:
+            low[column] = queries.upto[query, column] if up else 0
+            high[column] = n_points if up else queries.below[query, column]
         if low[column] >= high[column]:
             return False
     return True

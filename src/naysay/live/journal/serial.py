@@ -11,7 +11,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule, Severity, Value
+from naysay.rule.model import (
+    Between,
+    Column,
+    Constant,
+    Domain,
+    Missing,
+    OneOf,
+    Op,
+    Pattern,
+    Predicate,
+    Row,
+    Rule,
+    Severity,
+    Value,
+    constants_of,
+)
 
 DIGEST_BYTES = 16
 
@@ -115,6 +130,9 @@ def _compressed(batch: pa.RecordBatch, compression: str) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+_LATER = ("min_rows", "max_rows", "max_rows_fraction", "max_remove", "tags", "owner")
+
+
 def _rule_to_json(rule: Rule) -> dict[str, Any]:
     return {
         "name": rule.name,
@@ -123,7 +141,7 @@ def _rule_to_json(rule: Rule) -> dict[str, Any]:
         "max_fraction": rule.max_fraction,
         "description": rule.description,
         # States of earlier versions do not have it.
-        **({} if rule.min_rows is None else {"min_rows": rule.min_rows}),
+        **{name: value for name in _LATER if (value := getattr(rule, name)) not in (None, (), "")},
         "predicates": [
             [_operand_to_json(predicate.left), predicate.op.value, _operand_to_json(predicate.right)]
             for predicate in rule.predicates
@@ -144,13 +162,19 @@ def _rule_from_json(item: dict[str, Any]) -> Rule:
         item["max_violations"],
         item["max_fraction"],
         item["description"],
-        item.get("min_rows"),
+        tags=tuple(item.get("tags", ())),
+        **{name: item[name] for name in _LATER if name in item and name != "tags"},
     )
 
 
-def _operand_to_json(operand: Column | Constant) -> list[str]:
+def _operand_to_json(operand: Column | Constant | Domain) -> list[Any]:
     if isinstance(operand, Column):
         return [operand.row.value, operand.name]
+    if isinstance(operand, Pattern):
+        return ["matches", operand.text]
+    if isinstance(operand, Domain):
+        word = {OneOf: "in", Between: "between", Missing: "null"}[type(operand)]
+        return [word, [_constant_to_json(constant.value) for constant in constants_of(operand)]]
     return list(_constant_to_json(operand.value))
 
 
@@ -181,8 +205,13 @@ _READ_CONSTANT: dict[str, Callable[[str], Value]] = {
 }
 
 
-def _operand_from_json(item: list[str]) -> Column | Constant:
+def _operand_from_json(item: list[Any]) -> Column | Constant | Domain:
     kind, text = item
     if kind in ("t", "s"):
         return Column(Row(kind), text)
+    if kind == "matches":
+        return Pattern(text)
+    if kind in ("in", "between", "null"):
+        values = tuple(Constant(_READ_CONSTANT[inner](value)) for inner, value in text)
+        return OneOf(values) if kind == "in" else Between(*values) if kind == "between" else Missing()
     return Constant(_READ_CONSTANT[kind](text))

@@ -5,8 +5,8 @@ from naysay.papers.facet.tries import Facet, Organisation, check_many, list_many
 
 
 def strategy(name: str) -> Facet:
-    """The strategy, for `naysay.detect`."""
-    return Facet()
+    """The strategy, for `naysay.detect`: "facet" shares by CostTrie, "facet-by-frequency" by FreqTrie."""
+    return Facet(organisation=Organisation.FREQUENCY if name == "facet-by-frequency" else Organisation.COST)
 
 
 __all__ = [

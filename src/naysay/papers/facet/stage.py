@@ -179,9 +179,15 @@ class RuleParts:
 
 
 def parts_of_bound(bound: BoundJoin) -> RuleParts:
-    """Take a bound join apart: its key as one equality, each order, each difference."""
+    """Take a bound join apart: each equality, each order, each difference."""
     left, right = bound.left, bound.right
-    codes = [(CodeComparison.EQUAL, left.key, right.key)] if bound.n_keys > 1 else []
+    codes = []
+    for left_codes, right_codes in bound.equalities:
+        picked = left_codes[left.rows]
+        same = bound.mirror and left_codes is right_codes
+        codes.append((CodeComparison.EQUAL, picked, picked if same else right_codes[right.rows]))
+    if not codes and bound.n_keys > 1:
+        codes.append((CodeComparison.EQUAL, left.key, right.key))
     codes += [(CodeComparison.LESS, *both) for both in zip(left.order, right.order, strict=True)]
     codes += [(CodeComparison.DIFFERS, *both) for both in zip(left.differs, right.differs, strict=True)]
     predicates = [_refinable(*part, identity, bound.mirror) for identity, part in enumerate(codes)]

@@ -26,8 +26,12 @@ from naysay.papers.facet.stage import (
     all_pairs,
     array_of,
     parts_of_bound,
+    parts_of_joins,
 )
 from naysay.plan.bind import BoundJoin
+from naysay.plan.join import Join
+from naysay.rule.model import Nulls
+from naysay.table import Table
 
 _CHUNK = 1 << 16
 # What a stage holds at a time, for each row of both sides: a hash table, or IEJoin's sorted arrays. Measured.
@@ -244,12 +248,13 @@ class Facet:
     """The strategy "facet": the pipeline of a rule is a trie of one rule (Pena et al., PVLDB 15(4), 2022).
 
     `max_words` bounds the intermediate row sets, in words of 64 bits; `max_pairs` a list of violations without a
-    limit; `n_bins` is BHSM's (section 6.2).
+    limit; `n_bins` is BHSM's (section 6.2); `organisation` orders the predicates of several rules.
     """
 
     max_words: int = MAX_WORDS
     max_pairs: int = 1 << 26
     n_bins: int = N_BINS
+    organisation: Organisation = Organisation.COST
 
     def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
         """Find one violation as (left row, right row), or None if the rule holds."""
@@ -260,6 +265,11 @@ class Facet:
         """Count the ordered pairs of distinct rows that break the rule."""
         (n_pairs,) = check_many([parts_of_bound(bound)], work=self._work())
         return n_pairs
+
+    def count_many(self, table: Table, joins: Sequence[Join], nulls: Nulls, n_threads: int) -> list[int]:
+        """Count the violations of each two-row rule, by tries."""
+        parts = parts_of_joins(table, joins, nulls)
+        return check_many(parts, organisation=self.organisation, work=self._work(), n_threads=n_threads)
 
     def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
         """List violations, at most `limit` of them."""

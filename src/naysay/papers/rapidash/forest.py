@@ -69,8 +69,8 @@ class Ranked:
     def sizes(self) -> Int64Array:
         return np.diff(self.starts)
 
-    def queries(self, groups: Int64Array, columns: Columns, n_orders: int) -> Queries:
-        """Bring queries to the ranks of the points of their groups."""
+    def queries(self, groups: Int64Array, columns: Columns, n_orders: int, n_equal: int = 0) -> Queries:
+        """Bring queries to the ranks of the points of their groups; see `Queries` for the kinds of columns."""
         below = np.empty((groups.size, len(columns)), np.int64)
         upto = np.empty_like(below)
         for at, values in enumerate(columns):
@@ -79,7 +79,7 @@ class Ranked:
             if values is not self.columns[at] or groups is not self.groups:
                 order = sorted_places(groups, values)
             rank_queries(ascending, self.starts, order, groups, values, at, below, upto)
-        return Queries(groups, below, upto, n_orders)
+        return Queries(groups, below, upto, n_orders, n_equal)
 
 
 def _ranks(order: Int64Array, groups: Int64Array, starts: Int64Array) -> Int64Array:
@@ -106,7 +106,7 @@ class SearchForest:
         return total
 
     def first_pair(self, queries: Queries, tape: Int64Array) -> tuple[int, int] | None:
-        """The first query of a tape that finds a point, and that point."""
+        """The first entry of a tape that finds a point, and that point."""
         found, at = np.empty((1, 2), np.int64), 0
         while at < tape.size:
             n_found, at = self._run(queries, tape, at, found, 1)
@@ -115,7 +115,7 @@ class SearchForest:
         return None
 
     def all_pairs(self, queries: Queries, tape: Int64Array) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """The pairs (queries, points) of a tape, in chunks; the tape runs only as far as chunks are asked for."""
+        """The pairs (entries, points) of a tape, in chunks; the tape runs only as far as chunks are asked for."""
         at, most = 0, _FIRST_CHUNK
         while at < tape.size:
             # One query finds at most all points, so that these rows never fill up in the middle of one.

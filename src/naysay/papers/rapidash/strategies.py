@@ -17,7 +17,7 @@ import numpy as np
 from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.strategy import PairBlock
 from naysay.errors import CountOverflow, ResourceError
-from naysay.kernels.joins.find import find_ordered_pair
+from naysay.kernels.joins.find import find_ordered_by_key
 from naysay.kernels.sort import dense_groups, sorted_places
 from naysay.kernels.trees.range_tree import ABOVE, BELOW, INSERT, Queries, interleave
 from naysay.papers import MethodLimits
@@ -35,36 +35,41 @@ Chunk = tuple[Int64Array, Int64Array]
 
 @dataclass(frozen=True, slots=True)
 class Rapidash:
-    """The three verbs with one of the trees, in at most `memory` bytes for trees and for lists of pairs."""
+    """The three verbs with one of the trees, in at most `memory` bytes for trees and for lists of pairs.
+
+    `vanilla`: plain range search (4.8), one tree with a dimension for each predicate, and none of the optimizations.
+    """
 
     tree: Tree
     memory: int = _MEMORY
+    vanilla: bool = False
 
     def verify(self, bound: BoundJoin) -> tuple[int, int] | None:
         """Look at the rows in order, in batches that double, and stop at one that breaks the rule with an earlier one.
 
-        At most one inequality or disequality: running extremes (Algorithms 1 and 4). More: range search with one tree
-        if both sides are the same points, else with one for each side (Algorithms 2 and 3, Appendix C.2).
+        At most one inequality or disequality: running extremes in one pass (Algorithms 1 and 4). More: range search
+        with one tree if both sides are the same rows and one is enough, else with one for each side (Algorithms 2 and
+        3, Appendix C.2).
         """
         if not bound.left.n_rows or not bound.right.n_rows:
             return None
         limits = self._limits()
-        n_parts = len(bound.left.order) + len(bound.left.differs)
         left_time, right_time = _times(bound)
+        if not self.vanilla and not _has_tree(bound):
+            limits.check()
+            found = _verify_extremes(bound, left_time, right_time)
+            return None if found is None else (int(bound.left.rows[found[0]]), int(bound.right.rows[found[1]]))
         done = -1
         for cut in _stages(left_time, right_time):
             limits.check()
             n_left, n_right = int(np.searchsorted(left_time, cut)), int(np.searchsorted(right_time, cut))
             times = left_time[:n_left], right_time[:n_right]
             part = replace(bound, left=_head(bound.left, n_left), right=_head(bound.right, n_right))
-            if n_parts < 2:
-                pair = _verify_extremes(part, *times)
-            elif _is_one_set(bound):
-                pair = self._verify_one_tree(part, int(np.searchsorted(left_time, done)), limits)
-            else:
-                pair = self._verify_two_trees(part, *times, done, limits)
+            search = self._plan(part, *times, done, limits)
+            pair = search.forest.first_pair(search.queries, search.tape)
             if pair is not None:
-                return int(bound.left.rows[pair[0]]), int(bound.right.rows[pair[1]])
+                left, right = search.oriented(np.array([pair[0]]), np.array([pair[1]]))
+                return int(bound.left.rows[left[0]]), int(bound.right.rows[right[0]])
             done = cut
         return None
 
@@ -73,6 +78,8 @@ class Rapidash:
         if bound.left.n_rows * bound.right.n_rows > np.iinfo(np.int64).max:
             raise CountOverflow("more pairs of rows than 64 bits can count")
         limits = self._limits()
+        if self.vanilla:
+            return self._count_vanilla(bound, limits)
         return sum(self._count_sorted(part, weight, limits) for part, weight in _sortable(bound))
 
     def violations(self, bound: BoundJoin, limit: int | None) -> PairBlock:
@@ -100,43 +107,58 @@ class Rapidash:
     def _limits(self) -> MethodLimits:
         return MethodLimits(f"Rapidash's {self.tree.value}")
 
-    def _verify_one_tree(self, bound: BoundJoin, n_done: int, limits: MethodLimits) -> tuple[int, int] | None:
-        """Algorithm 2: each row searches the rows before it above and below itself, then is inserted.
-
-        With only disequalities both searches cover the same boxes, and one is left out (Proposition 2).
-        """
-        side = bound.left
-        groups, _, n_groups = dense_groups(side.key, side.key[:0])
-        columns = side.order + side.differs
-        points = Ranked.of(groups, n_groups, columns)
-        queries = points.queries(groups, columns, len(side.order))
-        acts = np.array((ABOVE, BELOW, INSERT) if side.order else (ABOVE, INSERT), np.int64)
-        fresh = (4 * np.arange(n_done, side.n_rows)[:, None] + acts).ravel()
-        tape = _in_batches(np.concatenate((4 * np.arange(n_done) + INSERT, fresh)), groups)
-        pair = grow_forest(self.tree, points, self.memory, limits).first_pair(queries, tape)
-        if pair is None:
-            return None
-        row, earlier = (np.array([place]) for place in pair)
-        return pair if _hold(side.take(row), side.take(earlier))[0] else (pair[1], pair[0])
-
-    def _verify_two_trees(
+    def _plan(
         self, bound: BoundJoin, left_time: Int64Array, right_time: Int64Array, done: int, limits: MethodLimits
-    ) -> tuple[int, int] | None:
-        """Section 4.4 and Appendix C.2: left rows search the right rows that came before them, and the mirror."""
-        left, right = bound.left, bound.right
-        left_groups, right_groups, n_groups = dense_groups(left.key, right.key)
-        columns = tuple(np.concatenate(both) for both in zip(left.order, right.order, strict=True)) + tuple(
-            np.concatenate(both) for both in zip(left.differs, right.differs, strict=True)
-        )
-        groups = np.concatenate((2 * left_groups, 2 * right_groups + 1))
-        points = Ranked.of(groups, 2 * n_groups, columns)
-        queries = points.queries(groups ^ 1, columns, len(left.order))
+    ) -> _Search:
+        """Each row searches the rows before it, then is inserted; rows before the time `done` have searched already.
+
+        One tree serves both sides if they are the same points, compared with < or <= (Algorithm 2). With only
+        disequalities and equalities both searches cover the same boxes, and one is left out (Proposition 2), as for
+        every rule that means the same with both rows exchanged (Example 14). Otherwise each side has its own tree
+        (Section 4.4, Appendix C.2).
+        """
+        space = _Space.of(bound, vanilla=self.vanilla)
+        if not space.one_set and (self.vanilla or not space.is_symmetric(bound)):
+            return self._plan_two_trees(space, left_time, right_time, done, limits)
+        points = Ranked.of(space.left_groups, space.n_groups, space.left)
+        acts = [BELOW, INSERT]
+        if space.one_set:
+            queries = space.queries_of_one_set(points)
+            acts = [ABOVE, BELOW, INSERT] if space.n_orders else [ABOVE, INSERT]
+        else:
+            queries = points.queries(space.right_groups, space.right, space.n_orders)
+        n_done = int(np.searchsorted(left_time, done))
+        fresh = (4 * np.arange(n_done, left_time.size)[:, None] + np.array(acts)).ravel()
+        tape = _in_batches(np.concatenate((4 * np.arange(n_done) + INSERT, fresh)), space.left_groups)
+        return _Search(grow_forest(self.tree, points, self.memory, limits), queries, tape, one_way=len(acts) == 2)
+
+    def _plan_two_trees(
+        self, space: _Space, left_time: Int64Array, right_time: Int64Array, done: int, limits: MethodLimits
+    ) -> _Search:
+        """Left rows search the right rows that came before them, and the mirror of that."""
+        columns = tuple(np.concatenate(both) for both in zip(space.left, space.right, strict=True))
+        groups = np.concatenate((2 * space.left_groups, 2 * space.right_groups + 1))
+        points = Ranked.of(groups, 2 * space.n_groups, columns)
+        queries = points.queries(groups ^ 1, columns, space.n_orders, space.n_equal)
         tape = _in_batches(_two_sided_tape(left_time, right_time, done), groups >> 1)
-        pair = grow_forest(self.tree, points, self.memory, limits).first_pair(queries, tape)
-        if pair is None:
-            return None
-        first, second = sorted(pair)
-        return first, second - left.n_rows
+        forest = grow_forest(self.tree, points, self.memory, limits)
+        return _Search(forest, queries, tape, n_left=left_time.size)
+
+    def _count_vanilla(self, bound: BoundJoin, limits: MethodLimits) -> int:
+        if not bound.left.n_rows or not bound.right.n_rows:
+            return 0
+        search = self._plan(bound, *_times(bound), -1, limits)
+        return (1 + search.one_way) * search.forest.count(search.queries, search.tape)
+
+    def _pairs_vanilla(self, bound: BoundJoin, limits: MethodLimits) -> Iterator[Chunk]:
+        if not bound.left.n_rows or not bound.right.n_rows:
+            return
+        search = self._plan(bound, *_times(bound), -1, limits)
+        for entries, points in search.forest.all_pairs(search.queries, search.tape):
+            left, right = search.oriented(entries, points)
+            yield bound.left.rows[left], bound.right.rows[right]
+            if search.one_way:
+                yield bound.left.rows[right], bound.right.rows[left]
 
     def _count_sorted(self, bound: BoundJoin, weight: int, limits: MethodLimits) -> int:
         by_order = _Sorted.of(bound)
@@ -157,6 +179,9 @@ class Rapidash:
 
     def _pairs(self, bound: BoundJoin, limits: MethodLimits) -> Iterator[Chunk]:
         """Violations as row numbers, in chunks."""
+        if self.vanilla:
+            yield from self._pairs_vanilla(bound, limits)
+            return
         for part, weight in _sortable(bound):
             for left, right in self._pairs_sorted(part, limits):
                 left_rows, right_rows = part.left.rows[left], part.right.rows[right]
@@ -172,14 +197,91 @@ class Rapidash:
             yield from by_order.pairs()
             return
         forest, queries = self._search(bound, by_order, limits)
-        for right, left in forest.all_pairs(queries, by_order.tape()):
-            yield left, right
+        for entries, left in forest.all_pairs(queries, by_order.tape()):
+            yield left, entries >> 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """Both sides of a join as points: their groups, and a column for each dimension.
+
+    The columns of orders come first, those of equalities last: the key is either the group, or plain dimensions.
+    `one_set`: both sides are the same points, compared with < or <=.
+    """
+
+    left_groups: Int64Array
+    right_groups: Int64Array
+    n_groups: int
+    left: tuple[Int64Array, ...]
+    right: tuple[Int64Array, ...]
+    n_orders: int
+    n_equal: int
+    one_set: bool
+
+    @classmethod
+    def of(cls, bound: BoundJoin, *, vanilla: bool) -> _Space:
+        left, right = bound.left, bound.right
+        equal: list[tuple[Int64Array, Int64Array]] = []
+        if vanilla:
+            groups = np.zeros(left.n_rows, np.int64), np.zeros(right.n_rows, np.int64), 1
+            equal = [(codes[left.rows], others[right.rows]) for codes, others in bound.equalities]
+            if not equal and (bound.n_keys > 1 or not left.order + left.differs):
+                equal = [(left.key, right.key)]
+        elif bound.mirror:
+            ids, _, n_groups = dense_groups(left.key, left.key[:0])
+            groups = ids, ids, n_groups
+        else:
+            groups = dense_groups(left.key, right.key)
+        orders = list(zip(left.order, right.order, strict=True))
+        columns = orders + list(zip(left.differs, right.differs, strict=True)) + equal
+        one_set = bound.mirror and all(np.array_equal(codes, others) for codes, others in columns[len(orders) :])
+        one_set = one_set and all(
+            np.array_equal(codes, others) or _is_one_less(codes, others) for codes, others in orders
+        )
+        sides = tuple(codes for codes, _ in columns), tuple(others for _, others in columns)
+        return cls(*groups, *sides, len(orders), len(equal), one_set)
+
+    def is_symmetric(self, bound: BoundJoin) -> bool:
+        """Both sides have the same rows in the same groups, and a pair breaks the rule both ways or not at all."""
+        same_rows = np.array_equal(bound.left.rows, bound.right.rows)
+        return bound.symmetric and same_rows and np.array_equal(self.left_groups, self.right_groups)
+
+    def queries_of_one_set(self, points: Ranked) -> Queries:
+        """Each point as a query; where left codes are right codes less one, <= and not < is meant."""
+        queries = points.queries(self.left_groups, self.left, self.n_orders, self.n_equal)
+        for at in range(self.n_orders):
+            if _is_one_less(self.left[at], self.right[at]):
+                queries.below[:, at], queries.upto[:, at] = queries.upto[:, at].copy(), queries.below[:, at].copy()
+        return queries
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A tape to run over a forest. `one_way`: every pair breaks the rule in both directions, and is found in one.
+
+    Left rows come first and right rows after `n_left` of them, if they are different points.
+    """
+
+    forest: SearchForest
+    queries: Queries
+    tape: Int64Array
+    one_way: bool = False
+    n_left: int = 0
+
+    def oriented(self, entries: Int64Array, points: Int64Array) -> Chunk:
+        """Pairs (entry of the tape, point) as places (left, right)."""
+        is_left = (entries & 3) == ABOVE
+        queries = entries >> 2
+        left, right = np.where(is_left, queries, points), np.where(is_left, points, queries)
+        return left, right - self.n_left
 
 
 # The strategies by their names: range trees take O(n log(n)**k) time for k dimensions and space with one log less,
 # kd-trees O(n**(2 - 1/k)) time and linear space (Theorem 1; Theorem 2 with k - 1 for count and violations).
 RapidashRangeTree = partial(Rapidash, Tree.RANGE)
 RapidashKdTree = partial(Rapidash, Tree.KD)
+# Section 4.8: k counts all predicates.
+VanillaRangeTree = partial(Rapidash, Tree.RANGE, vanilla=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +392,8 @@ def _head(side: Side, n_rows: int) -> Side:
     return Side(side.rows[:n_rows], side.key[:n_rows], order, differs)
 
 
-def _is_one_set(bound: BoundJoin) -> bool:
-    """Both sides are the same points, so that one tree serves both searches."""
-    return bound.mirror and all(left is right for left, right in zip(bound.left.order, bound.right.order, strict=True))
+def _is_one_less(codes: Int64Array, others: Int64Array) -> bool:
+    return bool((codes < others).all()) and np.array_equal(codes + 1, others)
 
 
 def _two_sided_tape(left_time: Int64Array, right_time: Int64Array, done: int) -> Int64Array:
@@ -311,13 +412,12 @@ def _two_sided_tape(left_time: Int64Array, right_time: Int64Array, done: int) ->
 def _verify_extremes(bound: BoundJoin, left_time: Int64Array, right_time: Int64Array) -> tuple[int, int] | None:
     """Section 4.6, Algorithm 4; without any part (Algorithm 1) the inequality is one that always holds."""
     left, right = bound.left, bound.right
-    left_groups, right_groups, n_groups = dense_groups(left.key, right.key)
     if left.order or left.differs:
         left_codes, right_codes = (left.order + left.differs)[0], (right.order + right.differs)[0]
     else:
         left_codes, right_codes = np.zeros(left.n_rows, np.int64), np.ones(right.n_rows, np.int64)
-    left_rows, right_rows = (left_groups, left_codes, left_time), (right_groups, right_codes, right_time)
-    i, j = find_ordered_pair(left_rows, right_rows, n_groups, bool(left.differs))
+    left_rows, right_rows = (left.key, left_codes, left_time), (right.key, right_codes, right_time)
+    i, j = find_ordered_by_key(left_rows, right_rows, bool(left.differs))
     return (i, j) if i >= 0 else None
 
 

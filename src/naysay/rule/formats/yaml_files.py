@@ -10,6 +10,8 @@ A rule is its text, or a mapping of the text and what else there is to say about
       max_fraction: 0.001
       min_rows: 1000
       description: A zip code belongs to one city.
+      tags: [address, monthly]
+      owner: data-team@example.com
 
 Next to `rules:` there may be a `min_rows` for all rules that have none.
 
@@ -35,7 +37,9 @@ from naysay.rule.scan import HALF_CHARACTER, VALID_UTF_8, Scanner, nearest_name,
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
-_FIELDS = ("name", "rule", "severity", "max_violations", "max_fraction", "min_rows", "description")
+_NUMBERS = ("max_violations", "max_rows", "max_remove", "min_rows")
+_FRACTIONS = ("max_fraction", "max_rows_fraction")
+_FIELDS = ("name", "rule", "severity", *_NUMBERS, *_FRACTIONS, "description", "tags", "owner")
 _WHOLE = re.compile(r"\+?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -182,7 +186,7 @@ class _Reader:
                 self.fail(name, f"there is no field {shortened(name.text)!r}", hint)
             if name.text in found:
                 self.fail(name, f"duplicate field {name.text!r}")
-            if name.text != "rule" and value.kind != "text":
+            if name.text not in ("rule", "tags") and value.kind != "text":
                 self.fail(value, f"{name.text!r} is a text or a number, not a {value.kind}")
             found[name.text] = value
         text = found.pop("rule", None)
@@ -200,17 +204,26 @@ class _Reader:
             if text.lower() not in names:
                 self.fail(node, f"{shown} is not a severity", f"Use one of {', '.join(names)}.")
             return Severity(text.lower())
-        if name in ("max_violations", "min_rows"):
+        if name == "tags":
+            return self._tags(node)
+        if name in _NUMBERS:
             if not _WHOLE.fullmatch(text):
                 what = "violations" if name == "max_violations" else "rows"
                 self.fail(node, f"{shown} is not a number of {what}", "Use 0, 1, 2, ...")
             return int(text)
-        if name == "max_fraction":
+        if name in _FRACTIONS:
             fraction = float(text) if len(text) < 400 and _FRACTION.fullmatch(text) else -1.0
             if not 0 <= fraction <= 1:
                 self.fail(node, f"{shown} is not a fraction", "Use a number from 0 to 1.")
             return fraction
         return text
+
+    def _tags(self, node: _YamlNode) -> tuple[str, ...]:
+        """A list of tags, or one tag."""
+        items = node.items if node.kind == "list" else [node]
+        if node.kind == "mapping" or any(item.kind != "text" for item in items):
+            self.fail(node, "'tags' is a list of texts", "Write tags: [address, monthly].")
+        return tuple(dict.fromkeys(item.text for item in items if not item.is_missing))
 
 
 def read_yaml(
@@ -270,14 +283,14 @@ def write_yaml(rules: Sequence[Rule], *, short: bool, types: Mapping[str, str] |
         entry["rule"] = render(rule, short=short)
         if rule.severity is not Severity.ERROR:
             entry["severity"] = rule.severity.value
-        if rule.max_violations is not None:
-            entry["max_violations"] = int(rule.max_violations)
-        if rule.max_fraction is not None:
-            entry["max_fraction"] = float(rule.max_fraction)
-        if rule.min_rows is not None:
-            entry["min_rows"] = int(rule.min_rows)
+        for names, kind in ((_NUMBERS, int), (_FRACTIONS, float)):
+            entry |= {name: kind(value) for name in names if (value := getattr(rule, name)) is not None}
         if rule.description:
             entry["description"] = rule.description
+        if rule.tags:
+            entry["tags"] = list(rule.tags)
+        if rule.owner:
+            entry["owner"] = rule.owner
         entries.append(entry)
     document = {"types": dict(types), "rules": entries} if types else entries
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1)

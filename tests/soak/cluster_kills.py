@@ -1,0 +1,25 @@
+"""Every verb on a cluster of four workers that loses one of them, or all its shuffle files, at a random moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from soak.row import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def trial(seed: int) -> Outcome:
+    """Speculation and dynamic allocation are on; the answers before, during and after are those of this process."""
+    job = ROOT / "tests" / "spark" / "cluster_job.py"
+    command = ["bash", str(ROOT / "scripts" / "cluster"), sys.executable, str(job), str(seed)]
+    settings = {"WORKERS": "4", "WORKER_CORES": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=1200, check=False)
+    if done.returncode:
+        return Outcome(failure=done.stdout[-2000:] + done.stderr[-4000:])
+    said = done.stdout.strip().splitlines()[-1]
+    note = "shuffle files deleted" if "shuffle" in said else "workers killed"
+    return Outcome(notes=(note,))

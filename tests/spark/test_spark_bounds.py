@@ -1,0 +1,269 @@
+"""What grows with the rows, counted: rows of the largest task, rows that travel, bytes that reach the driver.
+
+The numbers are Spark's own, from an event log of what runs inside `measured`. Sizes are small, so that a few thousand
+rows take every route; `BOUND` is to `SIZES` what 2,500,000 rows are to the default sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tables import to_spark
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import naysay
+from eventlog import StageRecord, all_tasks, read_stages
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark import grid, key_groups, worker
+from naysay.detect.spark.engine import SparkEngine
+from naysay.detect.spark.key_groups import Sizes
+from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.spark.engine import Blocks, discover
+from naysay.errors import ResourceError
+
+SIZES = Sizes(rows_a_task=100, giant=800, n_strips=4)
+BOUND = 1000
+MONOTONE = "t.x > s.x and t.y < s.y"
+
+Measure = Callable[[], AbstractContextManager[list[StageRecord]]]
+
+
+def test_the_default_sizes_are_those_that_the_docs_state() -> None:
+    assert Sizes().giant * BOUND // SIZES.giant == 2_500_000
+    assert Sizes().large < Sizes().giant
+
+
+@pytest.fixture
+def measured(spark: Any, tmp_path: Path) -> Measure:
+    """A context whose value has, once it has ended, the stages that ran in it."""
+
+    @contextmanager
+    def measure() -> Iterator[list[StageRecord]]:
+        java, jvm = spark.sparkContext._jsc.sc(), spark.sparkContext._jvm
+        settings = java.conf().clone().set("spark.eventLog.compress", "false")
+        settings = settings.set("spark.eventLog.rolling.enabled", "false")
+        name = f"log-{len(list(tmp_path.iterdir()))}"
+        where = jvm.java.net.URI(tmp_path.as_uri())
+        nothing = jvm.scala.Option.apply(None)
+        listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+            name, nothing, where, settings, java.hadoopConfiguration()
+        )
+        java.listenerBus().waitUntilEmpty()
+        listener.start()
+        java.addSparkListener(listener)
+        stages: list[StageRecord] = []
+        try:
+            yield stages
+        finally:
+            java.listenerBus().waitUntilEmpty()
+            java.removeSparkListener(listener)
+            listener.stop()
+        stages += read_stages(tmp_path / name)
+
+    return measure
+
+
+def largest(stages: list[StageRecord]) -> int:
+    """The most rows that a Python worker was sent by a shuffle."""
+    return max(task.rows_shuffled for task in all_tasks(stage for stage in stages if stage.in_python))
+
+
+def travelled(stages: list[StageRecord]) -> int:
+    """The rows that were sent to Python workers by shuffles."""
+    return sum(task.rows_shuffled for task in all_tasks(stage for stage in stages if stage.in_python))
+
+
+def collected(stages: list[StageRecord]) -> int:
+    return sum(task.bytes_returned for task in all_tasks(stages) if task.is_result)
+
+
+def numbers(n_rows: int, keys: Any) -> pa.Table:
+    """A table with a key, two ordered columns that mostly agree, and a few others."""
+    rng = np.random.default_rng(n_rows)
+    x = rng.permutation(n_rows)
+    y = x + rng.integers(-3, 4, n_rows)
+    z = rng.integers(0, 4, n_rows)
+    return pa.table({"id": np.arange(n_rows), "k": keys, "x": x, "y": y, "z": z})
+
+
+def skews() -> dict[str, pa.Table]:
+    """Tables whose rows are distributed over the keys in unkind ways."""
+    n_rows = 6_000
+    rows = np.arange(n_rows)
+    almost_giant = numbers(n_rows, rows % 8)
+    disjoint = numbers(n_rows, rows // 1_500)
+    disjoint = disjoint.set_column(2, "x", pa.array(np.sort(disjoint.column("x").to_numpy())))
+    return {
+        # Eight groups of 750 rows: by hash, several would meet in a task.
+        "almost giant groups": almost_giant,
+        "half in one group": numbers(n_rows, np.where(rows % 2 == 0, -1, rows % 500)),
+        # Four giant groups, none of which has a value within the range of another.
+        "ranges apart": disjoint,
+        "all in one group": numbers(n_rows, np.zeros(n_rows, np.int64)),
+        "one value in most rows": numbers(n_rows, np.zeros(n_rows, np.int64)).set_column(
+            2, "x", pa.array(np.where(rows % 10 < 8, 7, rows))
+        ),
+    }
+
+
+def first_pairs(table: pa.Table, limit: int) -> list[tuple[int, int]]:
+    """The first violations of the rule with a key, by brute force."""
+    k, x, y = (table.column(name).to_numpy() for name in "kxy")
+    found: list[tuple[int, int]] = []
+    for row in range(table.num_rows):
+        partners = np.flatnonzero((k == k[row]) & (x[row] > x) & (y[row] < y))
+        found += [(row, int(partner)) for partner in partners]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+@pytest.mark.parametrize("skew", skews())
+def test_no_task_gets_more_rows_than_stated(spark: Any, measured: Measure, skew: str) -> None:
+    table = skews()[skew]
+    rule = naysay.parse(f"not(t.k == s.k and {MONOTONE})")
+    engine = SparkEngine(to_spark(spark, table), SIZES)
+    with measured() as counting:
+        found = engine.count([rule], CheckOptions())
+    assert found == [naysay.count(table, rule)]
+    with measured() as checking:
+        report = engine.check([rule], CheckOptions(key=("id",), warn=False))
+    assert report[0].rows_in_conflict == naysay.check(table, rule)[0].rows_in_conflict
+    with measured() as listing:
+        listed = engine.violations(rule, CheckOptions(key=("id",)), limit=20).to_arrow()
+    with measured() as splitting:
+        _, bad = engine.split([rule], CheckOptions())
+        assert bad.count() == report[0].rows_in_conflict
+    assert list(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True)) == first_pairs(table, 20)
+    sizes = {name: largest(stages) for name, stages in locals().items() if name.endswith("ing")}
+    assert max(sizes.values()) <= BOUND, sizes
+
+
+def test_copies_of_rows_keep_their_names_if_their_group_is_giant(spark: Any) -> None:
+    """Without a key, equal rows are numbered: more than nine of them, since names are sorted as text."""
+    one = numbers(300, np.zeros(300, np.int64)).drop_columns(["id"])
+    table = pa.concat_tables([one.slice(0, 200)] + [one.slice(200, 100)] * 12)
+    rule = naysay.parse(f"not({MONOTONE})")
+    frame = to_spark(spark, table)
+    for limit in (5, 40):
+        lists = [
+            SparkEngine(frame, sizes).violations(rule, CheckOptions(), limit=limit).to_arrow()
+            for sizes in (Sizes(), Sizes(rows_a_task=100, giant=400, n_strips=3))
+        ]
+        assert lists[0].equals(lists[1])
+
+
+@pytest.mark.parametrize("where", ["t.k == s.k and ", ""])
+def test_strips_send_a_row_once_for_each_order_at_any_size(spark: Any, measured: Measure, where: str) -> None:
+    rule = naysay.parse(f"not({where}{MONOTONE})")
+    for n_rows in (2_000, 8_000, 24_000):
+        engine = SparkEngine(to_spark(spark, numbers(n_rows, np.arange(n_rows) // (n_rows // 2))), SIZES)
+        with measured() as stages:
+            engine.count([rule], CheckOptions())
+        # The answers of the tasks travel, too.
+        assert n_rows < travelled(stages) <= 2.05 * n_rows
+        assert largest(stages) <= BOUND
+
+
+def test_disequalities_in_a_giant_group_are_counted_without_copying_its_rows(spark: Any, measured: Measure) -> None:
+    rule = naysay.parse(f"not({MONOTONE} and t.z != s.z)")
+    for n_rows in (3_000, 12_000):
+        table = numbers(n_rows, np.zeros(n_rows, np.int64))
+        with measured() as stages:
+            found = SparkEngine(to_spark(spark, table), SIZES).count([rule], CheckOptions())
+        assert found == [naysay.count(table, rule)]
+        # Two rules without the disequality, each of two orders.
+        assert travelled(stages) <= 4.1 * n_rows
+        assert largest(stages) <= BOUND
+
+
+def test_a_group_that_would_be_copied_too_often_is_refused(spark: Any) -> None:
+    table = numbers(3_000, np.zeros(3_000, np.int64))
+    engine = SparkEngine(to_spark(spark, table), Sizes(100, 200, most_blocks=20))
+    rule = naysay.parse(f"not({MONOTONE} and t.z != s.z)")
+    with pytest.raises(ResourceError, match=r"3,000 rows have the same values .* copied 60 times .* `count`"):
+        engine.check([rule], CheckOptions(warn=False))
+    assert engine.count([rule], CheckOptions()) == [naysay.count(table, rule)]
+
+
+def test_what_reaches_the_driver_does_not_grow_with_the_rows(spark: Any, measured: Measure) -> None:
+    rules = [naysay.parse(f"not(t.k == s.k and {MONOTONE})"), naysay.parse("key(id)")]
+    sizes = {}
+    for n_rows in (8_000, 64_000):
+        engine = SparkEngine(to_spark(spark, numbers(n_rows, np.arange(n_rows) // 40)), SIZES)
+        with measured() as counting:
+            engine.count(rules, CheckOptions())
+        with measured() as checking:
+            engine.check(rules, CheckOptions(key=("id",), warn=False))
+        with measured() as listing:
+            engine.violations(rules[0], CheckOptions(key=("id",)), limit=20).to_arrow()
+        sizes[n_rows] = [collected(stages) for stages in (counting, checking, listing)]
+    # Spark's own numbers about a task are part of what it returns; of those that reach the driver there are few.
+    for small, large in zip(*sizes.values(), strict=True):
+        assert large <= 1.25 * small + 20_000, sizes
+
+
+def test_merged_answers_of_many_tasks_are_the_same(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(3_000, np.arange(3_000) // 30)
+    rules = [
+        naysay.parse(f"not(t.k == s.k and {MONOTONE})"),
+        naysay.parse(f"not(t.k == s.k and {MONOTONE} and t.z != s.z)"),
+    ]
+    reports = []
+    for many in (0, 1_000_000):
+        monkeypatch.setattr(key_groups, "_MANY_TASKS", many)
+        reports.append(SparkEngine(to_spark(spark, table), SIZES).check(rules, CheckOptions(key=("id",), warn=False)))
+    assert [(r.violations, r.rows_in_conflict, r.rows_to_remove) for r in reports[0]] == [
+        (r.violations, r.rows_in_conflict, r.rows_to_remove) for r in reports[1]
+    ]
+    assert all(result.sample for result in reports[0])
+
+
+def test_counts_beyond_64_bits_survive_the_merge() -> None:
+    most = 2**63 - 1
+    rows = [
+        {"rule": 0, "violations": most, "rows": 1, "least": 1, "most": 1, "sample": b"", "where": []} for _ in range(3)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, worker.SUMMARY)
+    batch = batch.append_column(worker.TASK, pa.array([0, 1, 2]))
+    (merged,) = worker.merge_summaries([batch])
+    assert worker.read_summaries(merged.to_pylist())[0].violations == 3 * most
+
+
+def test_cells_on_the_driver_are_bounded(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are, strips are larger, and the answer is the same."""
+    table = numbers(4_000, np.zeros(4_000, np.int64))
+    rule = naysay.parse(f"not({MONOTONE} and t.z <= s.z)")
+    expected = naysay.count(table, rule)
+    for n_cells in (64, 1 << 20):
+        monkeypatch.setattr(grid, "_MAX_CELLS", n_cells)
+        found = SparkEngine(to_spark(spark, table), Sizes(100, 200, n_strips=8))
+        assert found.count([rule], CheckOptions()) == [expected]
+
+
+def test_provers_get_a_bounded_number_of_rows_together(spark: Any, measured: Measure) -> None:
+    rng = np.random.default_rng(3)
+    table = pa.table({name: rng.integers(0, 40, 1_500) for name in "abc"})
+    n_distinct = table.group_by(["a", "b", "c"]).aggregate([]).num_rows
+    blocks = Blocks(quick_rows=5, proven_rows=2 * n_distinct + 10, provers=8)
+    request = DiscoverRequest(cross=False, max_predicates=3, method="selective")
+    with measured() as stages:
+        found = discover(to_spark(spark, table), request, blocks)
+    assert found.method == "selective"
+    dealt = [travelled([stage]) for stage in stages if stage.in_python]
+    assert n_distinct <= max(dealt) <= blocks.proven_rows, dealt
+
+
+def test_discovery_refuses_to_compare_more_pairs_than_spark_can_run(spark: Any) -> None:
+    rng = np.random.default_rng(3)
+    table = pa.table({name: rng.integers(0, 40, 3_000) for name in "abc"})
+    with pytest.raises(ResourceError, match=r"distinct rows would compare all pairs .* name fewer columns"):
+        discover(to_spark(spark, table), DiscoverRequest(method="all-pairs"), Blocks(rows=100, most_tasks=50))

@@ -1,0 +1,147 @@
+"""Conditions on one column, filters, rules about the table, tolerances by rows and hidden columns: as in-process."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import re
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.sql import functions as F
+from tables import to_spark
+
+import naysay
+from naysay.detect.request import CheckOptions
+from naysay.detect.spark.engine import SparkEngine
+from naysay.detect.spark.key_groups import Sizes
+from naysay.report.results import ResultsFolder, write_results
+from naysay.rule import parse
+from naysay.rule.pattern import portable
+from naysay.spark.versions import to_arrow
+
+NOON = datetime.datetime(2024, 1, 31, 12, tzinfo=datetime.timezone.utc)
+SECRET = "Xyzzy"
+PIECES = ["a", "b", "é", "0", "_", " ", "\n", "\r", "\x85", "\u2028", "\x0b", "-", ".", "😀", "]", "\\", "A", "\u212a"]
+PARTS = ["a", "[ab]", "[^a]", ".", r"\d", r"\w", r"\s", r"\S", r"\D", "(?:a|b)", "(é|)", r"\.", "[a-é]", r"[\]\-]"]
+PARTS += [r"\\", r"[\d_]", r"\x41", r"\u2028", "-", "]", "😀", r"[^\s]", r"\n", "&", "[[&]", "#", " "]
+
+
+def test_java_matches_what_python_matches_as_a_whole(spark: Any) -> None:
+    draw = random.Random(9)
+    patterns = [
+        "".join(
+            draw.choice(PARTS) + draw.choice(("", "", "*", "+", "?", "{2}", "{1,2}", "+?"))
+            for _ in range(draw.randint(0, 4))
+        )
+        for _ in range(150)
+    ]
+    texts = ["", *PIECES, *("".join(draw.choices(PIECES, k=draw.randint(2, 4))) for _ in range(60))]
+    data = spark.createDataFrame([(text,) for text in texts], "x string")
+    found = to_arrow(data.select(*(F.col("x").rlike(portable(each)).alias(f"p{n}") for n, each in enumerate(patterns))))
+    for pattern, column in zip(patterns, found.columns, strict=True):
+        wanted = [re.fullmatch(pattern, text, re.ASCII) is not None for text in texts]
+        assert column.to_pylist() == wanted, pattern
+
+
+def table() -> pa.Table:
+    draw = random.Random(3)
+    moments = [None, NOON - datetime.timedelta(hours=30), NOON - datetime.timedelta(days=9)]
+    rows = [
+        {
+            "id": number,
+            "zip": draw.choice(("02139", "04101", "é", "", None)),
+            "city": draw.choice(("a", "b", None)),
+            "rate": draw.choice((0.0, -0.0, 0.5, 1.0, 2.5, float("nan"), None)),
+            "price": draw.choice((Decimal("0.10"), Decimal("9.99"), None)),
+            "day": draw.choice((datetime.date(2024, 1, 30), datetime.date(2024, 1, 1), None)),
+            "at": draw.choice(moments),
+            "local": draw.choice([moment and moment.replace(tzinfo=None) for moment in moments]),
+        }
+        for number in range(40)
+    ]
+    types = [("id", pa.int64()), ("zip", pa.string()), ("city", pa.string()), ("rate", pa.float64())]
+    types += [("price", pa.decimal128(6, 2)), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))]
+    return pa.Table.from_pylist(rows, pa.schema([*types, ("local", pa.timestamp("us"))]))
+
+
+RULES = [
+    "zip is not null",
+    "city is null where zip == 'é'",
+    "zip in ('02139', 'é')",
+    "rate in (0, 2.5, nan)",
+    "rate between 0 and 1",
+    "rate not between 0.5 and inf",
+    "price in (0.1, 5)",
+    "price between 0.1 and 9.98",
+    "day between date '2024-01-15' and date '2024-02-01'",
+    "local in (timestamp '2024-01-30 06:00:00')",
+    "at between timestamp '2024-01-25 00:00:00Z' and timestamp '2024-02-01 00:00:00Z'",
+    r"zip matches '\d{5}|'",
+    "unique(zip) where rate is not null",
+    "zip -> city where rate between 0 and 1",
+    "ordered(rate, price by city) where zip in ('02139', '04101')",
+    "not(t.rate < s.price) where city == 'a' and day is not null",
+    "row_count >= 41",
+    "row_count between 1 and 39 where city is not null",
+    "freshness(at) < 1 day",
+    "freshness(local) < 31 hours",
+    "freshness(day) <= 36 hours where city == 'a'",
+    "freshness(at) < 1 day where zip == 'nowhere'",
+]
+
+
+@pytest.mark.parametrize("sizes", [Sizes(), Sizes(rows_a_task=6, rows_a_point=2)])
+@pytest.mark.parametrize("n_rows", [40, 0])
+def test_the_same_answers_as_in_process(spark: Any, sizes: Sizes, n_rows: int) -> None:
+    rules = [replace(parse(text), name=text) for text in RULES]
+    limits = ("max_rows", "max_remove", "max_violations", "max_rows_fraction")
+    rules += [
+        replace(rule, name=f"{limit} {rule.name}", **{limit: 0.4 if "fraction" in limit else 9})
+        for limit in limits
+        for rule in rules[:16]
+    ]
+    frame = table().slice(0, n_rows)
+    engine, options = SparkEngine(to_spark(spark, frame), sizes), CheckOptions(key=("id",), now=NOON)
+    expected, found = naysay.check(frame, rules, key="id", now=NOON), engine.check(rules, options)
+    for here, there in zip(expected, found, strict=True):
+        assert (here.holds, here.violations, here.rows_in_conflict) == (
+            there.holds,
+            there.violations,
+            there.rows_in_conflict,
+        )
+        assert (here.rows_to_remove, here.passes, here.measured) == (there.rows_to_remove, there.passes, there.measured)
+        assert here.warnings == there.warnings
+    assert found.rows_in_conflict == expected.rows_in_conflict
+    # Places among all rules, those about the table included.
+    assert [row.rules for row in found.busiest] == [row.rules for row in expected.busiest]
+    if sizes == Sizes():
+        assert engine.count(rules, options) == naysay.count(frame, rules, now=NOON)
+
+
+def test_hidden_values_are_in_no_output(spark: Any, tmp_path: Path) -> None:
+    rows = [(f"{SECRET}{n}", 1, f"{SECRET}{'b' if n else 'a'}") for n in range(5)]
+    frame = pa.table(
+        {"id": [row[0] for row in rows], "a.b": [row[1] for row in rows], "na`me": [row[2] for row in rows]}
+    )
+    rules = ['"a.b" -> "na`me"', 'key("na`me")', "\"na`me\" in ('x')", "\"na`me\" matches '[0-9]'"]
+    rules += ['ordered("a.b", "na`me")', "not(t[\"na`me\"] == 'xyzzya')"]
+    data, hide = to_spark(spark, frame), ("id", "na`me")
+    for key in (("id",), ("id", "a.b")):
+        report = naysay.check(data, rules, key=key, hide=hide)
+        options = CheckOptions(key=key, hide=hide)
+        folder = tmp_path / "-".join(key)
+        write_results(data, report, options, ResultsFolder(str(folder), "json"))
+        written = [path.read_text("utf-8") for path in folder.rglob("*.json") if path.is_file()]
+        texts = [report.to_json(), report.to_html(), str(report), *written, *(map(str, folder.rglob("*")))]
+        for result in report:
+            texts += [str(listing.to_arrow().to_pylist()) for listing in (result.suspects, result.groups) if listing]
+            texts.append(str(naysay.violations(data, result.rule, key=key, hide=hide).to_arrow().to_pylist()))
+        assert sum("(hidden)" in text for text in texts) > 20
+        assert not [text for text in texts if SECRET in text]
+    assert SECRET not in str(naysay.verify(data, rules[0], hide=hide).witness)
