@@ -80,6 +80,7 @@ def test_the_numbers_of_a_cause_are_those_of_the_table() -> None:
     (result,) = naysay.check(table, "zip -> city")
     (cause,) = result.causes
     assert cause.conditions == (Condition("value", "source", "legacy", "legacy"),)
+    assert result.suspects is not None
     suspects = result.suspects.table.column("row").to_pylist()
     assert (cause.suspects, cause.of_suspects) == (sum(source[suspects] == "legacy"), len(suspects))
     assert (cause.rows, cause.of_rows) == (int((source == "legacy").sum()), N_ROWS)
@@ -218,6 +219,20 @@ def test_what_a_rule_applies_to_is_no_cause() -> None:
     assert causes_of(pa.table({"customer": customers, "birth": birth, "visits": often}), "customer -> birth") == ()
 
 
+@pytest.mark.parametrize("n_rows", [2_000, 30_000])
+def test_rows_are_a_cause_also_without_other_columns(n_rows: int) -> None:
+    rows = np.arange(n_rows)
+    table = table_of((rows >= 500) & (rows < 800)).select(["zip", "city"])
+    (condition,) = causes_of(table)[0].conditions
+    assert condition.kind == "rows"
+    assert causes_of(table, hide=["zip", "city"])[0].conditions == (condition,)
+
+
+def test_hidden_columns_are_no_cause() -> None:
+    source = sources()
+    assert causes_of(table_of(source == "legacy", source=source), hide=["source"]) == ()
+
+
 def test_which_of_two_duplicates_is_removed_is_no_cause() -> None:
     """The later row of each pair is removed, so that late rows would be to blame."""
     rng = np.random.default_rng(9)
@@ -266,6 +281,9 @@ def test_odd_tables_have_no_causes() -> None:
     lists = pa.array([[1]] * N_ROWS)
     for odd in (lists, pa.nulls(N_ROWS), pa.array([b"x"] * N_ROWS), pa.array([math.nan] * N_ROWS)):
         assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("odd", odd))] == ["source"]
+    long = pa.array(np.where(source == "legacy", "long " * 50, "short"))
+    assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("text", long))] == ["source"]
+    assert causes_of(legacy.drop_columns(["source"]).append_column("text", long)) == ()
     twice = pa.table([*legacy.columns, legacy["source"]], names=[*legacy.column_names, "source"])
     assert causes_of(twice) == ()
     assert causes_of(legacy.select(["zip", "city"])) == ()

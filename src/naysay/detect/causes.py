@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from math import exp, log
 from operator import add
 from typing import Any, Protocol
@@ -40,10 +40,12 @@ _KEPT_SHARE = 0.8
 # Of two segments that explain about as much, people prefer a value to a range of times, to another range, to rows.
 _ABOUT_AS_MUCH = 0.9
 # Ranges begin and end at so many of the values that rows to fix have.
-_MOST_EDGES = 64
+_MOST_EDGES = 40
 # Values and ranges to try come from at most so many rows to fix; all are counted.
 MOST_BLAMED = 20_000
-MOST_COLUMNS = 200
+MOST_COLUMNS = 100
+# Longer texts are no segments that anybody would name.
+LONGEST_TEXT = 200
 # In larger tables what has no chance among this many rows is not counted in all.
 _SAMPLE, _SMALL = 4_096, 20_000
 # By how many standard deviations the sample may err.
@@ -395,6 +397,8 @@ def _values(name: str, column: pa.ChunkedArray, weights: Float64Array) -> Iterat
     values = encoded.dictionary.take(pa.array(places))
     if pa.types.is_floating(values.type):
         values = values.filter(pc.invert(pc.fill_null(pc.is_nan(values), False)))
+    elif kind_of(values.type) is Kind.TEXT:
+        values = values.filter(pc.fill_null(pc.less_equal(pc.binary_length(values), LONGEST_TEXT), True))
     if len(values):
         yield Family("file" if name == FILE else "value", name, values, sums.size, 0)
 
@@ -494,17 +498,30 @@ def _cells(table: pa.Table, family: Family, numbers: Float64Array, rows: Int64Ar
     return np.stack([np.bincount(cells, weights=each, minlength=n_cells) for each in numbers])
 
 
+@dataclass(frozen=True)
+class Others:
+    """The columns of a table in which the causes of its rules are sought; `numbered`: and among ranges of rows, too."""
+
+    table: pa.Table
+    numbered: bool = True
+
+    @cached_property
+    def sample_rows(self) -> Int64Array:
+        return np.sort(np.random.default_rng(0).integers(0, self.table.num_rows, _SAMPLE))
+
+    @cached_property
+    def sample(self) -> pa.Table:
+        return Table(self.table).take(self.sample_rows)
+
+
 class LocalRows:
-    """The rows of a table in memory, `population` of which the rule could find broken.
+    """The rows of a table in memory, `population` of which the rule could find broken."""
 
-    `numbered`: ranges of row numbers are tried, too.
-    """
-
-    def __init__(self, table: pa.Table, blame: Blame, population: BoolArray, *, numbered: bool) -> None:
-        self._table = table
+    def __init__(self, others: Others, columns: list[str], blame: Blame, population: BoolArray) -> None:
+        self._others = others
+        self._table = others.table.select(columns)
         self._blame = blame
         self._population = population
-        self._numbered = numbered
         self._last: tuple[Any, BoolArray] | None = None
 
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
@@ -516,14 +533,24 @@ class LocalRows:
             blamed = np.sort(np.random.default_rng(0).choice(blamed, MOST_BLAMED, replace=False))
         rows, weights = self._blame.rows[blamed], self._blame.weights[blamed]
         table = Table(self._table).take(rows)
-        families = propose(table, weights, rows if self._numbered else None)
+        families = propose(table, weights, rows if self._others.numbered else None)
         n_rows = int(np.count_nonzero(active))
         if n_rows <= _SMALL:
             return families
         of_blame = count_families(table, families, self._numbers(blamed), rows)
-        some = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
-        of_rows = count_families(Table(self._table).take(some), families, _rows_only(some.size), some)
+        some, sample = self._sample(active)
+        of_rows = count_families(sample, families, _rows_only(some.size), some)
         return _promising(families, of_blame, of_rows)
+
+    def _sample(self, active: BoolArray) -> tuple[Int64Array, pa.Table]:
+        """Some active rows, and their columns: those of the sample that all rules share, if enough of them are."""
+        rows = self._others.sample_rows
+        kept = active[rows]
+        if np.count_nonzero(kept) >= _SAMPLE // 4:
+            sample = self._others.sample.select(self._table.column_names)
+            return rows[kept], Table(sample).take(np.flatnonzero(kept))
+        rows = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
+        return rows, Table(self._table).take(rows)
 
     def count(
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
@@ -585,25 +612,14 @@ def _promising(families: Sequence[Family], of_blame: Counts, of_rows: Counts) ->
 
 
 def local_causes(
-    table: Table,
-    join: Join,
-    nulls: Nulls,
-    found: Conflicts,
-    others: pa.Table,
-    memo: Memo | None = None,
-    *,
-    numbered: bool = True,
+    table: Table, join: Join, nulls: Nulls, found: Conflicts, others: Others, memo: Memo | None = None
 ) -> tuple[Cause, ...]:
-    """The causes of a broken rule, in a table in memory, among the columns `others`.
-
-    Bounds are Arrow scalars: see `shown_causes`.
-    """
+    """The causes of a broken rule in a table in memory. Bounds are Arrow scalars: see `shown_causes`."""
     if not has_enough(found.suspects.size):
         return ()
     bound = None if join.one_row else bind(table, join, nulls, memo)
     blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls, found)
-    tried = others.select(columns_to_try(join, others.schema))
-    return find_causes(LocalRows(tried, blame, population, numbered=numbered))
+    return find_causes(LocalRows(others, columns_to_try(join, others.table.schema), blame, population))
 
 
 def shown_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.causes import FILE, local_causes, shown_causes
+from naysay.detect.causes import FILE, Others, local_causes, shown_causes
 from naysay.detect.hiding import Hiding
 from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
@@ -126,8 +126,8 @@ class LocalEngine:
         strategies = {} if options.quick else self._strategies(rules, options)
         broken: dict[int, BrokenRule] = {}
         files = files_of(table.arrow)
-        others = table.arrow.drop_columns([name for name in table.names if name in options.hide])
-        others = others if files is None else others.append_column(FILE, files)
+        shown = table.arrow.drop_columns([name for name in table.names if name in options.hide])
+        others = Others(shown if files is None else shown.append_column(FILE, files))
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()
