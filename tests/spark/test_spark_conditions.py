@@ -20,9 +20,11 @@ import naysay
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.errors import UsageError
 from naysay.report.results import ResultsFolder, write_results
 from naysay.rule import parse
 from naysay.rule.pattern import portable
+from naysay.spark.read import read
 from naysay.spark.versions import to_arrow
 
 NOON = datetime.datetime(2024, 1, 31, 12, tzinfo=datetime.timezone.utc)
@@ -145,3 +147,12 @@ def test_hidden_values_are_in_no_output(spark: Any, tmp_path: Path) -> None:
         assert sum("(hidden)" in text for text in texts) > 20
         assert not [text for text in texts if SECRET in text]
     assert SECRET not in str(naysay.verify(data, rules[0], hide=hide).witness)
+
+
+def test_a_hidden_column_may_not_be_part_of_the_names_of_rows(spark: Any, tmp_path: Path) -> None:
+    frame = pa.table({"id": [1, 2], "a": [1, 1], "na me": [f"{SECRET}1", f"{SECRET}2"]})
+    to_spark(spark, frame).write.partitionBy("na me").parquet(str(tmp_path / "people"))
+    data = read(spark, str(tmp_path / "people"), numbered=True)
+    with pytest.raises(UsageError, match="column 'na me' is part of the file names by which rows are identified"):
+        naysay.check(data, "key(a)", hide="na me")
+    assert SECRET not in naysay.check(data, "key(a)", hide="na me", key="id").to_json()
