@@ -109,13 +109,11 @@ def test_the_same_answers_as_in_process(spark: Any, sizes: Sizes, n_rows: int) -
     engine, options = SparkEngine(to_spark(spark, frame), sizes), CheckOptions(key=("id",), now=NOON)
     expected, found = naysay.check(frame, rules, key="id", now=NOON), engine.check(rules, options)
     for here, there in zip(expected, found, strict=True):
-        assert (here.holds, here.violations, here.rows_in_conflict) == (
-            there.holds,
-            there.violations,
-            there.rows_in_conflict,
-        )
-        assert (here.rows_to_remove, here.passes, here.measured) == (there.rows_to_remove, there.passes, there.measured)
-        assert here.warnings == there.warnings
+        for name in ("holds", "violations", "rows_in_conflict", "passes", "measured", "warnings"):
+            assert getattr(here, name) == getattr(there, name), (here.rule.name, name)
+        # Tasks that see their rows in another order may find another interval.
+        if here.rows_to_remove is not None and here.rows_to_remove.is_exact:
+            assert here.rows_to_remove == there.rows_to_remove, here.rule.name
     assert found.rows_in_conflict == expected.rows_in_conflict
     # Places among all rules, those about the table included.
     shown = {row.identity["id"]: row.rules for row in expected.busiest}
