@@ -206,11 +206,3 @@ def test_a_hidden_column_is_no_cause_of_a_dependency() -> None:
     report = naysay.check(frame, ["zip -> city"], hide="source")
     assert all(condition.column != "source" for cause in report[0].causes for condition in cause.conditions)
     assert_no_secret(report.to_json() + str(report))
-
-
-def test_a_hidden_column_is_no_cause() -> None:
-    origin = [SECRET if place < 60 else "web" for place in range(600)]
-    table = pa.table({"a": range(600), "b": [None if place < 50 else 1 for place in range(600)], "origin": origin})
-    shown, hidden = (naysay.check(table, "b is not null", hide=hide) for hide in ((), ("origin",)))
-    assert SECRET in str(shown)
-    assert_no_secret(hidden.to_json() + hidden.to_html() + str(hidden))

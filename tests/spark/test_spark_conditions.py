@@ -20,9 +20,11 @@ import naysay
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.errors import UsageError
 from naysay.report.results import ResultsFolder, write_results
 from naysay.rule import parse
 from naysay.rule.pattern import portable
+from naysay.spark.read import read
 from naysay.spark.versions import to_arrow
 
 NOON = datetime.datetime(2024, 1, 31, 12, tzinfo=datetime.timezone.utc)
@@ -100,26 +102,22 @@ RULES = [
 @pytest.mark.parametrize("n_rows", [40, 0])
 def test_the_same_answers_as_in_process(spark: Any, sizes: Sizes, n_rows: int) -> None:
     rules = [replace(parse(text), name=text) for text in RULES]
-    limits = ("max_rows", "max_remove", "max_violations", "max_rows_fraction")
-    rules += [
-        replace(rule, name=f"{limit} {rule.name}", **{limit: 0.4 if "fraction" in limit else 9})
-        for limit in limits
-        for rule in rules[:16]
-    ]
+    limits = {"max_rows": 9, "max_remove": 9, "max_violations": 40, "max_rows_fraction": 0.4}
+    some = [rules[place] for place in (0, 12, 13)]
+    rules += [replace(rule, name=limit, **{limit: most}) for limit, most in limits.items() for rule in some]
     frame = table().slice(0, n_rows)
     engine, options = SparkEngine(to_spark(spark, frame), sizes), CheckOptions(key=("id",), now=NOON)
     expected, found = naysay.check(frame, rules, key="id", now=NOON), engine.check(rules, options)
     for here, there in zip(expected, found, strict=True):
-        assert (here.holds, here.violations, here.rows_in_conflict) == (
-            there.holds,
-            there.violations,
-            there.rows_in_conflict,
-        )
-        assert (here.rows_to_remove, here.passes, here.measured) == (there.rows_to_remove, there.passes, there.measured)
-        assert here.warnings == there.warnings
+        for name in ("holds", "violations", "rows_in_conflict", "passes", "measured", "warnings"):
+            assert getattr(here, name) == getattr(there, name), (here.rule.name, name)
+        # Tasks that see their rows in another order may find another interval.
+        if here.rows_to_remove is not None and here.rows_to_remove.is_exact:
+            assert here.rows_to_remove == there.rows_to_remove, here.rule.name
     assert found.rows_in_conflict == expected.rows_in_conflict
     # Places among all rules, those about the table included.
-    assert [row.rules for row in found.busiest] == [row.rules for row in expected.busiest]
+    shown = {row.identity["id"]: row.rules for row in expected.busiest}
+    assert all(shown.get(row.identity["id"], row.rules) == row.rules for row in found.busiest)
     if sizes == Sizes():
         assert engine.count(rules, options) == naysay.count(frame, rules, now=NOON)
 
@@ -145,3 +143,12 @@ def test_hidden_values_are_in_no_output(spark: Any, tmp_path: Path) -> None:
         assert sum("(hidden)" in text for text in texts) > 20
         assert not [text for text in texts if SECRET in text]
     assert SECRET not in str(naysay.verify(data, rules[0], hide=hide).witness)
+
+
+def test_a_hidden_column_may_not_be_part_of_the_names_of_rows(spark: Any, tmp_path: Path) -> None:
+    frame = pa.table({"id": [1, 2], "a": [1, 1], "na me": [f"{SECRET}1", f"{SECRET}2"]})
+    to_spark(spark, frame).write.partitionBy("na me").parquet(str(tmp_path / "people"))
+    data = read(spark, str(tmp_path / "people"), numbered=True)
+    with pytest.raises(UsageError, match="column 'na me' is part of the file names by which rows are identified"):
+        naysay.check(data, "key(a)", hide="na me")
+    assert SECRET not in naysay.check(data, "key(a)", hide="na me", key="id").to_json()

@@ -58,7 +58,7 @@ def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = l
         hint = "Change the number in the rule itself, or give it the severity warning."
         raise RuleError(f"{render(rule)} is about the whole table, so it has no tolerance", hint=hint)
     if isinstance(rule.measure, Freshness):
-        _check_freshness(schema, rule.measure.column)
+        _check_freshness(schema, rule, rule.measure.column)
     for number, predicate in enumerate(rule.predicates):
         with _pointing_at(rule, number, right=False):
             comparable_type(schema, predicate.left.name)
@@ -69,11 +69,13 @@ def check_rule(schema: pa.Schema, rule: Rule, why_text: Callable[[str], str] = l
                 raise _explained(error, schema, predicate, why_text) from None
 
 
-def _check_freshness(schema: pa.Schema, name: str) -> None:
+def _check_freshness(schema: pa.Schema, rule: Rule, name: str) -> None:
     type_ = comparable_type(schema, name)
     if kind_of(type_) not in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.NULL):
         raise RuleError(
             f"freshness needs a date or a timestamp, and column {name!r} has type {type_}",
+            text=render(rule),
+            source=rule.name,
             hint=f"Declare the type of a CSV column with --types {name}=timestamp, or cast the column.",
         )
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial, reduce, wraps
 from operator import or_
 from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -41,7 +42,7 @@ from naysay.plan.shape import plan_of
 from naysay.rule.model import Freshness, Row, Rule
 from naysay.spark.expressions import Comparisons, every
 from naysay.spark.frame import Frame, position
-from naysay.spark.identity import Identity, identity_of
+from naysay.spark.identity import Identity, Naming, identity_of
 from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
 from naysay.spark.versions import to_arrow
 
@@ -94,7 +95,7 @@ class SparkEngine:
         start = time.perf_counter()
         frame, quick = self.frame, options.quick
         plans = self._plans(rules, options)
-        identity = identity_of(frame, options.key)
+        identity = self._identity(options)
         n_sample = 1 if quick else options.sample
         source = SparkSource(frame, options.nulls, identity)
         hiding = Hiding(options.hide, options.key)
@@ -199,7 +200,7 @@ class SparkEngine:
         """
         (plan,) = self._plans([rule], options)
         frame = self.frame
-        identity = identity_of(frame, options.key)
+        identity = self._identity(options)
         pairs = list_violations(plan, identity, limit, self.sizes)
         left, right = (compared_columns(plan.rule, row) for row in Row)
         first = identity.value("left_")
@@ -228,8 +229,20 @@ class SparkEngine:
     def cautions(self, rules: Sequence[Rule], options: CheckOptions) -> Cautions:
         """The traps of rules."""
         self._plans([rule for rule in rules if rule.measure is None], options)
-        source = SparkSource(self.frame, options.nulls, identity_of(self.frame, options.key))
+        source = SparkSource(self.frame, options.nulls, self._identity(options))
         return find_traps(rules, source, (), Hiding(options.hide, options.key))
+
+    def _identity(self, options: CheckOptions) -> Identity:
+        """How rows are identified; UsageError if that would show a column that is hidden."""
+        identity = identity_of(self.frame, options.key)
+        if options.hide and identity.naming is Naming.FILE:
+            paths = [unquote(path) for path in self.frame.data.inputFiles()]
+            for name in options.hide:
+                if any(f"/{name}=" in path for path in paths):
+                    raise UsageError(
+                        f"column {name!r} is part of the file names by which rows are identified; give a key"
+                    )
+        return identity
 
     def _plans(self, rules: Sequence[Rule], options: CheckOptions) -> list[RulePlan]:
         _refuse_options(options)
