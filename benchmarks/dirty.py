@@ -4,7 +4,8 @@
 
 The table is hospital.csv of HoloClean (1,000 rows, about one row in twenty wrong), the rules are the 15 published with
 it. `found` are those among all rules found, `shown` those that follow from the first ones by Armstrong's axioms.
-Without --error none is named. With --rows, the seconds for the tax table of that size with an error of 0.001 of all pairs.
+Without --error none is named. With --rows, the seconds for the tax table of that size with an error of 0.001 of all
+pairs.
 """
 
 from __future__ import annotations

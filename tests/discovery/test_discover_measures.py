@@ -90,6 +90,7 @@ def test_same_rules_as_trying_all(measure: ErrorMeasure) -> None:
 def test_same_rules_if_a_sample_is_measured_first(measure: ErrorMeasure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "SQUARE_ROWS", 3)
     monkeypatch.setattr(measured, "SAMPLE_ROWS", 3)
+    monkeypatch.setattr(measured, "_STAGE_ROWS", (1,))
     # So that samples do reject.
     monkeypatch.setattr(measured, "most_in_sample", lambda most, n_rows, n_sampled: min(most, n_sampled))
     for seed in range(N_TABLES // 4):
