@@ -21,6 +21,7 @@ from naysay.rule.model import Nulls, Rule
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from naysay.arrays import Int64Array
     from naysay.budget import Progress
     from naysay.detect.traps import Cautions
     from naysay.discovery.result import Discovery
@@ -556,6 +557,7 @@ class _RuleMeasures:
     """Lets discovery measure rules on the whole table, as long as there is time for it."""
 
     def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
+        self._table = table
         self._engine = engine_for(table)
         self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False, causes=False)
 
@@ -573,6 +575,11 @@ class _RuleMeasures:
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
+
+    def sample(self, rows: Int64Array) -> _RuleMeasures:
+        from naysay.table import from_frame
+
+        return _RuleMeasures(from_frame(self._table.take(rows)), self._options.nulls, self._options.threads)
 
 
 def watch_stream(

@@ -54,7 +54,7 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
     with budget.stop_on_interrupt():
         with budget.phase("space"):
             space = build_space(table, request.columns, request.scope)
-        request = request.fitted_to(space)
+        request = request.fitted_to(space, table.n_rows)
         if budget.memory is not None:
             request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
         with budget.phase("encode"):
@@ -84,7 +84,8 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
         return problem, [seen.words] if always else hint
     reason = "" if always else "the table looks dirty: "
     exact = "" if always else "; error=0 (--error 0) finds only rules that hold for all rows"
-    request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER).fitted_to(problem.space)
+    request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER)
+    request = request.fitted_to(problem.space, n_rows)
     note = f"{reason}{seen.words}; so a rule may be broken by {seen.error:g} of the rows{exact}"
     return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note]
 

@@ -31,6 +31,8 @@ from naysay.rule.model import Row, Rule
 # Up to this many rows all pairs are kept as bits if they fit in so many bytes; of more, a sample's are.
 SQUARE_ROWS, _SQUARE_BYTES = 4096, 1 << 29
 SAMPLE_ROWS = 1024
+# Rows of the samples on which rules are measured before the whole table.
+_STAGE_ROWS = (8_192, 65_536)
 # A rule is rejected by a sample if the chance to be wrong is at most this.
 _CHANCE = 1e-9
 # The seconds for measuring a rule on a large table.
@@ -297,7 +299,8 @@ class RowCounter:
     most: int
     square: Square
     most_in_square: int
-    measure: MeasureTable | None
+    # Samples of the table and the table itself, each with the number of rows beyond which a rule is rejected.
+    stages: list[tuple[MeasureTable, int]]
     n_undecided: int = 0
 
     @classmethod
@@ -312,7 +315,10 @@ class RowCounter:
             places = places[draw(n_rows, n_drawn)]
             most_in_square = most_in_sample(most, n_rows, n_drawn)
         square = Square.of(problem, places)
-        return None if square is None else cls(problem, most, square, most_in_square, measure)
+        if square is None:
+            return None
+        stages = [] if measure is None else _stages(measure, most, n_rows)
+        return cls(problem, most, square, most_in_square, stages)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -366,16 +372,23 @@ class RowCounter:
     def _measure_one(self, rule: Rule) -> int:
         from naysay.kernels.covers.measured import UNDECIDED
 
-        assert self.measure is not None
-        known = self.measure.rows(rule, min(_SECONDS_PER_RULE, self.problem.budget.left))
-        if known is None:
-            return UNDECIDED
-        in_conflict, (least, most) = known
-        if self.problem.request.measure is ErrorMeasure.CONFLICTS:
-            return min(in_conflict, self.most + 1)
-        if least > self.most:
-            return self.most + 1
-        return most if most <= self.most else UNDECIDED
+        by_conflicts, value = self.problem.request.measure is ErrorMeasure.CONFLICTS, UNDECIDED
+        for measure, allowed in self.stages:
+            known = measure.rows(rule, min(_SECONDS_PER_RULE, self.problem.budget.left))
+            if known is None:
+                return UNDECIDED
+            in_conflict, (least, most) = known
+            if (in_conflict if by_conflicts else least) > allowed:
+                return self.most + 1
+            value = in_conflict if by_conflicts else most
+        return value if value <= self.most else UNDECIDED
+
+
+def _stages(measure: MeasureTable, most: int, n_rows: int) -> list[tuple[MeasureTable, int]]:
+    """Growing samples, which reject most rules sooner than the whole table, and the table."""
+    sizes = [size for size in _STAGE_ROWS if 4 * size <= n_rows]
+    samples = [(measure.sample(draw(n_rows, size)), most_in_sample(most, n_rows, size)) for size in sizes]
+    return [*samples, (measure, most)]
 
 
 def _are_one_row(covers: UInt64Array, vertices: Vertices) -> BoolArray:

@@ -37,6 +37,9 @@ class MeasureTable(Protocol):
     def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
         """The rows in conflict, and the least and most rows to remove."""
 
+    def sample(self, rows: Int64Array) -> MeasureTable:
+        """The same for some rows of the table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

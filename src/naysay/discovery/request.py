@@ -55,8 +55,9 @@ _WIDE_PREDICATES = 3
 _VERY_WIDE_SPACE = 128
 _VERY_WIDE_PREDICATES = 2
 MAX_COMPARISONS = 1_000
-# If every rule is measured by itself: the most rules that take seconds, and a length that is always worth it.
-_MOST_MEASURED = 60_000
+# If every rule is measured by itself: the most rules that take seconds on so many rows, and a length that is always
+# worth it.
+_MOST_MEASURED, _QUICK_ROWS = 60_000, 4_096
 _FEWEST_PREDICATES = 2
 # Bytes per row: a column in codes, a field on one side, and what verifying candidates keeps.
 _COLUMN_BYTES, _FIELD_BYTES, _VERIFIER_BYTES = 40, 4, 900
@@ -159,7 +160,7 @@ class DiscoverRequest:
         """Whether rules of this space may have more predicates than the limit."""
         return self.max_predicates is not None and self.max_predicates < len(space.comparisons)
 
-    def fitted_to(self, space: Space) -> DiscoverRequest:
+    def fitted_to(self, space: Space, n_rows: int = 0) -> DiscoverRequest:
         """The request with a limit on predicates if the space is so wide that an unlimited search would never end.
 
         Raises UsageError if the space is wider than any search could handle.
@@ -172,7 +173,7 @@ class DiscoverRequest:
                 "different columns (cross=False, --no-cross)"
             )
         if self.is_measured and self.max_predicates is None:
-            most = _longest_measured(space)
+            most = _longest_measured(space, n_rows)
             return self if most >= n_comparisons else replace(self, max_predicates=most, is_narrowed=True)
         if n_comparisons <= WIDE_SPACE or self.max_predicates or self.max_rules or self.max_seconds:
             return self
@@ -209,17 +210,16 @@ class DiscoverRequest:
             )
 
 
-def _longest_measured(space: Space) -> int:
+def _longest_measured(space: Space, n_rows: int) -> int:
     """The most predicates of a rule such that measuring every rule takes seconds; at least two."""
+    most_rules = _MOST_MEASURED * min(1.0, _QUICK_ROWS / max(1, n_rows))
     n_of_length = [1]
     for comparison in space.comparisons:
         n_ops = len(comparison.ops)
         longer = [n_ops * n_rules for n_rules in n_of_length]
         n_of_length = [one + other for one, other in zip([*n_of_length, 0], [0, *longer], strict=True)]
     n_rules, most = 0, 0
-    while most + 1 < len(n_of_length) and (
-        most < _FEWEST_PREDICATES or n_rules + n_of_length[most + 1] <= _MOST_MEASURED
-    ):
+    while most + 1 < len(n_of_length) and (most < _FEWEST_PREDICATES or n_rules + n_of_length[most + 1] <= most_rules):
         most += 1
         n_rules += n_of_length[most]
     return most
