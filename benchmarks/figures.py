@@ -48,8 +48,8 @@ SECTIONS = {
     "cliffs": Section(
         "Every shape of rule",
         "python benchmarks/cliffs.py",
-        "CPU time on one thread. First, rules with 3, 4 and 5 orders: `auto` and the papers' strategies, which are stopped "
-        "when they take longer than twice the time of `auto`; the columns agree (the rule holds), agree but for 20 rows, "
+        "CPU time on one thread. First, rules with 3, 4 and 5 orders: `auto` and the papers' strategies, stopped "
+        "if they take longer than twice the time of `auto`; the columns agree (the rule holds), agree but for 20 rows, "
         "are independent, or have a constant sum. `ratio` is `auto` divided by the best of all. Then many rules at "
         "once over Tax, most of them broken, and a watch with such rules.",
     ),
