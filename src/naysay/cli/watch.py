@@ -129,6 +129,8 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, f
     else:
         if request.error:
             raise UsageError("--error needs --evolve; given rules have max_violations and max_fraction")
+        if request.partitions and request.max_seconds is not None:
+            raise UsageError("--max-seconds applies to a state in one process; leave it out with --partitions")
         if request.partitions and place.engine == "local":
             raise UsageError("--partitions needs --engine spark; --engine local keeps the state in this process")
         loaded = _load(rules, request)

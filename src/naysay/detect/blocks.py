@@ -45,6 +45,8 @@ class BlockSearch:
         self._sums = np.zeros(bound.right.n_rows + 1, np.int64)
         np.cumsum(np.ones(len(right_places)) if weights is None else weights[right_places], out=self._sums[1:])
         self.n_visited = self.n_compared = 0
+        # The nodes and pairs of all blocks, once they were estimated.
+        self._n_expected = 0.0
 
     @property
     def n_blocks(self) -> int:
@@ -61,6 +63,7 @@ class BlockSearch:
         n_done = self._run(chosen, work, np.zeros(len(self._places), np.int64), _NOBODY)
         if n_done < len(chosen):
             return float("inf")
+        self._n_expected = scale * float(work[0] + work[1])
         return 1e-9 * scale * (float(work[0]) * cost_of_visit + float(work[1]) * _PAIR)
 
     def partners(self) -> Int64Array:
@@ -74,7 +77,8 @@ class BlockSearch:
     def find(self, own: Int64Array, most: float) -> tuple[int | None, bool]:
         """The place of some left row that has more partners than `own` says that it has in itself, if there is one.
 
-        Gives up after about `most` seconds. The flag is True if the search went through all rows.
+        Gives up after about `most` seconds, or twice the work that `seconds` has found to be less than that. The flag
+        is True if the search went through all rows.
         """
         found = np.zeros(len(self._places), np.int64)
         own = own[self._places]
@@ -84,7 +88,7 @@ class BlockSearch:
 
     def _search(self, found: Int64Array, own: Int64Array, most: float = float("inf")) -> int:
         """Search all blocks, on threads; how many were done before the search stopped."""
-        limit = int(min(most * 1e9 / _VISIT, UNLIMITED))
+        limit = int(min(max(most * 1e9 / _VISIT, 2 * self._n_expected), UNLIMITED))
         n_threads = threads_for(self.n_blocks // _BLOCKS_PER_THREAD)
         shares = np.array_split(np.arange(self.n_blocks), 1 if n_threads == 1 else _SHARES_PER_THREAD * n_threads)
         works: list[Int64Array] = []

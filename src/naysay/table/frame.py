@@ -6,6 +6,7 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,15 @@ def to_arrow(frame: Any) -> pa.Table:
     A pandas NaN is a null, as pandas means it. The unnamed index that pandas adds after filtering is left out.
     """
     table = _read(frame)
-    if any(_PANDAS_INDEX.fullmatch(name) for name in table.column_names):
-        keep = [i for i, name in enumerate(table.column_names) if not _PANDAS_INDEX.fullmatch(name)]
-        table = table.select(keep)
-    return table
+    names = tuple(table.column_names)
+    keep = _without_index(names)
+    return table if len(keep) == len(names) else table.select(list(keep))
+
+
+@lru_cache
+def _without_index(names: tuple[str, ...]) -> tuple[int, ...]:
+    """The places of the columns that are not an index of pandas; kept, as small batches ask again and again."""
+    return tuple(i for i, name in enumerate(names) if not _PANDAS_INDEX.fullmatch(name))
 
 
 def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:

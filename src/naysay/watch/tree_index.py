@@ -312,6 +312,8 @@ def _near_partners(search: Search, rows: Int64Array, require: Require) -> Int64A
 
 def _estimate(count: Callable[[Int64Array], int], n_items: int, require: Require) -> None:
     """Estimate the pairs and the seconds of work on many items from a sample of them, and refuse what is too much."""
+    if n_items == 0:
+        return
     sample = np.unique(np.linspace(0, n_items - 1, min(n_items, _SAMPLE)).astype(np.int64))
     # Kernels are loaded before time is taken.
     count(sample[:1])
@@ -518,7 +520,9 @@ class TreeIndex:
             as_left = self._search(rule, batch, Row.LEFT, stamps, -1)
             if rule.sides.symmetric:
                 outside = stamps[as_left.right] != 1
-                mirrored = SlotPairs(as_left.right[outside], as_left.left[outside])
+                mirrored = SlotPairs(as_left.right, as_left.left)
+                if np.count_nonzero(outside) < len(mirrored):
+                    mirrored = mirrored.filter(outside)
                 return concat_pairs((as_left, mirrored))
             return concat_pairs((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
         finally:
@@ -534,9 +538,10 @@ class TreeIndex:
         if len(places) == 0:
             return NO_PAIRS
         group = self._groups.of(batch, own.key)[places]
-        # Searching in the order of the tree keeps its nodes in the cache.
-        order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
-        places, group = places[order], group[order]
+        if len(places) > 1:
+            # Searching in the order of the tree keeps its nodes in the cache.
+            order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
+            places, group = places[order], group[order]
         boxes, features = sides.boxes(batch, places, row, group), shared.places_of(other.features)
         search = Search(boxes, features, len(other.orders), self.nulls is Nulls.EQUAL)
         owners = batch.slots[places]
