@@ -78,7 +78,7 @@ def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(joint, "_FEW_VIOLATIONS", -1)
     elif request.param == "few steps":
         monkeypatch.setattr(joint, "_SEARCH_STEPS", 12)
-        monkeypatch.setattr(joint, "_MATCHING_STEPS", 3)
+        monkeypatch.setattr(joint, "_RULE_STEPS", 3)
 
 
 @pytest.mark.usefixtures("_limits")

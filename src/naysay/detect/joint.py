@@ -8,7 +8,7 @@ on the groups of each rule, never on its pairs. If there are few pairs, what the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,12 +16,19 @@ import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.budget import check_stop, on_threads
-from naysay.detect.partners import partners, small_keys
-from naysay.detect.removal import conflict_levels, is_monotone, match_rows, rows_to_remove, values_in_conflict
+from naysay.detect.partners import small_keys
+from naysay.detect.removal import (
+    conflict_levels,
+    is_monotone,
+    match_rows,
+    rows_to_remove,
+    rows_with_partners,
+    values_in_conflict,
+)
 from naysay.detect.result import Removal
 from naysay.detect.summary import Conflicts
-from naysay.detect.violations import both_ways, verify, violations
-from naysay.kernels.joins.removal import connected_parts, first_of_keys, half_cover
+from naysay.detect.violations import both_ways, count, verify, violations
+from naysay.kernels.joins.removal import connected_parts, first_apart, first_of_keys, half_cover
 from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, singles
 from naysay.plan.join import Join
@@ -30,12 +37,14 @@ from naysay.table import Table
 
 # With more violations than this no graph is made of them.
 _FEW_VIOLATIONS = 1_000_000
-# The steps of a matching, and the vertices that the exact search may look at in total; a larger part is left open.
-_MATCHING_STEPS = 20_000_000
+# The steps of a search among the rows of one rule.
+_RULE_STEPS = 20_000_000
+# The vertices that the exact search may look at in total, and those of the largest part that it solves.
 _SEARCH_STEPS = 2_000_000
 _LARGEST_PART = 400
-# How often cliques are sought anew after rows have returned.
+# How often cliques are sought anew after rows have returned, and in how many turns these do.
 _ROUNDS = 3
+_TURNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +150,32 @@ class _Search:
         stays_in[-1] = False
         candidates = self.gone & ~self.forced & ~stays_in[self.clique]
         staying = ~self.gone
+        joins = (self._in_conflict(rule, candidates | staying) for rule in self.rules)
+        candidates &= ~_blocked(joins, candidates, staying)
+        small = [self._in_conflict(rule, candidates) for rule in self.rules]
+        if sum(map(count, small)) <= _FEW_VIOLATIONS:
+            graph = _Graph.of(*_pairs(small, self.gone.size))
+            candidates[graph.rows] = graph.apart()
+            self.gone[candidates] = False
+            return bool(candidates.any())
         n_returned = 0
-        while candidates.any():
-            candidates &= ~self._blocked(candidates, staying)
+        for _ in range(_TURNS):
             if not candidates.any():
                 break
-            removed = self._remove_in_turn(candidates)
+            removed = _remove_in_turn(small, candidates)
             staying = candidates & ~removed
             self.gone[staying] = False
             n_returned += int(np.count_nonzero(staying))
-            candidates = removed
+            candidates = removed & ~_blocked(small, removed, staying)
         return n_returned > 0
 
-    def _blocked(self, candidates: BoolArray, staying: BoolArray) -> BoolArray:
-        """Which candidates conflict with a row that stays."""
-        blocked = np.zeros_like(candidates)
-        for rule in self.rules:
-            check_stop()
-            if not candidates[rule.found.rows].any():
-                continue
-            bound = self.bind(rule.join)
-            in_conflict = _mask(staying.size, rule.found.rows)
-            for one_way in (bound,) if both_ways(bound) else (bound, bound.swapped()):
-                between = _between(one_way, candidates & ~blocked, staying & in_conflict)
-                blocked[between.left.rows[partners(between) > 0]] = True
-        return blocked
-
-    def _remove_in_turn(self, rows: BoolArray) -> BoolArray:
-        """Rows of a table without which all rules hold, rule by rule; never all of them."""
-        removed = np.zeros_like(rows)
-        for rule in self.rules:
-            removed[rows_to_remove(self.bind(rule.join).among(rows & ~removed))[1]] = True
-        return removed
+    def _in_conflict(self, rule: BrokenRule, rows: BoolArray) -> BoundJoin:
+        """The join of a rule among those of its rows in conflict that a mask has."""
+        return self.bind(rule.join).among(rows & _mask(rows.size, rule.found.rows))
 
     def _solve_pairs(self) -> None:
         """Fix the rows that a smallest cover by halves has or lacks whole, and search the rest, part by part."""
-        graph = _Graph.of(*self._pairs())
+        graph = _Graph.of(*_pairs((self._in_conflict(rule, ~self.forced) for rule in self.rules), self.gone.size))
         halves = half_cover(*graph.neighbours())
         self.gone[graph.rows[halves == 2]] = True
         self.gone[graph.rows[halves == 0]] = False
@@ -206,16 +205,6 @@ class _Search:
         cliques = np.unique(np.stack((graph.part, self.clique[graph.rows]))[:, in_clique], axis=1)
         n_in_cliques = np.bincount(graph.part[in_clique], minlength=n_parts)
         return n_gone, np.maximum(n_half, n_in_cliques - np.bincount(cliques[0], minlength=n_parts))
-
-    def _pairs(self) -> tuple[Int64Array, Int64Array]:
-        """All pairs of rows in conflict that no one-row rule removes, once each."""
-        n_rows = self.gone.size
-        found = []
-        for rule in self.rules:
-            pairs = violations(self.bind(rule.join).among(_mask(n_rows, rule.found.rows) & ~self.forced), None)
-            found.append(np.minimum(pairs.left, pairs.right) * n_rows + np.maximum(pairs.left, pairs.right))
-        codes = np.unique(np.concatenate(found))
-        return codes // n_rows, codes % n_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +244,11 @@ class _Graph:
             part = _Graph.of(self.rows[self.first[some]], self.rows[self.second[some]])
             yield int(self.part[self.first[some[0]]]), part
 
+    def apart(self) -> BoolArray:
+        """Which rows can stay together if those with the fewest neighbours come first."""
+        starts, neighbours = self.neighbours()
+        return first_apart(starts, neighbours, np.argsort(np.diff(starts), kind="stable"))
+
     def bits(self) -> list[int]:
         """The neighbours of each row as bits."""
         found = [0] * self.rows.size
@@ -268,6 +262,37 @@ def _mask(n_rows: int, rows: Int64Array) -> BoolArray:
     mask = np.zeros(n_rows, np.bool_)
     mask[rows] = True
     return mask
+
+
+def _blocked(joins: Iterable[BoundJoin], candidates: BoolArray, staying: BoolArray) -> BoolArray:
+    """Which candidates conflict with a row that stays, or are not known to conflict with none."""
+    blocked = np.zeros_like(candidates)
+    for bound in joins:
+        check_stop()
+        for one_way in (bound,) if both_ways(bound) else (bound, bound.swapped()):
+            between = _between(one_way, candidates & ~blocked, staying)
+            if between.left.n_rows and between.right.n_rows:
+                has_partner = rows_with_partners(between.left, between.right, _RULE_STEPS)
+                blocked[between.left.rows[has_partner]] = True
+    return blocked
+
+
+def _pairs(joins: Iterable[BoundJoin], n_rows: int) -> tuple[Int64Array, Int64Array]:
+    """All pairs of rows that break any of the rules, once each."""
+    found = [np.empty(0, np.int64)]
+    for bound in joins:
+        pairs = violations(bound, None)
+        found.append(np.minimum(pairs.left, pairs.right) * n_rows + np.maximum(pairs.left, pairs.right))
+    codes = np.unique(np.concatenate(found))
+    return codes // n_rows, codes % n_rows
+
+
+def _remove_in_turn(joins: Iterable[BoundJoin], rows: BoolArray) -> BoolArray:
+    """Rows without which all rules hold among some rows, rule by rule; never all of them."""
+    removed = np.zeros_like(rows)
+    for bound in joins:
+        removed[rows_to_remove(bound.among(rows & ~removed))[1]] = True
+    return removed
 
 
 def _between(bound: BoundJoin, left: BoolArray, right: BoolArray) -> BoundJoin:
@@ -334,7 +359,7 @@ def _matched(bound: BoundJoin, is_open: BoolArray, may_stay: BoolArray) -> tuple
     for one_way, others in ((bound, may_stay), (bound.swapped(), may_stay), (bound, is_open)):
         between = _between(one_way, is_open, others)
         if between.left.n_rows and between.right.n_rows:
-            pairs, _ = match_rows(between.left, between.right, _MATCHING_STEPS)
+            pairs, _ = match_rows(between.left, between.right, _RULE_STEPS)
             is_open[pairs] = False
             may_stay[pairs] = False
             found.append(pairs)

@@ -112,6 +112,22 @@ def connected_parts(n_rows: int, first: Int64Array, second: Int64Array) -> Int64
 
 
 @kernel
+def first_apart(starts: Int64Array, neighbours: Int64Array, order: Int64Array) -> BoolArray:
+    """Which vertices of a graph are taken if each is, in some order, that has no neighbour among those taken before.
+
+    Vertex v has the neighbours from `starts[v]` to `starts[v + 1]`.
+    """
+    taken = np.zeros(order.size, np.bool_)
+    beside = np.zeros(order.size, np.bool_)
+    for vertex in order:
+        if not beside[vertex]:
+            taken[vertex] = True
+            for i in range(starts[vertex], starts[vertex + 1]):
+                beside[neighbours[i]] = True
+    return taken
+
+
+@kernel
 def half_cover(starts: Int64Array, neighbours: Int64Array) -> Int64Array:
     """A smallest cover of a graph by whole and half vertices: 0, 1 or 2 halves of each.
 
@@ -257,6 +273,47 @@ def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_ste
         if own >= 0:
             _kill(own, dead, alive, n_leaves)
     return matched[: 2 * n_matched], True
+
+
+@kernel
+def may_have_partner(left: Rows, right: Rows, zones: Zones, n_orders: int, max_steps: int) -> BoolArray:
+    """Which left rows have a partner, or are not known to have none within max_steps visited nodes and compared rows.
+
+    Arguments as for `trees.zones.list_partners`.
+    """
+    rows, identities = left
+    features, feature_identities = right
+    least, greatest = zones
+    n_leaves = least.shape[1] // 2
+    n_rows = features.shape[1]
+    has_partner = np.ones(rows.shape[0], np.bool_)
+    stack = np.empty(128, np.int64)
+    n_steps = 0
+    for i in range(rows.shape[0]):
+        stack[0] = 1
+        n_stack = 1
+        found = False
+        while n_stack > 0 and not found:
+            n_stack -= 1
+            node = stack[n_stack]
+            n_steps += 1
+            if n_steps > max_steps:
+                return has_partner
+            if not may_hold(rows[i], least, greatest, node, n_orders):
+                continue
+            if node < n_leaves:
+                stack[n_stack] = 2 * node + 1
+                stack[n_stack + 1] = 2 * node
+                n_stack += 2
+                continue
+            start = (node - n_leaves) * LEAF_ROWS
+            n_steps += LEAF_ROWS
+            for place in range(start, min(start + LEAF_ROWS, n_rows)):
+                if feature_identities[place] != identities[i] and holds(rows[i], features, place, n_orders):
+                    found = True
+                    break
+        has_partner[i] = found
+    return has_partner
 
 
 @kernel
