@@ -58,7 +58,8 @@ class Ranker:
 
     `max_equal` holds for each group of vertices the most rows that one row may meet in an equality of it. Counts
     that come from a sample are multiplied by `scale`. With `rows`, keys and dependencies are tested on these. `same_as`
-    names, for columns that equal another one in every row, the first such column.
+    names, for columns that equal another one in every row, the first such column. `nullable` are the comparisons that
+    may be incomparable.
     """
 
     vertices: Vertices
@@ -69,6 +70,7 @@ class Ranker:
     scale: float = 1.0
     rows: Rows | None = None
     same_as: Mapping[str, str] = field(default_factory=dict)
+    nullable: frozenset[int] = frozenset()
     # What was computed once: the comparable pairs of each comparison, and the pairs that satisfy some of its vertices.
     _known: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -104,17 +106,9 @@ class Ranker:
 
         In every table that has nulls only where this one has some.
         """
-        implication = Implication(self.vertices, self._nullable())
+        implication = Implication(self.vertices, self.nullable)
         cover, *covers = self.vertices.words(self.vertices.cover(each) for each in (rule, *given))
         return implication.reasons(cover, [implication.boxes(each) for each in covers]) or []
-
-    def _nullable(self) -> list[int]:
-        """The comparisons that may be incomparable."""
-        if self.rows is None:
-            return self._often_null(0.0)
-        null = {self._name(number) for number, skips in self.rows.skips_null.items() if skips}
-        pairs = [group.comparison for group in self.vertices.groups]
-        return [number for number, pair in enumerate(pairs) if null & {pair.left.name, pair.right.name}]
 
     def _often_null(self, share: float) -> list[int]:
         """The comparisons of which more than a share of the pairs are incomparable."""
@@ -403,7 +397,7 @@ def _finding(rules: Rules, results: Results, place: int) -> Finding:
 
 def ranker_of(answer: Answer, problem: Problem) -> Ranker:
     """A ranker on the evidence of an answer and the rows of its problem."""
-    return make_ranker(answer, problem, _max_equal(problem.outcomes, problem.vertices), problem.outcomes)
+    return make_ranker(answer, problem, max_equal_of(problem.outcomes, problem.vertices), problem.outcomes)
 
 
 def make_ranker(
@@ -411,14 +405,22 @@ def make_ranker(
 ) -> Ranker:
     """A ranker on the evidence of an answer; counts of a sample are scaled to those of all pairs.
 
-    `outcomes` are the rows, if they are known here.
+    `outcomes` are the rows, or some of them, if they are known here.
     """
     n_rows, n_sampled, scale = problem.outcomes.n_table_rows, answer.n_sampled, 1.0
     if n_sampled is not None and n_sampled >= 2:
         scale = n_rows * (n_rows - 1) / (n_sampled * (n_sampled - 1))
-    rows = None if outcomes is None else Rows.of(outcomes, problem.vertices)
-    same_as = {} if outcomes is None else _same_columns(outcomes)
-    return Ranker(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale, rows, same_as)
+    fields = problem.outcomes.layout.fields
+    nullable = frozenset(
+        each.place
+        for each in fields
+        if each.place is not None and each.missing and each.kind is not FieldKind.ORDER_OR_NULL
+    )
+    rows, same_as = None, {}
+    if outcomes is not None:
+        rows = Rows.of(outcomes, problem.vertices, n_rows)
+        same_as = _same_columns(outcomes) if outcomes.n_table_rows == n_rows else {}
+    return Ranker(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale, rows, same_as, nullable)
 
 
 def _same_columns(outcomes: Outcomes) -> dict[str, str]:
@@ -440,7 +442,7 @@ def _same_columns(outcomes: Outcomes) -> dict[str, str]:
     return same
 
 
-def _max_equal(outcomes: Outcomes, vertices: Vertices) -> tuple[int, ...]:
+def max_equal_of(outcomes: Outcomes, vertices: Vertices) -> tuple[int, ...]:
     """For each group the most rows that one row can equal in it, as far as its columns tell."""
     n_rows = outcomes.n_table_rows
     most = [n_rows] * len(vertices.groups)

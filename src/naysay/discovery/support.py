@@ -75,10 +75,8 @@ class Rows:
     _shares: dict[tuple[tuple[int, ...], int], tuple[Float64Array, Float64Array]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcomes: Outcomes, vertices: Vertices) -> Rows | None:
-        """The rows behind outcomes; None if these came without rows."""
-        if not outcomes.n_rows or outcomes.left.shape[1] != outcomes.n_rows:
-            return None
+    def of(cls, outcomes: Outcomes, vertices: Vertices, n_table_rows: int) -> Rows:
+        """The rows behind outcomes, which may be only some of the rows of a table."""
         places, n_fields = _sampled(outcomes.n_rows), len(outcomes.layout.fields)
         codes, skips_null = {}, {}
         for number, column in enumerate(outcomes.layout.fields):
@@ -91,7 +89,8 @@ class Rows:
             if skips:
                 values[(outcomes.left[n_fields + column.word][places] & column.missing) != 0] = 0
             codes[column.place], skips_null[column.place] = values, skips
-        return cls(codes, skips_null, outcomes.weights[places], places.size == outcomes.n_rows)
+        weights = outcomes.weights[places]
+        return cls(codes, skips_null, weights, int(weights.sum()) == n_table_rows)
 
     @property
     def n_rows(self) -> int:
