@@ -22,7 +22,7 @@ The short list holds the rules that pass, without those that follow from others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 
@@ -46,10 +46,12 @@ _WORK = 400_000_000
 # Once time is up: as many as take a tenth of that.
 _WORK_WHEN_STOPPED = 40_000_000
 _LEAST, _MOST = 160, 5_000
+# A rule is not listed if more than this share of the rows must go, or of the pairs that tested it break it.
+MOST_EXCEPTIONS = 0.05
 # A column of which more than this share of the pairs are incomparable does not make other rules redundant.
 _MOSTLY_NULL = 0.5
-# Keys and dependencies that are tested on the rows: so many times the rows, and at least so many.
-_ROW_WORK, _LEAST_FACTS = 3_000_000, 40
+# Keys and dependencies that are tested on the rows: as many as make so many rows in all, within these numbers.
+_ROW_WORK, _LEAST_FACTS, _MOST_FACTS = 3_000_000, 40, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Ranker:
             n_predicates=vertices.n_predicates(covers),
             surprise=results.surprise,
             by_accident=results.by_accident,
+            often_broken=results.often_broken([] if self.rows is None else facts),
             is_vacuous=results.is_vacuous,
             removed=results.removed,
             facts=facts,
@@ -166,7 +169,7 @@ class Ranker:
         rows = self.rows
         assert rows is not None
         layers = np.array(_log_layers(self.vertices))[results.inside.sum(axis=1)]
-        most = max(_LEAST_FACTS, _ROW_WORK // max(1, rows.n_rows))
+        most = min(_MOST_FACTS, max(_LEAST_FACTS, _ROW_WORK // max(1, rows.n_rows)))
         tried = [
             place
             for place, fact in facts.items()
@@ -175,6 +178,9 @@ class Ranker:
             and not (results.exact[place] and results.is_hopeless(place, fact, layers[place], rows.n_rows))
         ][:most]
         results = results.copy()
+        for place, fact in facts.items():
+            if results.violations[place] and rows.knows(fact) and not (budget is not None and budget.stopped()):
+                results.removed[place] = rows.share_to_remove(fact)
         tested = []
         for place in tried:
             if budget is not None and budget.stopped():
@@ -183,7 +189,6 @@ class Ranker:
             exact = bool(results.exact[place])
             found = rows.test(facts[place], int(results.violations[place]), count=not exact)
             results.surprise[place] = found.surprise - layers[place]
-            results.removed[place] = found.removed / rows.n_rows
             if found.near is not None:
                 results.near[place, results.inside[place]] = found.near
                 results.exact[place] = True
@@ -339,6 +344,15 @@ class Results:
         """Rules that no pair tested: they hold only because values are null."""
         untested: BoolArray = (self.inside & (self.near == 0)).any(axis=1) & (self.violations == 0)
         return untested
+
+    def often_broken(self, facts: Iterable[int]) -> BoolArray:
+        """Rules with too many exceptions to be called rules: by rows to remove if these are known, else by pairs."""
+        most = np.iinfo(np.int64).max
+        tested = np.where(self.inside, self.near, most).min(axis=1, initial=most).astype(np.float64)
+        shares = self.violations / np.maximum(1.0, tested + self.violations)
+        shares[list(facts)] = self.removed[list(facts)]
+        often: BoolArray = shares > MOST_EXCEPTIONS
+        return often
 
     def is_hopeless(self, place: int, fact: Fact, layer: float, n_rows: int) -> bool:
         """Whether a key or dependency cannot pass a test on the rows: no such test is worth more than all its pairs."""

@@ -47,14 +47,16 @@ _OUTCOMES = {
 }
 _WITH_NULLS = _OUTCOMES | {Op.EQ: _EQUAL | _BOTH_NULL, Op.NE: _LESS | _GREATER | _ONE_NULL}
 # A rule with more ways to break it than this is not split into them.
-_MOST_CASES = 64
+_MOST_CASES = 16
 
 # A person can hardly judge a longer rule: these are listed only if no other is.
 _MOST_PREDICATES = 4
 # Orders, and other rules, in the list; more are left to `Discovery.all`.
 _MOST_ORDERS, _MOST_OTHERS = 4, 6
+# Keys and dependencies, and orders, of which some may turn out to follow from later ones.
+_FACTS_AT_FIRST, _ORDERS_AT_FIRST = 60, 12
 # Rules of each form that are compared with the list, and those that only restate something that they are compared with.
-_MOST_COMPARED, _MOST_RESTATED = 300, 100
+_MOST_COMPARED, _MOST_RESTATED = 120, 60
 # A number that determines a text with at least so many values names something.
 _MANY_NAMES = 30
 # Words of which one makes a column of numbers a code, and words that do so at the end of its name.
@@ -193,6 +195,7 @@ class Candidates:
     n_predicates: Int64Array
     surprise: Float64Array
     by_accident: BoolArray
+    often_broken: BoolArray
     is_vacuous: BoolArray
     removed: Float64Array
     facts: Mapping[int, Fact]
@@ -205,12 +208,13 @@ class Candidates:
         return self.vertices.groups[number].comparison.left.name
 
     def order(self) -> list[int]:
-        """The places of all rules that were tested at all: those by accident last, then short ones, then those with
-        few exceptions, then surprising ones. A key says as much with fewer predicates as a dependency."""
+        """The places of all rules that were tested at all: doubtful ones last, then short ones, then those with few
+        exceptions, then surprising ones. A key says as much with fewer predicates as a dependency."""
         is_key = np.zeros(len(self.covers), np.int64)
         for place, fact in self.facts.items():
             is_key[place] = fact.right is None
-        keys = (-self.surprise, np.floor(100 * self.removed), self.n_predicates - is_key, self.by_accident)
+        doubtful = self.by_accident | self.often_broken
+        keys = (-self.surprise, np.floor(100 * self.removed), self.n_predicates - is_key, doubtful)
         return [place for place in np.lexsort(keys).tolist() if not self.is_vacuous[place]]
 
     def equal_columns(self, place: int) -> list[int]:
@@ -242,7 +246,7 @@ def short_list(candidates: Candidates, n_wanted: int, *, fill: bool = False) -> 
     `fill` adds others, as many as wanted.
     """
     order = candidates.order()
-    sure = [place for place in order if not candidates.by_accident[place]]
+    sure = [place for place in order if not (candidates.by_accident[place] or candidates.often_broken[place])]
     found = _ShortList(candidates).of(sure) or _ShortList(candidates).of(order, everything=True)
     found = found[:n_wanted]
     if fill:
@@ -267,7 +271,7 @@ class _ShortList:
         candidates = self.candidates
         places = [place for place in places if not candidates.mentions_double(place)]
         short = [place for place in places if candidates.n_predicates[place] <= _MOST_PREDICATES]
-        facts = self._cover([place for place in short if place in candidates.facts])
+        facts = self._cover([place for place in short if place in candidates.facts], _FACTS_AT_FIRST)
         constants = [place for place in facts if not candidates.facts[place].left]
         codes = _codes(candidates, facts)
         orders: list[int] = []
@@ -276,21 +280,23 @@ class _ShortList:
             form = _form(candidates, place, codes)
             if form is not None:
                 (orders if form is RuleKind.ORDER else others).append(place)
-        orders = self._cover(orders)
+            if len(orders) + len(others) == 2 * _MOST_COMPARED:
+                break
+        orders = self._cover(orders, _ORDERS_AT_FIRST)
         also = {fact: [order for order in orders if self._says_more(order, fact)] for fact in facts}
         told = {order for added in also.values() for order in added}
         found = [Entry(place, tuple(also[place])) for place in facts if place not in constants]
         found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
         found += [Entry(place) for place in constants]
         if everything or not found:
-            found += [Entry(place) for place in self._add(others)[:_MOST_OTHERS]]
+            found += [Entry(place) for place in self._add(others, _MOST_OTHERS)]
         if not found:
-            found = [Entry(place) for place in self._add(places)]
+            found = [Entry(place) for place in self._add(places, _FACTS_AT_FIRST)]
         return found
 
-    def _cover(self, places: Sequence[int]) -> list[int]:
+    def _cover(self, places: Sequence[int], most: int) -> list[int]:
         """A canonical cover: rules of which none follows from the others, but all that were left out do."""
-        kept = self._add(places)
+        kept = self._add(places, most)
         for place in reversed(kept.copy()):
             boxes = self.boxes.pop(place)
             if not self._follows(place, [box for others in self.boxes.values() for box in others]):
@@ -299,10 +305,12 @@ class _ShortList:
                 kept.remove(place)
         return kept
 
-    def _add(self, places: Sequence[int]) -> list[int]:
-        """Those of some rules that do not follow from the ones before, or those that are in the list already."""
-        kept = []
+    def _add(self, places: Sequence[int], most: int) -> list[int]:
+        """The first rules that do not follow from the ones before, or from those that are in the list already."""
+        kept: list[int] = []
         for place in places[:_MOST_COMPARED]:
+            if len(kept) == most:
+                break
             known = [box for boxes in self.boxes.values() for box in boxes]
             if self._follows(place, known) or self._follows(place, known + self._more_general(place)):
                 continue

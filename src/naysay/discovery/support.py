@@ -52,12 +52,10 @@ class Fact:
 @dataclass(frozen=True, slots=True)
 class Supported:
     """How rows tested a fact: the negative logarithm of the chance that it holds by accident, and the ordered pairs
-    that satisfy all its predicates but one, in the order of its columns, if these are exact. `removed`: the fewest of
-    the rows looked at to remove such that a dependency holds."""
+    that satisfy all its predicates but one, in the order of its columns, if these are exact."""
 
     surprise: float
     near: tuple[int, ...] | None = None
-    removed: float = 0.0
 
 
 @dataclass(slots=True)
@@ -142,13 +140,16 @@ class Rows:
         sample = _Sample(self, self._chosen(fact, entity), entity is not None)
         if not sample.weights.size:
             return Supported(0.0, (0,) * len(fact.columns) if self.is_all else None)
-        removed = 0.0
         if fact.right is None:
             surprise = min(sample.key_surprise(fact, column, violations) for column in fact.left)
         else:
-            removed = sample.to_remove(fact) if violations else 0.0
-            surprise = sample.dependency_surprise(fact, removed)
-        return Supported(max(0.0, surprise), sample.near(fact) if count and self.is_all else None, removed)
+            surprise = sample.dependency_surprise(fact, sample.to_remove(fact) if violations else 0.0)
+        return Supported(max(0.0, surprise), sample.near(fact) if count and self.is_all else None)
+
+    def share_to_remove(self, fact: Fact) -> float:
+        """The share of the rows that must be removed at least such that a rule holds."""
+        sample = _Sample(self, self._chosen(fact, None), False)
+        return sample.to_remove(fact) / float(self.weights.sum()) if sample.weights.size else 0.0
 
     def _chosen(self, fact: Fact, entity: Sequence[int] | None) -> Int64Array | None:
         """The rows to test a rule on: one for each entity, and none that is null in a column of the rule; None: all."""
@@ -217,8 +218,10 @@ class _Sample:
         return agreeing, most
 
     def to_remove(self, fact: Fact) -> float:
-        """The fewest rows to remove such that a dependency holds."""
+        """The fewest rows to remove such that a rule holds."""
         groups, both = self._ids(fact.left), self._ids(fact.columns)
+        if fact.right is None:
+            return float(self.weights.sum()) - float(np.count_nonzero(self._sizes(groups)))
         counts = self._sizes(both)
         group_of = np.zeros(counts.size, np.int64)
         group_of[both] = groups
