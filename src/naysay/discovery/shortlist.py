@@ -27,9 +27,9 @@ import numpy as np
 from naysay.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.support import Fact, closure
-from naysay.discovery.vertices import Vertices, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices, to_int
 from naysay.rule import RuleKind, kind
-from naysay.rule.model import Op
+from naysay.rule.model import Op, Predicate, Rule
 
 # An outcome of two rows in a comparison. If nulls equal each other, two nulls are equal and have no order, and a null
 # and a value differ and have no order; else a null is incomparable.
@@ -93,12 +93,13 @@ class Implication:
             null = _ONE_NULL if number in nullable else 0
             possible = _ALL if group.kind is FieldKind.ORDER_OR_NULL else _VALUES | null
             self._everything |= possible << (_BITS * number)
+        self._masks = [group.mask for group in vertices.groups]
         places = {group.comparison: number for number, group in enumerate(vertices.groups)}
         self._mirror = [places.get(group.comparison.mirrored()) for group in vertices.groups]
 
     def boxes(self, cover: UInt64Array) -> tuple[Box, ...]:
         """The pairs that break a rule, and the same with the rows exchanged."""
-        asked = self._asked(to_int(cover))
+        asked = self._asked(cover)
         mirrored = {}
         for number, outcomes in asked.items():
             place = self._mirror[number]
@@ -107,14 +108,20 @@ class Implication:
             mirrored[place] = _exchanged(outcomes)
         return (_box(asked),) if mirrored == asked else (_box(asked), _box(mirrored))
 
-    def _asked(self, cover: int) -> dict[int, int]:
-        asked: dict[int, int] = {}
-        for number, group in enumerate(self._vertices.groups):
-            ops = group.ops(cover)
-            if ops:
-                meaning = _WITH_NULLS if group.kind is FieldKind.ORDER_OR_NULL else _OUTCOMES
-                asked[number] = reduce(and_, (meaning[op] for op in ops))
-        return asked
+    def groups_in(self, cover: UInt64Array) -> list[tuple[int, VertexGroup, tuple[Op, ...]]]:
+        """The comparisons of a rule, by number, and what it asks of each."""
+        whole = to_int(cover)
+        inside = [number for number, mask in enumerate(self._masks) if whole & mask]
+        return [(number, group, group.ops(whole)) for number in inside for group in (self._vertices.groups[number],)]
+
+    def _asked(self, cover: UInt64Array) -> dict[int, int]:
+        """The outcomes that a rule asks for, by the number of the comparison."""
+        return {
+            number: reduce(
+                and_, ((_WITH_NULLS if group.kind is FieldKind.ORDER_OR_NULL else _OUTCOMES)[op] for op in ops)
+            )
+            for number, group, ops in self.groups_in(cover)
+        }
 
     def follows(self, cover: UInt64Array, given: Sequence[Box]) -> bool:
         """Whether a rule holds whenever no pair of rows is in one of the given boxes."""
@@ -124,7 +131,7 @@ class Implication:
         """The ways to break a rule: `<=` is less or equal. `!=` of values without order is one way."""
         choices = []
         n_cases = 1
-        for number, outcomes in self._asked(to_int(cover)).items():
+        for number, outcomes in self._asked(cover).items():
             ordered = self._vertices.groups[number].comparison.ordered
             each = [1 << bit for bit in range(_BITS) if outcomes >> bit & 1] if ordered else [outcomes]
             if n_cases * len(each) > _MOST_CASES:
@@ -219,16 +226,14 @@ class Candidates:
 
     def equal_columns(self, place: int) -> list[int]:
         """The numbers of the columns that a rule asks to be equal."""
-        cover = to_int(self.covers[place])
-        groups = enumerate(self.vertices.groups)
-        return [number for number, group in groups if not group.comparison.across and Op.EQ in group.ops(cover)]
+        groups = self.implication.groups_in(self.covers[place])
+        return [number for number, group, ops in groups if Op.EQ in ops and not group.comparison.across]
 
     def mentions_double(self, place: int) -> bool:
         """Whether a rule mentions a column that equals another one in every row."""
         if not self.same_as:
             return False
-        cover = to_int(self.covers[place])
-        pairs = [group.comparison for group in self.vertices.groups if cover & group.mask]
+        pairs = [group.comparison for _, group, _ in self.implication.groups_in(self.covers[place])]
         return any(name in self.same_as for pair in pairs for name in (pair.left.name, pair.right.name))
 
 
@@ -342,12 +347,13 @@ class _ShortList:
 
 def _form(candidates: Candidates, place: int, codes: set[str]) -> RuleKind | None:
     """Whether a rule is an order of quantities or something else; None if it orders codes."""
-    cover = to_int(candidates.covers[place])
-    for group in candidates.vertices.groups:
+    groups = candidates.implication.groups_in(candidates.covers[place])
+    for _, group, ops in groups:
         names = {group.comparison.left.name, group.comparison.right.name}
-        if any(op.is_order for op in group.ops(cover)) and names & codes:
+        if any(op.is_order for op in ops) and names & codes:
             return None
-    return kind(candidates.vertices.rule(cover))
+    pairs = [(group.comparison, op) for _, group, ops in groups for op in ops]
+    return kind(Rule(tuple(Predicate(pair.left, op, pair.right) for pair, op in pairs)))
 
 
 def _codes(candidates: Candidates, facts: Sequence[int]) -> set[str]:
