@@ -282,6 +282,14 @@ def test_the_same_list_by_every_method(found: naysay.Discovery) -> None:
                 assert finding.tested.near == pairs[naysay.render(finding.rule)]
 
 
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_the_order_of_the_rows_does_not_matter(nulls: Nulls) -> None:
+    table = random_table(random.Random(5), 5, 300)
+    order = np.random.default_rng(0).permutation(300)
+    one, other = (naysay.discover(each, nulls=nulls, error=0.02) for each in (table, table.take(order)))
+    assert one.findings == other.findings
+
+
 def test_rules_that_rows_break_are_to_look_at() -> None:
     table = clinics()
     cities = table["city"].to_pylist()

@@ -144,7 +144,9 @@ class Rows:
             surprise = min(sample.key_surprise(fact, column, violations) for column in fact.left)
         else:
             surprise = sample.dependency_surprise(fact, sample.to_remove(fact) if violations else 0.0)
-        return Supported(max(0.0, surprise), sample.near(fact) if count and self.is_all else None)
+        # Rounded, so that the order of the rows does not matter.
+        surprise = float(f"{max(0.0, surprise):.9g}")
+        return Supported(surprise, sample.near(fact) if count and self.is_all else None)
 
     def share_to_remove(self, fact: Fact) -> float:
         """The share of the rows that must be removed at least such that a rule holds."""
