@@ -19,7 +19,7 @@ from naysay.discovery.evidence import (
 )
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
-from naysay.discovery.ranking import Ranker, ranker_of
+from naysay.discovery.ranking import MOST_EXCEPTIONS, Ranker, ranker_of
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.shortest import search_rules
@@ -91,7 +91,10 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
 
 
 def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discovery:
-    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
+    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known.
+
+    Without those that need too many rows removed, if others remain.
+    """
     end = time.monotonic() + seconds
     findings: list[Finding] = []
     for finding in found.findings:
@@ -100,7 +103,9 @@ def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discov
         findings.append(
             finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
         )
-    return replace(found, findings=tuple(findings))
+    most = MOST_EXCEPTIONS * found.n_rows
+    kept = [each for each in findings if each.rows_to_remove is None or each.rows_to_remove[0] <= most]
+    return replace(found, findings=tuple(kept or findings))
 
 
 def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:

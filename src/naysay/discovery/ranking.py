@@ -22,7 +22,7 @@ The short list holds the rules that pass, without those that follow from others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 
@@ -46,10 +46,12 @@ _WORK = 400_000_000
 # Once time is up: as many as take a tenth of that.
 _WORK_WHEN_STOPPED = 40_000_000
 _LEAST, _MOST = 160, 5_000
+# A rule is not listed if more than this share of the rows must go, or of the pairs that tested it break it.
+MOST_EXCEPTIONS = 0.05
 # A column of which more than this share of the pairs are incomparable does not make other rules redundant.
 _MOSTLY_NULL = 0.5
-# Keys and dependencies that are tested on the rows: so many times the rows, and at least so many.
-_ROW_WORK, _LEAST_FACTS = 3_000_000, 40
+# Keys and dependencies that are tested on the rows: as many as make so many rows in all, within these numbers.
+_ROW_WORK, _LEAST_FACTS, _MOST_FACTS = 3_000_000, 40, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class Ranker:
 
     `max_equal` holds for each group of vertices the most rows that one row may meet in an equality of it. Counts
     that come from a sample are multiplied by `scale`. With `rows`, keys and dependencies are tested on these. `same_as`
-    names, for columns that equal another one in every row, the first such column.
+    names, for columns that equal another one in every row, the first such column. `nullable` are the comparisons that
+    may be incomparable.
     """
 
     vertices: Vertices
@@ -69,6 +72,7 @@ class Ranker:
     scale: float = 1.0
     rows: Rows | None = None
     same_as: Mapping[str, str] = field(default_factory=dict)
+    nullable: frozenset[int] = frozenset()
     # What was computed once: the comparable pairs of each comparison, and the pairs that satisfy some of its vertices.
     _known: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -104,17 +108,9 @@ class Ranker:
 
         In every table that has nulls only where this one has some.
         """
-        implication = Implication(self.vertices, self._nullable())
+        implication = Implication(self.vertices, self.nullable)
         cover, *covers = self.vertices.words(self.vertices.cover(each) for each in (rule, *given))
         return implication.reasons(cover, [implication.boxes(each) for each in covers]) or []
-
-    def _nullable(self) -> list[int]:
-        """The comparisons that may be incomparable."""
-        if self.rows is None:
-            return self._often_null(0.0)
-        null = {self._name(number) for number, skips in self.rows.skips_null.items() if skips}
-        pairs = [group.comparison for group in self.vertices.groups]
-        return [number for number, pair in enumerate(pairs) if null & {pair.left.name, pair.right.name}]
 
     def _often_null(self, share: float) -> list[int]:
         """The comparisons of which more than a share of the pairs are incomparable."""
@@ -131,6 +127,7 @@ class Ranker:
             n_predicates=vertices.n_predicates(covers),
             surprise=results.surprise,
             by_accident=results.by_accident,
+            often_broken=results.often_broken([] if self.rows is None else facts),
             is_vacuous=results.is_vacuous,
             removed=results.removed,
             facts=facts,
@@ -172,7 +169,7 @@ class Ranker:
         rows = self.rows
         assert rows is not None
         layers = np.array(_log_layers(self.vertices))[results.inside.sum(axis=1)]
-        most = max(_LEAST_FACTS, _ROW_WORK // max(1, rows.n_rows))
+        most = min(_MOST_FACTS, max(_LEAST_FACTS, _ROW_WORK // max(1, rows.n_rows)))
         tried = [
             place
             for place, fact in facts.items()
@@ -181,6 +178,9 @@ class Ranker:
             and not (results.exact[place] and results.is_hopeless(place, fact, layers[place], rows.n_rows))
         ][:most]
         results = results.copy()
+        for place, fact in facts.items():
+            if results.violations[place] and rows.knows(fact) and not (budget is not None and budget.stopped()):
+                results.removed[place] = rows.share_to_remove(fact)
         tested = []
         for place in tried:
             if budget is not None and budget.stopped():
@@ -189,7 +189,6 @@ class Ranker:
             exact = bool(results.exact[place])
             found = rows.test(facts[place], int(results.violations[place]), count=not exact)
             results.surprise[place] = found.surprise - layers[place]
-            results.removed[place] = found.removed / rows.n_rows
             if found.near is not None:
                 results.near[place, results.inside[place]] = found.near
                 results.exact[place] = True
@@ -346,6 +345,15 @@ class Results:
         untested: BoolArray = (self.inside & (self.near == 0)).any(axis=1) & (self.violations == 0)
         return untested
 
+    def often_broken(self, facts: Iterable[int]) -> BoolArray:
+        """Rules with too many exceptions to be called rules: by rows to remove if these are known, else by pairs."""
+        most = np.iinfo(np.int64).max
+        tested = np.where(self.inside, self.near, most).min(axis=1, initial=most).astype(np.float64)
+        shares = self.violations / np.maximum(1.0, tested + self.violations)
+        shares[list(facts)] = self.removed[list(facts)]
+        often: BoolArray = shares > MOST_EXCEPTIONS
+        return often
+
     def is_hopeless(self, place: int, fact: Fact, layer: float, n_rows: int) -> bool:
         """Whether a key or dependency cannot pass a test on the rows: no such test is worth more than all its pairs."""
         needed = layer - log(SIGNIFICANCE)
@@ -403,7 +411,7 @@ def _finding(rules: Rules, results: Results, place: int) -> Finding:
 
 def ranker_of(answer: Answer, problem: Problem) -> Ranker:
     """A ranker on the evidence of an answer and the rows of its problem."""
-    return make_ranker(answer, problem, _max_equal(problem.outcomes, problem.vertices), problem.outcomes)
+    return make_ranker(answer, problem, max_equal_of(problem.outcomes, problem.vertices), problem.outcomes)
 
 
 def make_ranker(
@@ -411,14 +419,22 @@ def make_ranker(
 ) -> Ranker:
     """A ranker on the evidence of an answer; counts of a sample are scaled to those of all pairs.
 
-    `outcomes` are the rows, if they are known here.
+    `outcomes` are the rows, or some of them, if they are known here.
     """
     n_rows, n_sampled, scale = problem.outcomes.n_table_rows, answer.n_sampled, 1.0
     if n_sampled is not None and n_sampled >= 2:
         scale = n_rows * (n_rows - 1) / (n_sampled * (n_sampled - 1))
-    rows = None if outcomes is None else Rows.of(outcomes, problem.vertices)
-    same_as = {} if outcomes is None else _same_columns(outcomes)
-    return Ranker(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale, rows, same_as)
+    fields = problem.outcomes.layout.fields
+    nullable = frozenset(
+        each.place
+        for each in fields
+        if each.place is not None and each.missing and each.kind is not FieldKind.ORDER_OR_NULL
+    )
+    rows, same_as = None, {}
+    if outcomes is not None:
+        rows = Rows.of(outcomes, problem.vertices, n_rows)
+        same_as = _same_columns(outcomes) if outcomes.n_table_rows == n_rows else {}
+    return Ranker(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale, rows, same_as, nullable)
 
 
 def _same_columns(outcomes: Outcomes) -> dict[str, str]:
@@ -440,7 +456,7 @@ def _same_columns(outcomes: Outcomes) -> dict[str, str]:
     return same
 
 
-def _max_equal(outcomes: Outcomes, vertices: Vertices) -> tuple[int, ...]:
+def max_equal_of(outcomes: Outcomes, vertices: Vertices) -> tuple[int, ...]:
     """For each group the most rows that one row can equal in it, as far as its columns tell."""
     n_rows = outcomes.n_table_rows
     most = [n_rows] * len(vertices.groups)

@@ -27,9 +27,9 @@ import numpy as np
 from naysay.arrays import BoolArray, Float64Array, Int64Array, UInt64Array
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.support import Fact, closure
-from naysay.discovery.vertices import Vertices, to_int
+from naysay.discovery.vertices import VertexGroup, Vertices, to_int
 from naysay.rule import RuleKind, kind
-from naysay.rule.model import Op
+from naysay.rule.model import Op, Predicate, Rule
 
 # An outcome of two rows in a comparison. If nulls equal each other, two nulls are equal and have no order, and a null
 # and a value differ and have no order; else a null is incomparable.
@@ -47,14 +47,16 @@ _OUTCOMES = {
 }
 _WITH_NULLS = _OUTCOMES | {Op.EQ: _EQUAL | _BOTH_NULL, Op.NE: _LESS | _GREATER | _ONE_NULL}
 # A rule with more ways to break it than this is not split into them.
-_MOST_CASES = 64
+_MOST_CASES = 16
 
 # A person can hardly judge a longer rule: these are listed only if no other is.
 _MOST_PREDICATES = 4
 # Orders, and other rules, in the list; more are left to `Discovery.all`.
 _MOST_ORDERS, _MOST_OTHERS = 4, 6
+# Keys and dependencies, and orders, of which some may turn out to follow from later ones.
+_FACTS_AT_FIRST, _ORDERS_AT_FIRST = 60, 12
 # Rules of each form that are compared with the list, and those that only restate something that they are compared with.
-_MOST_COMPARED, _MOST_RESTATED = 300, 100
+_MOST_COMPARED, _MOST_RESTATED = 120, 60
 # A number that determines a text with at least so many values names something.
 _MANY_NAMES = 30
 # Words of which one makes a column of numbers a code, and words that do so at the end of its name.
@@ -91,12 +93,13 @@ class Implication:
             null = _ONE_NULL if number in nullable else 0
             possible = _ALL if group.kind is FieldKind.ORDER_OR_NULL else _VALUES | null
             self._everything |= possible << (_BITS * number)
+        self._masks = [group.mask for group in vertices.groups]
         places = {group.comparison: number for number, group in enumerate(vertices.groups)}
         self._mirror = [places.get(group.comparison.mirrored()) for group in vertices.groups]
 
     def boxes(self, cover: UInt64Array) -> tuple[Box, ...]:
         """The pairs that break a rule, and the same with the rows exchanged."""
-        asked = self._asked(to_int(cover))
+        asked = self._asked(cover)
         mirrored = {}
         for number, outcomes in asked.items():
             place = self._mirror[number]
@@ -105,14 +108,20 @@ class Implication:
             mirrored[place] = _exchanged(outcomes)
         return (_box(asked),) if mirrored == asked else (_box(asked), _box(mirrored))
 
-    def _asked(self, cover: int) -> dict[int, int]:
-        asked: dict[int, int] = {}
-        for number, group in enumerate(self._vertices.groups):
-            ops = group.ops(cover)
-            if ops:
-                meaning = _WITH_NULLS if group.kind is FieldKind.ORDER_OR_NULL else _OUTCOMES
-                asked[number] = reduce(and_, (meaning[op] for op in ops))
-        return asked
+    def groups_in(self, cover: UInt64Array) -> list[tuple[int, VertexGroup, tuple[Op, ...]]]:
+        """The comparisons of a rule, by number, and what it asks of each."""
+        whole = to_int(cover)
+        inside = [number for number, mask in enumerate(self._masks) if whole & mask]
+        return [(number, group, group.ops(whole)) for number in inside for group in (self._vertices.groups[number],)]
+
+    def _asked(self, cover: UInt64Array) -> dict[int, int]:
+        """The outcomes that a rule asks for, by the number of the comparison."""
+        return {
+            number: reduce(
+                and_, ((_WITH_NULLS if group.kind is FieldKind.ORDER_OR_NULL else _OUTCOMES)[op] for op in ops)
+            )
+            for number, group, ops in self.groups_in(cover)
+        }
 
     def follows(self, cover: UInt64Array, given: Sequence[Box]) -> bool:
         """Whether a rule holds whenever no pair of rows is in one of the given boxes."""
@@ -122,7 +131,7 @@ class Implication:
         """The ways to break a rule: `<=` is less or equal. `!=` of values without order is one way."""
         choices = []
         n_cases = 1
-        for number, outcomes in self._asked(to_int(cover)).items():
+        for number, outcomes in self._asked(cover).items():
             ordered = self._vertices.groups[number].comparison.ordered
             each = [1 << bit for bit in range(_BITS) if outcomes >> bit & 1] if ordered else [outcomes]
             if n_cases * len(each) > _MOST_CASES:
@@ -193,6 +202,7 @@ class Candidates:
     n_predicates: Int64Array
     surprise: Float64Array
     by_accident: BoolArray
+    often_broken: BoolArray
     is_vacuous: BoolArray
     removed: Float64Array
     facts: Mapping[int, Fact]
@@ -205,26 +215,25 @@ class Candidates:
         return self.vertices.groups[number].comparison.left.name
 
     def order(self) -> list[int]:
-        """The places of all rules that were tested at all: those by accident last, then short ones, then those with
-        few exceptions, then surprising ones. A key says as much with fewer predicates as a dependency."""
+        """The places of all rules that were tested at all: doubtful ones last, then short ones, then those with few
+        exceptions, then surprising ones. A key says as much with fewer predicates as a dependency."""
         is_key = np.zeros(len(self.covers), np.int64)
         for place, fact in self.facts.items():
             is_key[place] = fact.right is None
-        keys = (-self.surprise, np.floor(100 * self.removed), self.n_predicates - is_key, self.by_accident)
+        doubtful = self.by_accident | self.often_broken
+        keys = (-self.surprise, np.floor(100 * self.removed), self.n_predicates - is_key, doubtful)
         return [place for place in np.lexsort(keys).tolist() if not self.is_vacuous[place]]
 
     def equal_columns(self, place: int) -> list[int]:
         """The numbers of the columns that a rule asks to be equal."""
-        cover = to_int(self.covers[place])
-        groups = enumerate(self.vertices.groups)
-        return [number for number, group in groups if not group.comparison.across and Op.EQ in group.ops(cover)]
+        groups = self.implication.groups_in(self.covers[place])
+        return [number for number, group, ops in groups if Op.EQ in ops and not group.comparison.across]
 
     def mentions_double(self, place: int) -> bool:
         """Whether a rule mentions a column that equals another one in every row."""
         if not self.same_as:
             return False
-        cover = to_int(self.covers[place])
-        pairs = [group.comparison for group in self.vertices.groups if cover & group.mask]
+        pairs = [group.comparison for _, group, _ in self.implication.groups_in(self.covers[place])]
         return any(name in self.same_as for pair in pairs for name in (pair.left.name, pair.right.name))
 
 
@@ -242,7 +251,7 @@ def short_list(candidates: Candidates, n_wanted: int, *, fill: bool = False) -> 
     `fill` adds others, as many as wanted.
     """
     order = candidates.order()
-    sure = [place for place in order if not candidates.by_accident[place]]
+    sure = [place for place in order if not (candidates.by_accident[place] or candidates.often_broken[place])]
     found = _ShortList(candidates).of(sure) or _ShortList(candidates).of(order, everything=True)
     found = found[:n_wanted]
     if fill:
@@ -267,7 +276,7 @@ class _ShortList:
         candidates = self.candidates
         places = [place for place in places if not candidates.mentions_double(place)]
         short = [place for place in places if candidates.n_predicates[place] <= _MOST_PREDICATES]
-        facts = self._cover([place for place in short if place in candidates.facts])
+        facts = self._cover([place for place in short if place in candidates.facts], _FACTS_AT_FIRST)
         constants = [place for place in facts if not candidates.facts[place].left]
         codes = _codes(candidates, facts)
         orders: list[int] = []
@@ -276,21 +285,23 @@ class _ShortList:
             form = _form(candidates, place, codes)
             if form is not None:
                 (orders if form is RuleKind.ORDER else others).append(place)
-        orders = self._cover(orders)
+            if len(orders) + len(others) == 2 * _MOST_COMPARED:
+                break
+        orders = self._cover(orders, _ORDERS_AT_FIRST)
         also = {fact: [order for order in orders if self._says_more(order, fact)] for fact in facts}
         told = {order for added in also.values() for order in added}
         found = [Entry(place, tuple(also[place])) for place in facts if place not in constants]
         found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
         found += [Entry(place) for place in constants]
         if everything or not found:
-            found += [Entry(place) for place in self._add(others)[:_MOST_OTHERS]]
+            found += [Entry(place) for place in self._add(others, _MOST_OTHERS)]
         if not found:
-            found = [Entry(place) for place in self._add(places)]
+            found = [Entry(place) for place in self._add(places, _FACTS_AT_FIRST)]
         return found
 
-    def _cover(self, places: Sequence[int]) -> list[int]:
+    def _cover(self, places: Sequence[int], most: int) -> list[int]:
         """A canonical cover: rules of which none follows from the others, but all that were left out do."""
-        kept = self._add(places)
+        kept = self._add(places, most)
         for place in reversed(kept.copy()):
             boxes = self.boxes.pop(place)
             if not self._follows(place, [box for others in self.boxes.values() for box in others]):
@@ -299,10 +310,12 @@ class _ShortList:
                 kept.remove(place)
         return kept
 
-    def _add(self, places: Sequence[int]) -> list[int]:
-        """Those of some rules that do not follow from the ones before, or those that are in the list already."""
-        kept = []
+    def _add(self, places: Sequence[int], most: int) -> list[int]:
+        """The first rules that do not follow from the ones before, or from those that are in the list already."""
+        kept: list[int] = []
         for place in places[:_MOST_COMPARED]:
+            if len(kept) == most:
+                break
             known = [box for boxes in self.boxes.values() for box in boxes]
             if self._follows(place, known) or self._follows(place, known + self._more_general(place)):
                 continue
@@ -334,12 +347,13 @@ class _ShortList:
 
 def _form(candidates: Candidates, place: int, codes: set[str]) -> RuleKind | None:
     """Whether a rule is an order of quantities or something else; None if it orders codes."""
-    cover = to_int(candidates.covers[place])
-    for group in candidates.vertices.groups:
+    groups = candidates.implication.groups_in(candidates.covers[place])
+    for _, group, ops in groups:
         names = {group.comparison.left.name, group.comparison.right.name}
-        if any(op.is_order for op in group.ops(cover)) and names & codes:
+        if any(op.is_order for op in ops) and names & codes:
             return None
-    return kind(candidates.vertices.rule(cover))
+    pairs = [(group.comparison, op) for _, group, ops in groups for op in ops]
+    return kind(Rule(tuple(Predicate(pair.left, op, pair.right) for pair, op in pairs)))
 
 
 def _codes(candidates: Candidates, facts: Sequence[int]) -> set[str]:

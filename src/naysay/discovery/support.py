@@ -52,12 +52,10 @@ class Fact:
 @dataclass(frozen=True, slots=True)
 class Supported:
     """How rows tested a fact: the negative logarithm of the chance that it holds by accident, and the ordered pairs
-    that satisfy all its predicates but one, in the order of its columns, if these are exact. `removed`: the fewest of
-    the rows looked at to remove such that a dependency holds."""
+    that satisfy all its predicates but one, in the order of its columns, if these are exact."""
 
     surprise: float
     near: tuple[int, ...] | None = None
-    removed: float = 0.0
 
 
 @dataclass(slots=True)
@@ -75,10 +73,8 @@ class Rows:
     _shares: dict[tuple[tuple[int, ...], int], tuple[Float64Array, Float64Array]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcomes: Outcomes, vertices: Vertices) -> Rows | None:
-        """The rows behind outcomes; None if these came without rows."""
-        if not outcomes.n_rows or outcomes.left.shape[1] != outcomes.n_rows:
-            return None
+    def of(cls, outcomes: Outcomes, vertices: Vertices, n_table_rows: int) -> Rows:
+        """The rows behind outcomes, which may be only some of the rows of a table."""
         places, n_fields = _sampled(outcomes.n_rows), len(outcomes.layout.fields)
         codes, skips_null = {}, {}
         for number, column in enumerate(outcomes.layout.fields):
@@ -91,7 +87,8 @@ class Rows:
             if skips:
                 values[(outcomes.left[n_fields + column.word][places] & column.missing) != 0] = 0
             codes[column.place], skips_null[column.place] = values, skips
-        return cls(codes, skips_null, outcomes.weights[places], places.size == outcomes.n_rows)
+        weights = outcomes.weights[places]
+        return cls(codes, skips_null, weights, int(weights.sum()) == n_table_rows)
 
     @property
     def n_rows(self) -> int:
@@ -143,13 +140,18 @@ class Rows:
         sample = _Sample(self, self._chosen(fact, entity), entity is not None)
         if not sample.weights.size:
             return Supported(0.0, (0,) * len(fact.columns) if self.is_all else None)
-        removed = 0.0
         if fact.right is None:
             surprise = min(sample.key_surprise(fact, column, violations) for column in fact.left)
         else:
-            removed = sample.to_remove(fact) if violations else 0.0
-            surprise = sample.dependency_surprise(fact, removed)
-        return Supported(max(0.0, surprise), sample.near(fact) if count and self.is_all else None, removed)
+            surprise = sample.dependency_surprise(fact, sample.to_remove(fact) if violations else 0.0)
+        # Rounded, so that the order of the rows does not matter.
+        surprise = float(f"{max(0.0, surprise):.9g}")
+        return Supported(surprise, sample.near(fact) if count and self.is_all else None)
+
+    def share_to_remove(self, fact: Fact) -> float:
+        """The share of the rows that must be removed at least such that a rule holds."""
+        sample = _Sample(self, self._chosen(fact, None), False)
+        return sample.to_remove(fact) / float(self.weights.sum()) if sample.weights.size else 0.0
 
     def _chosen(self, fact: Fact, entity: Sequence[int] | None) -> Int64Array | None:
         """The rows to test a rule on: one for each entity, and none that is null in a column of the rule; None: all."""
@@ -218,8 +220,10 @@ class _Sample:
         return agreeing, most
 
     def to_remove(self, fact: Fact) -> float:
-        """The fewest rows to remove such that a dependency holds."""
+        """The fewest rows to remove such that a rule holds."""
         groups, both = self._ids(fact.left), self._ids(fact.columns)
+        if fact.right is None:
+            return float(self.weights.sum()) - float(np.count_nonzero(self._sizes(groups)))
         counts = self._sizes(both)
         group_of = np.zeros(counts.size, np.int64)
         group_of[both] = groups
