@@ -133,8 +133,7 @@ def measured(
     name: str, table: pa.Table, args: argparse.Namespace, gave_up: set[tuple[str, str]]
 ) -> Iterator[dict[str, Any]]:
     head = {"table": name, "rows": table.num_rows, "columns": table.num_columns}
-    exact_alone = ("selective", "hydra")
-    methods = [m for m in filter(None, args.methods.split(",")) if not (args.error and m in exact_alone)]
+    methods = [m for m in filter(None, args.methods.split(",")) if not (args.error and m == "hydra")]
     systems = [(f"naysay {method}", run_ours, (table, method, args)) for method in methods]
     if "desbordante" in args.peers.split(",") and not args.error:
         systems.append(("desbordante", run_desbordante, (table, args)))

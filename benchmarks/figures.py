@@ -45,6 +45,14 @@ SECTIONS = {
         "data; other systems work on their native tables, not counting the time to load them. Desbordante only "
         "verifies. Runs that exceeded the limit were stopped.",
     ),
+    "cliffs": Section(
+        "Every shape of rule",
+        "python benchmarks/cliffs.py",
+        "CPU time on one thread. First, rules with 3, 4 and 5 orders: `auto` and the papers' strategies, stopped "
+        "if they take longer than twice the time of `auto`; the columns agree (the rule holds), agree but for 20 rows, "
+        "are independent, or have a constant sum. `ratio` is `auto` divided by the best of all. Then many rules at "
+        "once over Tax, most of them broken, and a watch with such rules.",
+    ),
     "encode": Section(
         "Encoding columns",
         "python benchmarks/encode.py",

@@ -124,19 +124,11 @@ def measure_joint(n_rows: int, dirty: float, n_runs: int) -> None:
     ]
     check, joint = (statistics.median(column) for column in zip(*times, strict=True))
     report = naysay.check(table, rules, joint=True)
-    removals = [result.rows_to_remove for result in report if result.rows_to_remove is not None]
+    most = [result.rows_to_remove.most for result in report if result.rows_to_remove is not None]
     n_broken = sum(not result.holds for result in report)
-    print(
-        f"Tax, {n_rows:,} rows, {dirty:.1%} dirty, {n_broken} of {len(rules)} rules broken: check {check:.2f} s, ",
-        end="",
-    )
-    print(
-        f"with joint {joint:.2f} s, {joint / check:.2f} times the check. Rows to remove: {report.rows_to_remove} ",
-        end="",
-    )
-    print(
-        f"(at most {max(each.most for each in removals):,} for one rule, {sum(each.most for each in removals):,} summed)"
-    )
+    print(f"Tax, {n_rows:,} rows, {dirty:.2%} dirty, {n_broken} of {len(rules)} rules broken: ", end="")
+    print(f"check {check:.2f} s, with joint {joint:.2f} s, {joint / check:.2f} times the check. ", end="")
+    print(f"Rows to remove: {report.rows_to_remove} (at most {max(most):,} for one rule, {sum(most):,} summed)")
 
 
 def main() -> None:

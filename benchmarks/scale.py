@@ -142,10 +142,10 @@ def verbs_of(route: Route, data: DataFrame, state: Path) -> dict[str, Callable[[
         else:
             consume(data.select(*route.columns).sort(*route.sort))
 
-    key = data.columns[0] if route.table == "lineitem" else None
+    key = ("l_orderkey",) if route.table == "lineitem" else ()
     verbs: dict[str, Callable[[], Any]] = {
         "count": lambda: naysay.count(data, route.rule),
-        "check": lambda: naysay.check(data, route.rule, key=key, warn=False),
+        "check": lambda: naysay.check(data, route.rule, key=key),
         "violations": lambda: naysay.violations(data, route.rule, limit=LIMIT, key=key).to_arrow(),
         "split": lambda: [consume(part) for part in naysay.split(data, route.rule)],
         "best SQL": best,
@@ -263,7 +263,7 @@ def make_session(cores: int, log: Path) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
-        "spark.local.dir": str(log),
+        "spark.local.dir": str(log.with_name("local")),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",

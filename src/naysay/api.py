@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from naysay.budget import memory_bytes as memory_bytes
+from naysay.budget import require_positive
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, RuleError, UsageError
@@ -19,9 +21,9 @@ from naysay.rule.model import Nulls, Rule
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from naysay.arrays import Int64Array
     from naysay.budget import Progress
     from naysay.detect.traps import Cautions
-    from naysay.discovery.engine import Measure
     from naysay.discovery.result import Discovery
     from naysay.discovery.space import Scope
     from naysay.live.feed.changes import AppliedBatch
@@ -91,6 +93,7 @@ def check(
     hide: str | Sequence[str] = (),
     now: datetime | None = None,
     joint: bool = False,
+    causes: bool = True,
     memory: int | str | None = None,
     max_seconds: float | None = None,
     threads: int = 0,
@@ -115,6 +118,8 @@ def check(
         now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
         joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
             `report.suspects`.
+        causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
+            reads the data again for each broken rule.
         memory: Refuse work that needs more memory, in bytes or as text such as `"512M"`. Frames in memory only.
         max_seconds: Refuse a rule whose estimated time is longer; default 600, `math.inf` for no limit. Frames in
             memory only.
@@ -145,7 +150,9 @@ def check(
         raise UsageError(
             "quick stops at the first violation, so it cannot find the rows to remove; drop quick or joint"
         )
-    options = replace(_options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint)
+    options = replace(
+        _options(key, nulls, strategy, memory, threads, max_seconds), now=_now(now), joint=joint, causes=causes
+    )
     options = replace(options, quick=quick, sample=sample, hide=_hidden(hide, engine.columns))
     with _without_hidden_values(options.hide):
         report = engine.check(parsed, options, progress=progress)
@@ -458,7 +465,7 @@ def cautions(
 
 def discover(
     frame: Any,
-    error: float = 0.0,
+    error: float | str | None = None,
     columns: Sequence[str] | None = None,
     cross: bool = True,
     max_predicates: int | None = None,
@@ -472,12 +479,15 @@ def discover(
     memory: int | str | None = None,
     threads: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    measure: str | None = None,
 ) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to an error.
 
     Args:
         frame: The table, as in `check`.
-        error: The fraction of all ordered pairs that may break a rule, at least 0 and less than 1.
+        error: How badly a rule may be broken: a fraction, at least 0 and less than 1, of what `measure` says. 0 finds
+            rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. None does so if the
+            table looks dirty, and is 0 otherwise; `notes` say what was chosen and why.
         columns: The columns that rules may mention; None for all.
         cross: Whether rules may compare different columns with each other.
         max_predicates: The largest number of predicates per rule.
@@ -490,6 +500,10 @@ def discover(
         memory: Memory limit, as in `check`.
         threads: Number of threads, as in `check`.
         progress: Called repeatedly with the phase and the number of rules found so far.
+        measure: What the error is a fraction of: `"pairs"` (ordered pairs that break the rule, of all; the default for
+            a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
+            in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
+            predicates but one, whichever one).
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
@@ -507,10 +521,13 @@ def discover(
     for two rows with the same city, zip never differs
     for two rows with the same zip, city never differs
     """
-    from naysay.discovery.request import DiscoverRequest
+    from naysay.discovery.request import DiscoverRequest, read_error
 
+    fraction, by, sweep = read_error(error, measure)
     request = DiscoverRequest(
-        error=error,
+        error=fraction,
+        measure=by,
+        sweep=sweep,
         columns=columns,
         cross=cross,
         max_predicates=max_predicates,
@@ -533,24 +550,36 @@ def discover(
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
-    return engine.discover(table, request, _measure(table, request.nulls, threads))
+    return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 
-def _measure(table: Table, nulls: Nulls, threads: int) -> Measure:
-    """Let discovery ask how many rows are in conflict with a rule and how many to remove, if there is time for it."""
-    engine = engine_for(table)
+class _RuleMeasures:
+    """Lets discovery measure rules on the whole table, as long as there is time for it."""
 
-    def measure(rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
-        options = CheckOptions(nulls, threads=threads, max_seconds=seconds, sample=0, warn=False)
+    def __init__(self, table: Table, nulls: Nulls, threads: int) -> None:
+        self._table = table
+        self._engine = engine_for(table)
+        self._options = CheckOptions(nulls, threads=threads, sample=0, warn=False, causes=False)
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
         try:
-            (result,) = engine.check([rule], options)
+            return self._engine.count([rule], replace(self._options, max_seconds=seconds))[0]
+        except ResourceError:
+            return None
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        try:
+            (result,) = self._engine.check([rule], replace(self._options, max_seconds=seconds))
         except ResourceError:
             return None
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
 
-    return measure
+    def sample(self, rows: Int64Array) -> _RuleMeasures:
+        from naysay.table import from_frame
+
+        return _RuleMeasures(from_frame(self._table.take(rows)), self._options.nulls, self._options.threads)
 
 
 def watch_stream(
@@ -671,27 +700,5 @@ def _options(
 ) -> CheckOptions:
     if threads < 0:
         raise UsageError(f"threads must be 0 (all cores) or more, not {threads}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
-    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), max_seconds)
-
-
-def memory_bytes(memory: int | str | None) -> int | None:
-    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
-
-    >>> memory_bytes("512M")
-    536870912
-    """
-    if memory is None:
-        return None
-    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
-    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
-    try:
-        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
-    except (ValueError, OverflowError):
-        n_bytes = 0
-    if n_bytes <= 0:
-        raise UsageError(
-            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
-        )
-    return n_bytes
+    seconds = require_positive(max_seconds)
+    return CheckOptions(_nulls(nulls), _key(key), strategy, threads, memory_bytes(memory), seconds)

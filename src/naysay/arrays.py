@@ -25,6 +25,11 @@ FLOAT_EXACT = 1 << 53
 UNLIMITED = 1 << 62
 
 
+def largest(numbers: Int64Array) -> int:
+    """The greatest of some numbers. Quicker than `max` on a single one, as in a batch of one row."""
+    return int(numbers[0]) if len(numbers) == 1 else int(numbers.max())
+
+
 def as_rows(columns: Sequence[Int64Array]) -> Int64Array:
     """The columns side by side, one row after another. Quicker than np.stack on a few rows."""
     rows = np.empty((len(columns[0]), len(columns)), np.int64)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.errors import ResourceError
+from naysay.errors import ResourceError, UsageError
 
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
@@ -33,6 +33,34 @@ _WAKE_SECONDS = 0.05
 DEFAULT_SECONDS = 600.0
 # After a stop, putting results in order may take this share of the time limit, or at least these seconds.
 _FINISHING_SHARE, _FINISHING_SECONDS = 0.05, 0.5
+
+
+def memory_bytes(memory: int | str | None) -> int | None:
+    """Read an amount of memory: a number of bytes, or text such as 512M or 2G.
+
+    >>> memory_bytes("512M")
+    536870912
+    """
+    if memory is None:
+        return None
+    text = str(memory).strip().upper().removesuffix("B").removesuffix("I")
+    power = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:], 0)
+    try:
+        n_bytes = int(float(text[:-1] if power else text) * (1 << power))
+    except (ValueError, OverflowError):
+        n_bytes = 0
+    if n_bytes <= 0:
+        raise UsageError(
+            f"memory must be a number of bytes, or a number with K, M, G or T such as 512M; not {memory!r}"
+        )
+    return n_bytes
+
+
+def require_positive(max_seconds: float | None) -> float | None:
+    """The same limit; UsageError if it is not above zero."""
+    if max_seconds is not None and not max_seconds > 0:
+        raise UsageError(f"max_seconds must be a number of seconds above 0, not {max_seconds!r}")
+    return max_seconds
 
 
 class Stopped(Exception):
@@ -175,6 +203,8 @@ class Budget:
 
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("naysay.budget", default=None)
+# The threads left to this one: those of the budget, divided among the threads that share it.
+_THREADS: ContextVar[int | None] = ContextVar("naysay.threads", default=None)
 
 
 def current() -> Budget | None:
@@ -193,6 +223,18 @@ def use_budget(budget: Budget) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def threads_for(n_shares: int) -> int:
+    """The threads for work that is worth up to so many of them; one without a budget."""
+    return max(1, min(_threads_left(), n_shares))
+
+
+def _threads_left() -> int:
+    budget, shared = _CURRENT.get(), _THREADS.get()
+    if shared is not None:
+        return shared
+    return 1 if budget is None else budget.threads
 
 
 def stop_flag() -> Int64Array:
@@ -234,7 +276,8 @@ def interruptibly(work: Callable[[], Answer]) -> Answer:
 def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads: int) -> list[Answer]:
     """Do the work for each item on up to n_threads threads; the answers in the order of the items.
 
-    The first error is raised when the items begun before it are done; an interrupt is raised at once.
+    Work that uses threads itself gets its share of those that are left. The first error is raised when the items begun
+    before it are done; an interrupt is raised at once.
     """
 
     def work_on(item: Item) -> Answer:
@@ -246,14 +289,23 @@ def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads:
     budget = current() or Budget()
     with use_budget(budget):
         pool = _Pool([partial(work_on, item) for item in items], n_threads)
+        shared = _THREADS.set(max(1, _threads_left() // max(1, min(n_threads, len(items)))))
         try:
             pool.start()
+        finally:
+            _THREADS.reset(shared)
+        try:
             while not pool.done.wait(_WAKE_SECONDS):
                 pass
         except BaseException:
             budget.stop()
             raise
     return pool.answers()
+
+
+def in_turn_or_on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads: int) -> list[Answer]:
+    """As `on_threads`, but on this thread if there is to be only one."""
+    return [work(item) for item in items] if n_threads == 1 else on_threads(items, work, n_threads)
 
 
 def run_all(

@@ -42,7 +42,7 @@ def test_says_rules_in_words_with_figures(work: Path, naysay: Run) -> None:
     assert "minimal rules hold" in lines[0]
     assert "ordered pairs" in lines[1]
     # Six rows prove nothing.
-    assert "These may hold by chance" in lines
+    assert "Reject unless you know better: these may hold by chance" in lines
     assert "tested by" in done.stdout
     assert "--all shows every rule" in lines[-1] + lines[-2]
     assert without_progress(done.stderr) == ""
@@ -54,8 +54,18 @@ def test_rules_by_kind(work: Path, naysay: Run) -> None:
     table = pa.table({"zip": zips, "city": zips // 3, "number": rng.permutation(600), "noise": rng.integers(0, 9, 600)})
     pyarrow.parquet.write_table(table, work / "people.parquet")
     lines = naysay("discover", "people.parquet", "--engine", "local", "--no-cross").stdout.splitlines()
-    assert lines.index("Keys") < lines.index("  key(number)") < lines.index("Dependencies")
-    assert lines.index("Dependencies") < lines.index("  zip -> city")
+    assert lines.index("Keep: keys") < lines.index("  key(number)") < lines.index("Keep: dependencies")
+    assert lines.index("Keep: dependencies") < lines.index("  zip -> city")
+
+
+def test_because(work: Path, naysay: Run) -> None:
+    rows = (f"{row},{row % 40},{row % 40 // 3},{row % 40 // 12}\n" for row in range(600))
+    (work / "people.csv").write_text("id,zip,city,state\n" + "".join(rows), encoding="utf-8")
+    done = naysay(*DISCOVER, "--no-cross", "--because", "zip -> state")
+    assert done.stdout.splitlines() == ["zip -> city", "city -> state"]
+    done = naysay(*DISCOVER, "--no-cross", "--because", "state -> zip")
+    assert done.stdout == ""
+    assert "state -> zip does not follow from the rules of the short list" in done.stderr
 
 
 def test_json_filters_and_page(work: Path, naysay: Run) -> None:
@@ -64,7 +74,7 @@ def test_json_filters_and_page(work: Path, naysay: Run) -> None:
     assert found["pairs"] == found["rows"] * (found["rows"] - 1)
     assert 0 < len(found["rules"]) <= 3
     assert all(".city" in entry["rule"] for entry in found["rules"])
-    assert {"rule", "description", "kind", "support", "g1", "g2", "g3", "by_accident"} <= set(found["rules"][0])
+    assert {"rule", "description", "kind", "advice", "also", "support", "g1", "g2", "g3"} <= set(found["rules"][0])
     page = (work / "found.html").read_text(encoding="utf-8")
     assert "Content-Security-Policy" in page
     assert "<script" not in page

@@ -195,7 +195,7 @@ def test_without_a_key_the_row_number_stays_even_if_a_hidden_column_is_called_ro
     assert document["rules"][0]["sample"][0]["left_values"] == {"row": "(hidden)"}
 
 
-def test_a_hidden_column_is_no_cause() -> None:
+def test_a_hidden_column_is_no_cause_of_a_dependency() -> None:
     """All errors are in one segment of a column; hidden, it is neither named as a cause nor shown in one."""
     rows = [{"zip": place % 40, "city": place % 40, "source": "shop", "n": place % 7} for place in range(800)]
     for row in rows[::17]:

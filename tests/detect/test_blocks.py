@@ -12,7 +12,8 @@ import naive
 import naysay
 from cases import Case, rows_of
 from naysay.arrays import Int64Array
-from naysay.detect import differing
+from naysay.budget import Budget, use_budget
+from naysay.detect import blocks, differing
 from naysay.detect.blocks import BlockSearch
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
@@ -133,3 +134,24 @@ def test_the_estimate_follows_the_work_of_a_sample() -> None:
     assert 10 * easy.seconds() < hard.seconds()
     assert hard.seconds(hard.seconds() / 100) == float("inf")
     assert easy.seconds(1e-12) == float("inf")
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_threads_share_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_BLOCKS_PER_THREAD", 1)
+    rng = np.random.default_rng(5)
+    table = pa.table({name: rng.integers(0, 1_000, 3_000) for name in "abc"})
+    rule = "not(t.a < s.a and t.b > s.b and t.c < s.c)"
+    search = BlockSearch(_bound(table, rule))
+    alone = search.partners()
+    work = search.n_visited, search.n_compared
+    with use_budget(Budget(threads=3)):
+        assert np.array_equal(search.partners(), alone)
+        assert (search.n_visited, search.n_compared) == work
+        own = np.zeros(3_000, np.int64)
+        place, _ = search.find(own, float("inf"))
+        assert place is not None
+        assert alone[place] > 0
+        assert search.n_visited < work[0]
+        assert search.find(alone, float("inf")) == (None, True)
+        assert search.find(alone, 0.0) == (None, False)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import naysay
@@ -79,6 +80,7 @@ def test_the_numbers_of_a_cause_are_those_of_the_table() -> None:
     (result,) = naysay.check(table, "zip -> city")
     (cause,) = result.causes
     assert cause.conditions == (Condition("value", "source", "legacy", "legacy"),)
+    assert result.suspects is not None
     suspects = result.suspects.table.column("row").to_pylist()
     assert (cause.suspects, cause.of_suspects) == (sum(source[suspects] == "legacy"), len(suspects))
     assert (cause.rows, cause.of_rows) == (int((source == "legacy").sum()), N_ROWS)
@@ -88,10 +90,15 @@ def test_the_numbers_of_a_cause_are_those_of_the_table() -> None:
 
 def test_chance_is_at_least_the_binomial_tail_times_the_segments_tried() -> None:
     """The bound that is used is never below the tail that it bounds."""
-    for n, k, share in [(10, 8, 0.2), (33, 31, 0.04), (200, 90, 0.3), (50, 50, 0.5)]:
-        expected = 1.2 * share / (1 + 0.2 * share)
-        tail = sum(math.comb(n, i) * expected**i * (1 - expected) ** (n - i) for i in range(k, n + 1))
-        assert math.exp(-_surprise(k, n, share * 1000, 1000)) >= tail
+    for n in (1, 5, 10, 33, 200):
+        for share in (0.001, 0.04, 0.2, 0.5, 0.9):
+            expected = 1.2 * share / (1 + 0.2 * share)
+            terms = [math.comb(n, i) * expected**i * (1 - expected) ** (n - i) for i in range(n + 1)]
+            for k in range(n + 1):
+                bound = math.exp(-_surprise(k, n, share * 1000, 1000))
+                # Smaller numbers have few digits.
+                assert bound >= sum(terms[k:]) * (1 - 1e-9) or bound < 1e-200, (n, share, k)
+    assert math.exp(-_surprise(20, 100, 100, 1000)) == pytest.approx(0.012, rel=0.1)
 
 
 days = np.datetime64("2024-01-01") + np.random.default_rng(1).integers(0, 300, N_ROWS)
@@ -146,6 +153,20 @@ def test_rows_of_a_range_are_named_by_their_numbers() -> None:
     assert 1_180 < condition.high < 1_200
 
 
+def test_the_file_of_a_folder_is_named(tmp_path: Path) -> None:
+    table = table_of(np.arange(N_ROWS) % 1_000 < 250).take(np.argsort(np.arange(N_ROWS) % 1_000, kind="stable"))
+    for number in range(4):
+        pa.csv.write_csv(table.slice(1_000 * number, 1_000), tmp_path / f"part {number}.csv")
+    read = naysay.read(tmp_path)
+    (result,) = naysay.check(read, "zip -> city")
+    (condition,) = result.causes[0].conditions
+    assert (condition.kind, condition.column, Path(condition.low).name) == ("file", None, "part 0.csv")
+    assert "all 40 rows to fix are in part 0.csv (25.0% of the table, 4.0x)" in str(naysay.check(read, "zip -> city"))
+    # Rows in another order are not those of the files any more.
+    shuffled = read.take(np.random.default_rng(0).permutation(N_ROWS))
+    assert causes_of(shuffled) == ()
+
+
 def test_a_second_condition_is_named_if_it_is_much_better() -> None:
     rng = np.random.default_rng(5)
     source, day = sources(20_000), rng.integers(0, 30, 20_000)
@@ -198,6 +219,20 @@ def test_what_a_rule_applies_to_is_no_cause() -> None:
     assert causes_of(pa.table({"customer": customers, "birth": birth, "visits": often}), "customer -> birth") == ()
 
 
+@pytest.mark.parametrize("n_rows", [2_000, 30_000])
+def test_rows_are_a_cause_also_without_other_columns(n_rows: int) -> None:
+    rows = np.arange(n_rows)
+    table = table_of((rows >= 500) & (rows < 800)).select(["zip", "city"])
+    (condition,) = causes_of(table)[0].conditions
+    assert condition.kind == "rows"
+    assert causes_of(table, hide=["zip", "city"])[0].conditions == (condition,)
+
+
+def test_hidden_columns_are_no_cause() -> None:
+    source = sources()
+    assert causes_of(table_of(source == "legacy", source=source), hide=["source"]) == ()
+
+
 def test_which_of_two_duplicates_is_removed_is_no_cause() -> None:
     """The later row of each pair is removed, so that late rows would be to blame."""
     rng = np.random.default_rng(9)
@@ -246,6 +281,9 @@ def test_odd_tables_have_no_causes() -> None:
     lists = pa.array([[1]] * N_ROWS)
     for odd in (lists, pa.nulls(N_ROWS), pa.array([b"x"] * N_ROWS), pa.array([math.nan] * N_ROWS)):
         assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("odd", odd))] == ["source"]
+    long = pa.array(np.where(source == "legacy", "long " * 50, "short"))
+    assert [cause.conditions[0].column for cause in causes_of(legacy.append_column("text", long))] == ["source"]
+    assert causes_of(legacy.drop_columns(["source"]).append_column("text", long)) == ()
     twice = pa.table([*legacy.columns, legacy["source"]], names=[*legacy.column_names, "source"])
     assert causes_of(twice) == ()
     assert causes_of(legacy.select(["zip", "city"])) == ()
@@ -262,9 +300,9 @@ def test_the_report_shows_them_and_json_brings_them_back() -> None:
     source = sources()
     day = np.where(source == "legacy", np.datetime64("2024-02-29"), days)
     report = naysay.check(table_of(source == "legacy", source=source, day=day), "zip -> city")
-    line = "40 of 40 rows to fix have source = legacy (4.9% of the table, 20x)"
+    line = "all 40 rows to fix have source = legacy (4.9% of the table, 20x)"
     assert f"Likely cause: {line}." in str(report)
-    assert line in report.to_html()
+    assert line[1:] in report.to_html()
     assert '<rect x="0" y="0" width="100.0" height="6">' in report.to_html()
     again = from_json(json.loads(report.to_json()))
     assert again[0].causes == report[0].causes

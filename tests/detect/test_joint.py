@@ -6,9 +6,11 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import naive
@@ -16,9 +18,10 @@ import naysay
 from cases import rows_of
 from naysay.detect import joint
 from naysay.detect.result import Removal
-from naysay.kernels.joins.removal import connected_parts, first_of_keys, monotone_levels
+from naysay.kernels.joins.removal import connected_parts, first_of_keys, half_cover, monotone_levels
 from naysay.report.ci import to_markdown
 from naysay.report.json_ import from_json
+from naysay.rule import load_rules
 from naysay.rule.model import Nulls, Rule
 from strategies import random_rule, random_table
 
@@ -75,7 +78,7 @@ def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(joint, "_FEW_VIOLATIONS", -1)
     elif request.param == "few steps":
         monkeypatch.setattr(joint, "_SEARCH_STEPS", 12)
-        monkeypatch.setattr(joint, "_MATCHING_STEPS", 3)
+        monkeypatch.setattr(joint, "_RULE_STEPS", 3)
 
 
 @pytest.mark.usefixtures("_limits")
@@ -156,6 +159,16 @@ def test_what_is_still_broken_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.rows_to_remove.most == 3
 
 
+def test_a_published_table_whose_rules_overlap(shared: Path) -> None:
+    """Cliques leave a gap of a few rows here, which the cover by halves closes."""
+    table = pyarrow.csv.read_csv(shared / "data/hospital/hospital.csv")
+    rules = load_rules(shared / "data/hospital/hospital_constraints.txt")
+    report = naysay.check(table, rules, joint=True)
+    assert report.rows_to_remove is not None
+    assert report.rows_to_remove.is_exact
+    assert report.rows_to_remove.most > 5 * max(result.rows_to_remove.most for result in report)
+
+
 def test_duplicate_rules_and_a_single_rule() -> None:
     table = pa.table({"a": [1, 1, 1, 2], "b": [1, 1, 2, 1]})
     rule = naysay.parse("a -> b")
@@ -223,6 +236,22 @@ def test_nothing_is_said_if_nobody_asked_or_all_rules_hold(people: pa.Table) -> 
 def test_quick_and_joint_exclude_each_other(people: pa.Table) -> None:
     with pytest.raises(naysay.UsageError, match="drop quick or joint"):
         naysay.check(people, RULES, quick=True, joint=True)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whole_vertices_of_a_cover_by_halves_belong_to_a_smallest_cover(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 14))
+    edges = [(one, other) for one in range(n) for other in range(one) if rng.random() < rng.choice([0.15, 0.4])]
+    both = sorted(edges + [(other, one) for one, other in edges])
+    starts = np.searchsorted([one for one, _ in both], np.arange(n + 1))
+    halves = half_cover(starts.astype(np.int64), np.array([other for _, other in both], np.int64))
+    assert all(halves[one] + halves[other] >= 2 for one, other in edges)
+    rest = {frozenset(edge) for edge in edges if all(halves[vertex] == 1 for vertex in edge)}
+    n_whole = int(np.count_nonzero(halves == 2))
+    assert n_whole + naive.smallest_cover(rest) == naive.smallest_cover({frozenset(edge) for edge in edges})
+    # Every half is needed: the rows with one have neighbours with one.
+    assert {vertex for edge in rest for vertex in edge} == set(np.flatnonzero(halves == 1).tolist())
 
 
 def test_the_kernels_of_removal() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from naysay.budget import Budget, use_budget
 from naysay.detect import differing
 from naysay.detect.partners import partners
 from naysay.detect.violations import count
@@ -52,6 +55,24 @@ def test_however_divided(monkeypatch: pytest.MonkeyPatch, limit: float | None, c
                 wanted = brute_force(bound)
                 assert partners(bound).tolist() == wanted.tolist()
                 assert count(bound) == wanted.sum()
+
+
+@pytest.mark.parametrize("limit", [None, 0.0, 2.0])
+def test_threads_share_the_groups(monkeypatch: pytest.MonkeyPatch, limit: float | None) -> None:
+    if limit is not None:
+        monkeypatch.setattr(differing, "compare_limit", lambda *_: limit)
+    monkeypatch.setattr(differing, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(differing, "_ROWS_PER_THREAD", 1)
+    rng = np.random.default_rng(8)
+    for n_keys in (1, 2, 40):
+        for mirror in (False, True):
+            bound = bound_of(rng, 80, 3, [3, 4], mirror=mirror)
+            sides = [replace(side, key=side.rows * 7 % n_keys) for side in (bound.left, bound.right)]
+            bound = replace(bound, left=sides[0], right=sides[1], n_keys=n_keys)
+            if mirror:
+                bound = replace(bound, right=replace(bound.right, key=bound.left.key))
+            with use_budget(Budget(threads=3)):
+                assert partners(bound).tolist() == brute_force(bound).tolist()
 
 
 def test_no_rows_on_a_side() -> None:

@@ -14,6 +14,7 @@ from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.rule import Rule, parse
 from naysay.rule.model import Nulls, Predicate, Row, Severity
+from naysay.table.column import read_column
 from naysay.table.looks import Look, TextColumn
 from naysay.table.table import Table
 from traps import TRAPS, Trap
@@ -256,3 +257,11 @@ def is_tested(rule: Rule, rows: list[naive.Record], nulls: str) -> bool:
         for j, s in enumerate(rows)
         if i != j
     )
+
+
+@pytest.mark.parametrize("texts", [["1", "22"], ["1", ""], ["1", None], [None], [], ["-2"], ["1", "/"], ["1", ":"]])
+def test_digits_are_found_as_by_the_pattern(texts: list[str | None]) -> None:
+    for array in (pa.array(texts, pa.string()), pa.array(["x", *texts, "y"], pa.large_string()).slice(1, len(texts))):
+        column = read_column(pa.chunked_array([array]))
+        found = TextColumn(column)._likes(Look.NUMBER)
+        assert found.tolist() == TextColumn(column).matches(Look.NUMBER.pattern).tolist()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 Comparison = tuple[str, str, str, str, bool]
@@ -56,6 +56,56 @@ def minimal_rules_each(
             if possible[rule]:
                 rules.add(rule)
         found.append(rules)
+    return found
+
+
+# Whether a rule is accepted, given the ordered pairs of row numbers that break it, and for each of its comparisons
+# those that satisfy all others, and whether it is about single rows.
+Accepts = Callable[[list[tuple[int, int]], list[list[tuple[int, int]]], bool], bool]
+
+
+def minimal_rules_by(
+    rows: Sequence[dict[str, Any]], comparisons: Sequence[Comparison], accepts: Accepts, *, nulls_equal: bool
+) -> set[NaiveRule]:
+    """All rules that are accepted such that no weaker rule is, however much weaker; accepting need not be monotone."""
+    numbers = [(i, j) for i in range(len(rows)) for j in range(len(rows)) if i != j]
+    menus = [
+        _menu(comparison, rows, [(rows[i], rows[j]) for i, j in numbers], nulls_equal) for comparison in comparisons
+    ]
+    everything = (1 << len(numbers)) - 1
+    known: dict[tuple[int, ...], bool] = {}
+
+    def pairs_of(choice: Sequence[int], without: int | None = None) -> list[tuple[int, int]]:
+        mask = everything
+        for place, item in enumerate(choice):
+            mask &= menus[place][item][2] if place != without else everything
+        return [pair for number, pair in enumerate(numbers) if mask >> number & 1]
+
+    def is_accepted(choice: tuple[int, ...]) -> bool:
+        if choice not in known:
+            used = [place for place, item in enumerate(choice) if item]
+            rows_named = {comparisons[place][side] for place in used for side in (0, 2)}
+            others = [pairs_of(choice, place) for place in used]
+            known[choice] = accepts(pairs_of(choice), others, len(rows_named) == 1)
+        return known[choice]
+
+    def weaker(choice: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        options = [
+            [item for item, (_, meaning, _) in enumerate(menu) if menu[chosen][1] <= meaning]
+            for menu, chosen in zip(menus, choice, strict=True)
+        ]
+        return (other for other in itertools.product(*options) if other != choice)
+
+    found = set()
+    for choice in itertools.product(*(range(len(menu)) for menu in menus)):
+        if is_accepted(choice) and not any(map(is_accepted, weaker(choice))):
+            rule = frozenset(
+                (*comparison[:2], op, *comparison[2:4])
+                for comparison, menu, item in zip(comparisons, menus, choice, strict=True)
+                for op in menu[item][0]
+            )
+            if _is_possible(rule, nulls_equal):
+                found.add(rule)
     return found
 
 

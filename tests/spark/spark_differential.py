@@ -21,6 +21,7 @@ from naysay.detect.result import Removal, Report
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.grid import has_strips
 from naysay.detect.spark.key_groups import Sizes
+from naysay.detect.spark.plan import Route, route_of
 from naysay.detect.spark.table import SparkListing
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls, Rule
@@ -47,6 +48,16 @@ def draw(seed: int, n_rules: int, max_rows: int = 40) -> tuple[pa.Table, list[Ru
 def with_strips(rules: Sequence[Rule]) -> list[Rule]:
     """The rules whose giant groups are split into strips."""
     return [rule for rule in rules if not rule.is_one_row and has_strips(join_of(rule))]
+
+
+def in_one_pass(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that need kernels and compare each column of their key with itself."""
+    joins = {rule: join_of(rule) for rule in rules}
+    return [
+        rule
+        for rule, join in joins.items()
+        if route_of(join) is Route.KERNELS and all(match.left == match.right for match in join.key)
+    ]
 
 
 def judge_counts(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:

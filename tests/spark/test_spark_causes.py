@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,14 @@ import pyarrow as pa
 import pytest
 
 import naysay
+from naysay.detect import causes
 from naysay.detect.request import CheckOptions
-from naysay.detect.result import Cause
+from naysay.detect.result import Cause, Condition
+from naysay.detect.spark import worker
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
+from naysay.plan.join import join_of
+from naysay.rule.model import Nulls
 from naysay.spark.frame import from_arrow
 
 N_ROWS = 1_500
@@ -64,11 +70,11 @@ def table() -> pa.Table:
     )
 
 
-def segments(causes: tuple[Cause, ...]) -> list[Any]:
+def segments(found: tuple[Cause, ...]) -> list[Any]:
     """What does not depend on which of several equal rows is removed. In-process, ranges of rows are tried, too."""
     return [
         (cause.conditions, cause.rows, cause.of_rows, pytest.approx(math.log(cause.p_value), rel=0.01))
-        for cause in causes
+        for cause in found
     ]
 
 
@@ -99,3 +105,52 @@ def test_causes_can_be_left_out(spark: Any) -> None:
         (result,) = SparkEngine(frame, sizes).check([naysay.parse(RULES[0])], CheckOptions(causes=False))
         assert result.suspects is not None
         assert result.causes == ()
+
+
+class TaskRows:
+    """The rows of a table as tasks see them, in two partitions: a source of counts without Spark."""
+
+    def __init__(self, blamed: pa.Table, rows: pa.Table) -> None:
+        self.blamed, self.rows = blamed, rows
+
+    def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[causes.Family]:
+        found = worker.filter_segments(self.blamed.to_batches(), *sent(within, without))
+        blamed = pa.Table.from_batches(list(found))
+        if not causes.has_enough(np.count_nonzero(blamed[worker.SUSPECT].to_numpy())):
+            return []
+        return causes.propose(blamed.select(self.rows.column_names), blamed[worker.BLAME].to_numpy())
+
+    def count(
+        self, families: Sequence[causes.Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
+    ) -> causes.Counts:
+        n_cells = [family.n_cells for family in families]
+        total = np.zeros(3 + 3 * sum(n_cells))
+        for part in (self.blamed, self.rows.slice(0, 400), self.rows.slice(400), self.rows.slice(0, 0)):
+            for batch in worker.count_segments(part.to_batches(), tuple(families), *sent(within, without)):
+                total[batch["place"].to_numpy()] += batch["number"].to_numpy()
+        return causes.Counts.of(total, n_cells)
+
+
+def sent(within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> Any:
+    """Conditions as they travel to tasks."""
+    ours = worker.send_conditions(within), tuple(map(worker.send_conditions, without))
+    return pickle.loads(pickle.dumps(ours))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if "end" not in rule])
+def test_tasks_count_what_the_engine_in_process_counts(rule: str) -> None:
+    data = table()
+    join = join_of(naysay.parse(rule))
+    tried = causes.columns_to_try(join, data.schema)
+    named = data.append_column("i0", pa.array(range(N_ROWS)))
+    task_rule = worker.TaskRule(0, join, Nulls.SQL, data.column_names, symmetric=join.symmetric)
+    blamed = pa.Table.from_batches(worker.blame_groups(named.to_batches(), task_rule, ("i0",), tuple(tried)))
+    found = causes.shown_causes(causes.find_causes(TaskRows(blamed, data.select(tried))))
+    (local,) = naysay.check(data, rule)
+    assert segments(found) == segments(local.causes)
+
+
+def test_conditions_of_far_years_travel() -> None:
+    far = pa.array([10**9], pa.date32())[0]
+    ((condition,), ()) = sent([Condition("value", "day", far, far)], [])
+    assert condition.low[0].cast(pa.int32()) == pa.scalar(10**9, pa.int32())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from spark_differential import (
     IN_TASKS,
     KEY,
     draw,
+    in_one_pass,
     judge_check,
     judge_counts,
     judge_joint,
@@ -22,6 +24,7 @@ from spark_differential import (
     with_strips,
 )
 
+from naysay.detect.spark.key_groups import Sizes
 from naysay.rule import Nulls, parse
 
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -55,6 +58,14 @@ def test_groups_in_tasks(spark: Any, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(110, 113))
 def test_reports_of_groups_in_tasks(spark: Any, batches_of_three: None, seed: int) -> None:
     judge_check(spark, *draw(seed, 8), IN_TASKS)
+
+
+@pytest.mark.parametrize("seed", [127, 129, 130, 136, 146, 171, 185, 219])
+def test_reports_of_rules_that_share_a_key(spark: Any, seed: int) -> None:
+    """A rule that needs kernels by itself, or with itself under another name: found in one pass."""
+    table, rules, nulls = draw(seed, 60)
+    for number, rule in enumerate(in_one_pass(rules)[:2]):
+        judge_check(spark, table, [rule, replace(rule, name="again")][: number + 1], nulls, Sizes(rows_a_task=6))
 
 
 @pytest.mark.parametrize("seed", range(200, 204))

@@ -19,12 +19,16 @@ from naysay.detect.spark.worker import (
     RIGHT,
     SIDE,
     WEIGHT,
+    JointRequest,
     TaskRule,
     answer_partition,
     check_partition,
     conflicts_of_partition,
     count_rule,
+    joint_summary,
+    joint_suspects,
     read_summary,
+    read_table,
     summarise_rule,
     suspects_of_groups,
     suspects_of_table,
@@ -181,6 +185,21 @@ def test_suspects_of_groups_are_those_of_the_whole(table: pa.Table) -> None:
         ordered = table.append_column(PLACE, pa.array(np.arange(120)))
         (batch,) = suspects_of_table(ordered.to_batches(), rule=task, names=("i0",), number_copies=False)
         assert batch.column("i0").to_pylist() == result.suspects.table.column("row").to_pylist()
+
+
+def test_a_task_removes_the_rows_for_all_rules_as_in_process(table: pa.Table) -> None:
+    report = LocalEngine(table).check(RULES, CheckOptions(joint=True))
+    wanted = report.suspects.table.column("row").to_pylist()
+    shuffled = table.append_column(PLACE, pa.array(np.arange(120))).take(np.random.default_rng(2).permutation(120))
+    in_conflict = sorted({row for rows in LocalEngine(table).conflict_rows(RULES, CheckOptions()) for row in rows})
+    request = JointRequest(task_rules(), ("i0",), ("a", "c"), False)
+    for records in (shuffled, shuffled.filter(pa.array(np.isin(shuffled.column("i0"), in_conflict)))):
+        (summary,) = joint_summary(records.to_batches(max_chunksize=50), request, 3)
+        (record,) = summary.to_pylist()
+        assert (record["rule"], read_summary(record).removal) == (ALL_RULES, report.rows_to_remove)
+        assert read_table(record["suspects"]).to_pylist() == table.select(["i0", "a", "c"]).take(wanted[:3]).to_pylist()
+        (rows,) = joint_suspects(records.to_batches(), request)
+        assert rows.column("i0").to_pylist() == wanted
 
 
 def test_records_that_travel_as_one_say_once_what_is_in_conflict(table: pa.Table) -> None:

@@ -55,6 +55,7 @@ from outputs import brute_force, rows_after, standing, write_changes
 import naive
 import naysay
 from cases import rows_of
+from naysay.detect.spark.key_groups import Sizes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
 from naysay.errors import UsageError
@@ -158,6 +159,7 @@ def judge_seed(session: Any, seed: int, folder: Path) -> None:
     some = rules[:4] + with_strips(rules)[:1]
     judge_check(session, table, rules, nulls, IN_ONE_TASK)
     judge_check(session, table, some, nulls, sizes)
+    judge_check(session, table, some[-1:], nulls, Sizes(rows_a_task=6))
     judge_counts(session, table, some, nulls, sizes)
     judge_lists(session, table, some[:1], nulls, sizes)
     judge_verify(session, table, some[1:2], nulls, sizes)

@@ -49,6 +49,7 @@ class CheckRequest:
     hide: tuple[str, ...]
     now: datetime.datetime | None
     joint: bool
+    no_causes: bool
 
     @property
     def n_sample(self) -> int:
@@ -101,6 +102,7 @@ class CheckRequest:
     options.hide,
     options.now,
     click.option("--joint", is_flag=True, help="Also find the fewest rows to remove so that all rules hold together."),
+    click.option("--no-causes", is_flag=True, help="Do not look for the causes of broken rules."),
     options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
@@ -187,6 +189,7 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         hide=request.hide,
         now=request.now,
         joint=request.joint,
+        causes=not request.no_causes,
         max_seconds=request.max_seconds,
         **limits,
     )

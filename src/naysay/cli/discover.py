@@ -15,9 +15,10 @@ from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
+from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.result import Discovery, Finding
 from naysay.errors import UsageError
-from naysay.report.words import counted
+from naysay.report.words import counted, rule_text
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class SearchOptions:
     """The options of `naysay discover` that decide which rules it searches for, and how."""
 
-    error: float
+    error: float | str | None
+    measure: str | None
     columns: str | None
     cross: bool
     space: str
@@ -53,6 +55,7 @@ class ShownRules:
     about: tuple[str, ...]
     like: str | None
     top: int
+    because: str | None
     everything: bool
     out: Path | None
     report: Path | None
@@ -63,7 +66,21 @@ class ShownRules:
 @options.packed(
     "search",
     SearchOptions,
-    options.error("Also find rules that at most this fraction of all ordered pairs break."),
+    click.option(
+        "--error",
+        type=options.ErrorOrAuto(),
+        metavar="E|auto",
+        help="Also find rules that are broken by at most this fraction of what --measure says; 0 finds only rules that "
+        "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table "
+        "looks dirty, else 0]",
+    ),
+    click.option(
+        "--measure",
+        type=click.Choice([measure.value for measure in ErrorMeasure]),
+        help="What --error is a fraction of: pairs that break the rule, of all pairs; rows to remove so that it holds, "
+        "of all rows; rows in conflicts, of all rows; pairs that break it, of those that tested it.  "
+        "[default: pairs; rows for auto]",
+    ),
     click.option("--columns", metavar="A,B,...", help="Columns that rules may mention.  [default: all]"),
     click.option(
         "--cross/--no-cross",
@@ -90,6 +107,7 @@ class ShownRules:
     click.option("--about", multiple=True, metavar="COLUMN", help="Show only rules that mention COLUMN. Repeatable."),
     click.option("--like", metavar="RULE", help="Show only rules that imply RULE or follow from it."),
     options.number("--top", 1, "Number of rules to show.", 20),
+    click.option("--because", metavar="RULE", help="Show the rules of the short list from which RULE follows."),
     click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
     click.option(
         "--out",
@@ -131,13 +149,15 @@ def discover(
 ) -> int:
     """Find the rules that the table INPUT obeys: exactly, or except for a few pairs of rows.
 
-    Shows the most useful rules, what they mean, and how many pairs of rows tested each; rules that may hold by chance
-    come last. Ctrl-C and --max-seconds stop the search and show the rules found so far, marked as partial.
+    Shows a short list of rules to decide about, what they mean, and how many pairs of rows tested each. Rules that
+    follow from others are left out, and so are rules that may hold by chance, if there are better ones. Ctrl-C and
+    --max-seconds stop the search and show the rules found so far, marked as partial.
 
     \b
     naysay discover people.csv --out people.rules
     naysay check people.csv --rules people.rules
-    naysay discover people.csv --error 0.01 --about ZipCode
+    naysay discover people.csv --error auto
+    naysay discover people.csv --error 0.01 --measure rows --about ZipCode
     """
     _refuse_contradictions(search, state, key, place)
     forced = None if state is None else Choice("local", "--state keeps the table in this process")
@@ -164,6 +184,8 @@ def discover(
         from naysay.report.discoveries import dumps
 
         click.echo(dumps(found, best, input, everything or ()))
+    elif shown.because is not None:
+        _print_because(found, shown.because)
     elif everything is not None or quiet:
         click.echo(found.text(written), nl=False)
     else:
@@ -181,6 +203,14 @@ def discover(
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
 
 
+def _print_because(found: Discovery, rule: str) -> None:
+    reasons = found.because(rule)
+    for reason in reasons:
+        click.echo(rule_text(reason))
+    if not reasons:
+        say(f"{rule} does not follow from the rules of the short list")
+
+
 def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple[str, ...], place: Place) -> None:
     if state is None:
         if search.method == "incdc":
@@ -194,6 +224,8 @@ def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple
         raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
     if place.memory is not None:
         raise UsageError("--memory does not apply to --state; leave out one of them")
+    if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
+        raise UsageError("--state keeps rules by pairs; leave out --measure, and give a number for --error")
     if search.method == "hydra":
         raise UsageError("the method hydra cannot keep a state; leave out --state or choose another method")
 
@@ -209,6 +241,7 @@ def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting)
 # What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
 _DOING = {
     "space": "choosing what to compare",
+    "sweep": "choosing an error",
     "encode": "encoding columns",
     "sample": "comparing a sample of rows",
     "evidence": "comparing pairs of rows",
@@ -235,8 +268,10 @@ def _discover_with_state(
     """Discover with an Evolver, whose state `naysay evolve` can update."""
     from naysay.evolve.evolver import Evolver
 
-    # These two were refused, and are None.
-    arguments = {name: value for name, value in search.arguments.items() if name not in ("max_rules", "max_seconds")}
+    # These were refused, or say nothing new.
+    refused = ("max_rules", "max_seconds", "measure")
+    arguments = {name: value for name, value in search.arguments.items() if name not in refused}
+    arguments["error"] = search.error or 0.0
     with Evolver(frame.arrow, key, state=state, threads=place.threads, **arguments) as evolver:
         return evolver.discovery
 

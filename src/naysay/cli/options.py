@@ -181,7 +181,7 @@ class Place:
         if self.memory is not None:
             if (self.master or "local").startswith("sc://"):
                 raise UsageError("--memory applies to this machine; a Spark Connect server has its own settings")
-            from naysay.api import memory_bytes
+            from naysay.budget import memory_bytes
 
             memory_bytes(self.memory)
 
@@ -203,7 +203,7 @@ class Place:
             forced = forced or Choice("spark", "--packages and --conf are settings of Spark")
         engine = self.engine or ("auto" if forced else settings.engine)
         if engine == "auto":
-            from naysay.api import memory_bytes
+            from naysay.budget import memory_bytes
 
             choice = forced or choose(memory_bytes(memory))
             engine = choice.engine
@@ -225,7 +225,7 @@ class Place:
     def session(self, waiting: Waiting, *, follow: bool = True, **given: Any) -> Iterator[Any]:
         """Open a Spark session, and show the progress of its tasks if asked to `follow` them."""
         require_pyspark()
-        from naysay.api import memory_bytes
+        from naysay.budget import memory_bytes
         from naysay.spark.session import follow_progress, session_for
 
         waiting.stage(f"starting Spark at {self.address}")
@@ -499,6 +499,23 @@ def without_values(source: str, hide: Sequence[str]) -> Iterator[None]:
 
 def max_seconds(meaning: str) -> Decorator[Any]:
     return click.option("--max-seconds", type=SECONDS, metavar="SECONDS", help=meaning)
+
+
+class ErrorOrAuto(click.ParamType[Any]):
+    """A fraction, at least 0 and less than 1, or the word auto."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "auto":
+            return "auto"
+        try:
+            fraction = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'auto'", param, ctx)
+        if not 0 <= fraction < 1:
+            self.fail(f"{value} is not in the range 0<=x<1", param, ctx)
+        return fraction
 
 
 def error(meaning: str) -> Decorator[Any]:

@@ -88,7 +88,7 @@ def _engine(place: str, value: Any) -> str:
 
 
 def _memory(place: str, value: Any) -> str:
-    from naysay.api import memory_bytes
+    from naysay.budget import memory_bytes
 
     try:
         memory_bytes(value)

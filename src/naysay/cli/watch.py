@@ -44,6 +44,7 @@ class WatchRequest:
     nulls: str | None
     counting: bool
     index: str
+    max_seconds: float | None
     evolve: bool
     error: float
     quiet: bool
@@ -56,7 +57,7 @@ class WatchRequest:
     def feed_options(self) -> FeedOptions:
         from naysay.watch.feed import FeedOptions
 
-        return FeedOptions(self.nulls, self.counting, self.index, self.n_sentences)
+        return FeedOptions(self.nulls, self.counting, self.index, self.n_sentences, self.max_seconds)
 
 
 @click.command()
@@ -98,6 +99,7 @@ class WatchRequest:
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
     options.choice("--index", ("auto", "lt-tree"), "Index for comparisons: naysay's own, or that of the Weever paper."),
+    options.max_seconds("Refuse a rule or a file of changes whose estimated time is longer.  [default: 600]"),
     click.option(
         "--evolve", is_flag=True, help="Discover rules instead of watching given ones, and show how they change."
     ),
@@ -127,6 +129,8 @@ def watch(source: str, rules: RuleSource, place: Place, request: WatchRequest, f
     else:
         if request.error:
             raise UsageError("--error needs --evolve; given rules have max_violations and max_fraction")
+        if request.partitions and request.max_seconds is not None:
+            raise UsageError("--max-seconds applies to a state in one process; leave it out with --partitions")
         if request.partitions and place.engine == "local":
             raise UsageError("--partitions needs --engine spark; --engine local keeps the state in this process")
         loaded = _load(rules, request)
@@ -148,6 +152,8 @@ def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
         raise UsageError("--evolve discovers the rules itself; leave out --rules and --rule")
     if request.partitions or request.counting:
         raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
+    if request.max_seconds is not None:
+        raise UsageError("--max-seconds limits the violations of given rules; leave it out with --evolve")
 
 
 def _watch_in_process(

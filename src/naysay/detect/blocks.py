@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from naysay.arrays import UNLIMITED, Int64Array
-from naysay.budget import check_stop, stop_flag
+from naysay.budget import check_stop, in_turn_or_on_threads, stop_flag, threads_for
 from naysay.kernels.trees.blocks import Blocks, build_blocks, count_blocks
 from naysay.kernels.trees.zones import LEAF_ROWS, build_zones
 from naysay.plan.bind import BoundJoin, Side
@@ -15,6 +17,8 @@ from naysay.plan.bind import BoundJoin, Side
 _BUILD, _VISIT, _PAIR = 60.0, 8.0, 2.3
 # Blocks that are searched to estimate the work of all.
 _SAMPLE = 192
+# Fewer blocks are not worth a thread; each thread takes its blocks in this many shares, as some take longer.
+_BLOCKS_PER_THREAD, _SHARES_PER_THREAD = 1_000, 8
 
 _NOBODY = np.empty(0, np.int64)
 
@@ -41,6 +45,8 @@ class BlockSearch:
         self._sums = np.zeros(bound.right.n_rows + 1, np.int64)
         np.cumsum(np.ones(len(right_places)) if weights is None else weights[right_places], out=self._sums[1:])
         self.n_visited = self.n_compared = 0
+        # The nodes and pairs of all blocks, once they were estimated.
+        self._n_expected = 0.0
 
     @property
     def n_blocks(self) -> int:
@@ -57,6 +63,7 @@ class BlockSearch:
         n_done = self._run(chosen, work, np.zeros(len(self._places), np.int64), _NOBODY)
         if n_done < len(chosen):
             return float("inf")
+        self._n_expected = scale * float(work[0] + work[1])
         return 1e-9 * scale * (float(work[0]) * cost_of_visit + float(work[1]) * _PAIR)
 
     def partners(self) -> Int64Array:
@@ -70,7 +77,8 @@ class BlockSearch:
     def find(self, own: Int64Array, most: float) -> tuple[int | None, bool]:
         """The place of some left row that has more partners than `own` says that it has in itself, if there is one.
 
-        Gives up after about `most` seconds. The flag is True if the search went through all rows.
+        Gives up after about `most` seconds, or twice the work that `seconds` has found to be less than that. The flag
+        is True if the search went through all rows.
         """
         found = np.zeros(len(self._places), np.int64)
         own = own[self._places]
@@ -79,9 +87,26 @@ class BlockSearch:
         return (int(self._places[at[0]]) if at.size else None), n_done == self.n_blocks
 
     def _search(self, found: Int64Array, own: Int64Array, most: float = float("inf")) -> int:
-        work = np.array([0, 0, min(most * 1e9 / _VISIT, UNLIMITED)], np.int64)
-        n_done = self._run(np.arange(self.n_blocks), work, found, own)
-        self.n_visited, self.n_compared = int(work[0]), int(work[1])
+        """Search all blocks, on threads; how many were done before the search stopped."""
+        limit = int(min(max(most * 1e9 / _VISIT, 2 * self._n_expected), UNLIMITED))
+        n_threads = threads_for(self.n_blocks // _BLOCKS_PER_THREAD)
+        shares = np.array_split(np.arange(self.n_blocks), 1 if n_threads == 1 else _SHARES_PER_THREAD * n_threads)
+        works: list[Int64Array] = []
+        is_over = threading.Event()
+
+        def search(share: Int64Array) -> int:
+            if is_over.is_set():
+                return 0
+            n_used = sum(int(work[0] + work[1]) for work in works)
+            work = np.array([0, 0, max(limit - n_used, 0)], np.int64)
+            works.append(work)
+            n_done = self._run(share, work, found, own)
+            if n_done < len(share):
+                is_over.set()
+            return n_done
+
+        n_done = sum(in_turn_or_on_threads(shares, search, n_threads))
+        self.n_visited, self.n_compared = (sum(int(work[kind]) for work in works) for kind in (0, 1))
         check_stop()
         return n_done
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from math import exp, log
 from operator import add
 from typing import Any, Protocol
@@ -40,10 +40,12 @@ _KEPT_SHARE = 0.8
 # Of two segments that explain about as much, people prefer a value to a range of times, to another range, to rows.
 _ABOUT_AS_MUCH = 0.9
 # Ranges begin and end at so many of the values that rows to fix have.
-_MOST_EDGES = 64
+_MOST_EDGES = 40
 # Values and ranges to try come from at most so many rows to fix; all are counted.
 MOST_BLAMED = 20_000
-MOST_COLUMNS = 200
+MOST_COLUMNS = 100
+# Longer texts are no segments that anybody would name.
+LONGEST_TEXT = 200
 # In larger tables what has no chance among this many rows is not counted in all.
 _SAMPLE, _SMALL = 4_096, 20_000
 # By how many standard deviations the sample may err.
@@ -60,7 +62,7 @@ class Blame:
 
     If any of several rows could be removed, all of them share the blame, so that it does not depend on which one is.
     Rows with the same wrong value under one key share the blame of one row: that may be one mistake. If the fewest rows
-    to remove are not known exactly, innocent rows are among the suspects: of these the ones with the most conflicts
+    to remove are not known exactly, innocent rows are among the suspects: instead the rows with the most conflicts
     count, as many as must go at least.
     """
 
@@ -73,9 +75,7 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     """The blame for a broken rule; `bound` is its join unless it is about single rows."""
     suspects = found.suspects
     if not found.removal.is_exact:
-        degrees = found.counts[np.searchsorted(found.rows, suspects)]
-        least = np.sort(degrees)[-max(found.removal.least, 1)]
-        suspects = suspects[degrees >= least]
+        return _most_conflicts(found)
     parts = 0 if bound is None else len(bound.left.differs) + len(bound.left.order)
     if bound is None or not join.is_mirror or parts > 1:
         return Blame(suspects, np.ones(suspects.size), np.ones(suspects.size, np.bool_))
@@ -91,6 +91,17 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
     weights = _shared_blame(_dense(side.key, bound.n_keys), values, places)
     blamed = np.flatnonzero(weights)
     return Blame(side.rows[blamed], weights[blamed], is_suspect[blamed])
+
+
+def _most_conflicts(found: Conflicts) -> Blame:
+    """Blame for the rows with the most conflicts, as many as must go at least; the last of these share it."""
+    n_blamed = max(found.removal.least, 1)
+    least = np.sort(found.counts)[-n_blamed]
+    blamed = np.flatnonzero(found.counts >= least)
+    is_last = found.counts[blamed] == least
+    n_last = np.count_nonzero(is_last)
+    weights = np.where(is_last, (n_blamed - (blamed.size - n_last)) / n_last, 1.0)
+    return Blame(found.rows[blamed], weights, weights >= 0.5)
 
 
 def _shared_blame(keys: Int64Array, values: Int64Array, places: Int64Array) -> Float64Array:
@@ -345,8 +356,9 @@ def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: fl
 def _surprise(blame: Any, all_blame: float, rows: Any, all_rows: float) -> Any:
     """The logarithm of 1 / chance, at least, that a segment of so many rows holds so much of all the blame.
 
-    Chernoff's bound of the binomial tail, which holds for shared blame and for draws without replacement, too
-    (Hoeffding 1963); its probability is that of a segment whose rows are broken `_RATIO` times as often as others.
+    A bound of the binomial tail whose probability is that of a segment with rows broken `_RATIO` times as often as
+    others. Chernoff's bound holds for shared blame and for draws without replacement, too (Hoeffding 1963); it is
+    sharpened by Stirling's bound of the first term of the tail and the sum of a geometric series for the others.
     """
     if all_blame <= 0 or all_rows <= 0:
         return np.zeros_like(np.asarray(blame, float))
@@ -356,7 +368,10 @@ def _surprise(blame: Any, all_blame: float, rows: Any, all_rows: float) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.where(share > 0, share * np.log(share / expected), 0.0)
         outside = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - expected)), 0.0)
-    return np.where(share > expected, all_blame * (inside + outside), 0.0)
+        ratio = (1 - share) * expected / ((share + 1 / all_blame) * (1 - expected))
+        sharper = np.log(2 * np.pi * all_blame * share * (1 - share)) / 2 + np.log1p(-ratio)
+    sharper = np.where(np.isfinite(sharper), np.maximum(sharper, 0.0), 0.0)
+    return np.where(share > expected, all_blame * (inside + outside) + sharper, 0.0)
 
 
 def propose(blamed: pa.Table, weights: Float64Array, rows: Int64Array | None = None) -> list[Family]:
@@ -382,6 +397,8 @@ def _values(name: str, column: pa.ChunkedArray, weights: Float64Array) -> Iterat
     values = encoded.dictionary.take(pa.array(places))
     if pa.types.is_floating(values.type):
         values = values.filter(pc.invert(pc.fill_null(pc.is_nan(values), False)))
+    elif kind_of(values.type) is Kind.TEXT:
+        values = values.filter(pc.fill_null(pc.less_equal(pc.binary_length(values), LONGEST_TEXT), True))
     if len(values):
         yield Family("file" if name == FILE else "value", name, values, sums.size, 0)
 
@@ -481,17 +498,30 @@ def _cells(table: pa.Table, family: Family, numbers: Float64Array, rows: Int64Ar
     return np.stack([np.bincount(cells, weights=each, minlength=n_cells) for each in numbers])
 
 
+@dataclass(frozen=True)
+class Others:
+    """The columns of a table in which the causes of its rules are sought; `numbered`: and among ranges of rows, too."""
+
+    table: pa.Table
+    numbered: bool = True
+
+    @cached_property
+    def sample_rows(self) -> Int64Array:
+        return np.sort(np.random.default_rng(0).integers(0, self.table.num_rows, _SAMPLE))
+
+    @cached_property
+    def sample(self) -> pa.Table:
+        return Table(self.table).take(self.sample_rows)
+
+
 class LocalRows:
-    """The rows of a table in memory, `population` of which the rule could find broken.
+    """The rows of a table in memory, `population` of which the rule could find broken."""
 
-    `numbered`: ranges of row numbers are tried, too.
-    """
-
-    def __init__(self, table: pa.Table, blame: Blame, population: BoolArray, *, numbered: bool) -> None:
-        self._table = table
+    def __init__(self, others: Others, columns: list[str], blame: Blame, population: BoolArray) -> None:
+        self._others = others
+        self._table = others.table.select(columns)
         self._blame = blame
         self._population = population
-        self._numbered = numbered
         self._last: tuple[Any, BoolArray] | None = None
 
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
@@ -503,20 +533,30 @@ class LocalRows:
             blamed = np.sort(np.random.default_rng(0).choice(blamed, MOST_BLAMED, replace=False))
         rows, weights = self._blame.rows[blamed], self._blame.weights[blamed]
         table = Table(self._table).take(rows)
-        families = propose(table, weights, rows if self._numbered else None)
+        families = propose(table, weights, rows if self._others.numbered else None)
         n_rows = int(np.count_nonzero(active))
         if n_rows <= _SMALL:
             return families
         of_blame = count_families(table, families, self._numbers(blamed), rows)
-        some = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
-        of_rows = count_families(Table(self._table).take(some), families, _rows_only(some.size), some)
+        some, sample = self._sample(active)
+        of_rows = count_families(sample, families, _rows_only(some.size), some)
         return _promising(families, of_blame, of_rows)
+
+    def _sample(self, active: BoolArray) -> tuple[Int64Array, pa.Table]:
+        """Some active rows, and their columns: those of the sample that all rules share, if enough of them are."""
+        rows = self._others.sample_rows
+        kept = active[rows]
+        if np.count_nonzero(kept) >= _SAMPLE // 4:
+            sample = self._others.sample.select(self._table.column_names)
+            return rows[kept], Table(sample).take(np.flatnonzero(kept))
+        rows = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
+        return rows, Table(self._table).take(rows)
 
     def count(
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
     ) -> Counts:
         active = self._active_rows(within, without)
-        table = self._table.select({family.column: None for family in families if family.column is not None})
+        table = self._table.select(list(dict.fromkeys(each.column for each in families if each.column is not None)))
         n_rows = int(np.count_nonzero(active))
         if _FEW * n_rows < active.size:
             rows = np.flatnonzero(active)
@@ -572,25 +612,14 @@ def _promising(families: Sequence[Family], of_blame: Counts, of_rows: Counts) ->
 
 
 def local_causes(
-    table: Table,
-    join: Join,
-    nulls: Nulls,
-    found: Conflicts,
-    others: pa.Table,
-    memo: Memo | None = None,
-    *,
-    numbered: bool = True,
+    table: Table, join: Join, nulls: Nulls, found: Conflicts, others: Others, memo: Memo | None = None
 ) -> tuple[Cause, ...]:
-    """The causes of a broken rule, in a table in memory, among the columns `others`.
-
-    Bounds are Arrow scalars: see `shown_causes`.
-    """
+    """The causes of a broken rule in a table in memory. Bounds are Arrow scalars: see `shown_causes`."""
     if not has_enough(found.suspects.size):
         return ()
     bound = None if join.one_row else bind(table, join, nulls, memo)
     blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls, found)
-    tried = others.select(columns_to_try(join, others.schema))
-    return find_causes(LocalRows(tried, blame, population, numbered=numbered))
+    return find_causes(LocalRows(others, columns_to_try(join, others.table.schema), blame, population))
 
 
 def shown_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:

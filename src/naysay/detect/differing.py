@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.budget import check_stop, require_seconds, stop_flag
+from naysay.budget import check_stop, in_turn_or_on_threads, require_seconds, stop_flag, threads_for
 from naysay.detect.blocks import BlockSearch, build_seconds
 from naysay.detect.partners import add_partners, agreement, self_partners, small_keys
 from naysay.kernels.joins.compare import compare_groups, list_groups
@@ -29,6 +30,10 @@ _WORTH_COLLAPSING = 0.7
 _PREPARE = 30.0
 # Estimates are rough: the search by blocks must be this many times cheaper.
 _SURELY_LESS = 1.5
+# The share of the time for groups that verify first searches by blocks, if that would take longer.
+_SHORT_TRY = 0.05
+# Fewer rows are not worth a thread; each thread takes its groups in this many shares, as some take longer.
+_ROWS_PER_THREAD, _SHARES_PER_THREAD = 50_000, 4
 # This few pairs cost less than finding out how to divide them.
 _FEW_PAIRS = 1 << 20
 
@@ -56,7 +61,9 @@ def find_differing_left(bound: BoundJoin) -> int | None:
         own[self_partners(comparison.bound)] = 1
     most = comparison.seconds
     if most > build_seconds(comparison.bound):
-        found, complete = BlockSearch(comparison.bound, comparison.weights).find(own, most)
+        search = BlockSearch(comparison.bound, comparison.weights)
+        # If groups are cheaper, blocks get a short try: a rule that is broken in many places is broken there, too.
+        found, complete = search.find(own, most if search.seconds(most) <= most else _SHORT_TRY * most)
         if found is not None or complete:
             return comparison.member(found)
     require_seconds(most)
@@ -241,17 +248,7 @@ class GroupComparison:
         one_side = left is right
         right = right.sorted(self.bound.right.order)
         left = right if one_side else left.sorted(self.bound.left.order)
-        left_rest, right_rest = compare_groups(
-            (left.key, left.places, self.left_features),
-            (right.key, right.places, self.right_features),
-            self.each,
-            (self.n_orders, self.ranges[:n_differs].copy()),
-            compare_limit(self.shape, n_differs, self.n_orders),
-            sign,
-            self.out,
-            stop_flag(),
-        )
-        check_stop()
+        left_rest, right_rest = self._compare(left, right, n_differs, sign)
         if not left_rest.size or not right_rest.size:
             return
         left = _keep(left, left_rest)
@@ -259,6 +256,34 @@ class GroupComparison:
         self._add_all(left, right, n_keys, sign)
         for which in range(n_differs):
             self._visit(*self._agreeing(left, right, n_keys, which), which, -sign)
+
+    def _compare(self, left: _Part, right: _Part, n_differs: int, sign: int) -> tuple[Int64Array, Int64Array]:
+        """Compare the groups that are small enough, on threads; the places of the rows in the others."""
+        n_threads = threads_for(right.places.size // _ROWS_PER_THREAD)
+        n_shares = 1 if n_threads == 1 else _SHARES_PER_THREAD * n_threads
+        # A group is not divided: each share begins with a new key.
+        first_keys = right.key[np.linspace(0, right.key.size, n_shares, endpoint=False).astype(np.int64)[1:]]
+        cuts = [(0, *np.searchsorted(part.key, first_keys).tolist(), part.key.size) for part in (left, right)]
+        shares = list(zip(*(pairwise(places) for places in cuts), strict=True))
+        limit = compare_limit(self.shape, n_differs, self.n_orders)
+        flag = stop_flag()
+
+        def compare(share: tuple[tuple[int, int], tuple[int, int]]) -> tuple[Int64Array, Int64Array]:
+            of_left, of_right = (slice(*bounds) for bounds in share)
+            return compare_groups(
+                (left.key[of_left], left.places[of_left], self.left_features),
+                (right.key[of_right], right.places[of_right], self.right_features),
+                self.each,
+                (self.n_orders, self.ranges[:n_differs].copy()),
+                limit,
+                sign,
+                self.out,
+                flag,
+            )
+
+        rest = in_turn_or_on_threads(shares, compare, n_threads)
+        check_stop()
+        return np.concatenate([left for left, _ in rest]), np.concatenate([right for _, right in rest])
 
     def _add_all(self, left: _Part, right: _Part, n_keys: int, sign: int) -> None:
         """Add the partners under a key, regardless of what differs."""

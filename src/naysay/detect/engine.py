@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, use_budget
-from naysay.detect.causes import local_causes, shown_causes
+from naysay.detect.causes import FILE, Others, local_causes, shown_causes
 from naysay.detect.hiding import Hiding
 from naysay.detect.joint import BrokenRule, remove_jointly
 from naysay.detect.measures import check_all, holds, table_facts
@@ -50,6 +50,7 @@ from naysay.plan.shape import plan_of
 from naysay.rule import render
 from naysay.rule.model import Rule
 from naysay.table import Table, from_frame
+from naysay.table.frame import files_of
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -74,7 +75,9 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
         engine: LocalEngine, asked: Asked, options: CheckOptions, /, *args: Given.args, **kwargs: Given.kwargs
     ) -> Answer:
         seconds = DEFAULT_SECONDS if options.max_seconds is None else options.max_seconds
-        with use_budget(Budget(seconds, memory=options.memory)):
+        # Each thread of a rule has arrays of its own, so a rule that must fit into memory gets one.
+        n_threads = options.n_threads if options.memory is None else 1
+        with use_budget(Budget(seconds, threads=n_threads, memory=options.memory)):
             if engine.table.n_rows < _INTERRUPTIBLE_ROWS:
                 return work(engine, asked, options, *args, **kwargs)
             return interruptibly(lambda: work(engine, asked, options, *args, **kwargs))
@@ -122,7 +125,9 @@ class LocalEngine:
         tally = Tally(table.n_rows)
         strategies = {} if options.quick else self._strategies(rules, options)
         broken: dict[int, BrokenRule] = {}
-        others = table.arrow.drop_columns([name for name in table.names if name in options.hide])
+        files = files_of(table.arrow)
+        shown = table.arrow.drop_columns([name for name in table.names if name in options.hide])
+        others = Others(shown if files is None else shown.append_column(FILE, files))
 
         def check_one(rule: Rule, join: Join, memo: Memo) -> RuleResult:
             started = time.perf_counter()

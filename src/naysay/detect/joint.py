@@ -3,12 +3,12 @@
 Rows are the vertices of a graph, violations its edges; what is sought is a smallest cover. From above: the suspects of
 all rules together are a cover, from which rows return that conflict with no row that stays. From below: of rows any two
 of which conflict (a clique) at most one can stay, so cliques without a common row prove how many have to go. Both work
-on the groups of each rule, never on its pairs. If there are few pairs, what then is still open is solved exactly.
+on the groups of each rule, never on its pairs. If there are few pairs, what then is still open is solved as a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,12 +16,19 @@ import numpy as np
 
 from naysay.arrays import BoolArray, Int64Array
 from naysay.budget import check_stop, on_threads
-from naysay.detect.partners import partners, small_keys
-from naysay.detect.removal import conflict_levels, is_monotone, match_rows, rows_to_remove, values_in_conflict
+from naysay.detect.partners import small_keys
+from naysay.detect.removal import (
+    conflict_levels,
+    is_monotone,
+    match_rows,
+    rows_to_remove,
+    rows_with_partners,
+    values_in_conflict,
+)
 from naysay.detect.result import Removal
 from naysay.detect.summary import Conflicts
-from naysay.detect.violations import both_ways, verify, violations
-from naysay.kernels.joins.removal import connected_parts, first_of_keys
+from naysay.detect.violations import both_ways, count, verify, violations
+from naysay.kernels.joins.removal import connected_parts, first_apart, first_of_keys, half_cover
 from naysay.kernels.sort import sorted_places
 from naysay.plan.bind import BoundJoin, Memo, NoMemo, bind, singles
 from naysay.plan.join import Join
@@ -30,12 +37,14 @@ from naysay.table import Table
 
 # With more violations than this no graph is made of them.
 _FEW_VIOLATIONS = 1_000_000
-# The steps of a matching, and the vertices that the exact search may look at in total; a larger part is left open.
-_MATCHING_STEPS = 20_000_000
+# The steps of a search among the rows of one rule.
+_RULE_STEPS = 20_000_000
+# The vertices that the exact search may look at in total, and those of the largest part that it solves.
 _SEARCH_STEPS = 2_000_000
 _LARGEST_PART = 400
-# How often cliques are sought anew after rows have returned.
+# How often cliques are sought anew after rows have returned, and in how many turns these do.
 _ROUNDS = 3
+_TURNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +70,10 @@ def remove_jointly(
 
 
 class _Search:
-    """A cover, `gone`, and cliques that bound it from below.
+    """A cover, `gone`, and what bounds it from below.
 
-    `clique` is the number of each row's clique, or -1; `n_more` is what the exact search adds to what cliques prove.
+    `forced` are the rows that break a one-row rule; of the others at least `n_proven` must go. `clique` is the number
+    of each row's clique, or -1.
     """
 
     def __init__(self, table: Table, rules: Sequence[BrokenRule], nulls: Nulls, memo: Memo | None) -> None:
@@ -82,13 +92,12 @@ class _Search:
         self.find_singles = partial(singles, table, nulls=nulls)
         self.bind = partial(bind, table, nulls=nulls, memo=memo)
         self.clique = np.full(table.n_rows, -1, np.int64)
-        self.n_more = 0
+        self.n_proven = 0
 
     @property
     def least(self) -> int:
         """Fewer rows are not enough."""
-        in_cliques = int(np.count_nonzero(self.clique >= 0)) - int(self.clique.max(initial=-1)) - 1
-        proven = int(np.count_nonzero(self.forced)) + in_cliques + self.n_more
+        proven = int(np.count_nonzero(self.forced)) + self.n_proven
         return max([proven, *(rule.found.removal.least for rule in self.rules)])
 
     @property
@@ -96,19 +105,14 @@ class _Search:
         return self.least == np.count_nonzero(self.gone)
 
     def run(self) -> None:
-        best = self.clique
         for _ in range(_ROUNDS):
             if self.is_exact:
                 return
-            self.clique = np.full(self.gone.size, -1, np.int64)
             self._find_cliques()
-            if _n_proven(best) > _n_proven(self.clique):
-                self.clique = best
-            best = self.clique
             if self.is_exact or not self._put_back():
                 break
         if not self.is_exact and sum(rule.found.violations for rule in self.rules) <= _FEW_VIOLATIONS:
-            self._solve_parts()
+            self._solve_pairs()
 
     def check(self, n_threads: int) -> None:
         """Look for violations among the rows that stay; whatever is found has to go, too."""
@@ -124,6 +128,7 @@ class _Search:
 
     def _find_cliques(self) -> None:
         """Find cliques for each rule, first with its own suspects, then with all rows to remove that are in none."""
+        self.clique[:] = -1
         for own in (True, False):
             for rule in self.rules:
                 check_stop()
@@ -134,6 +139,9 @@ class _Search:
                 may_stay = ~self.gone & (self.clique < 0) & _mask(self.gone.size, rule.found.rows)
                 found, numbers = _cliques(self.bind(rule.join), is_open, may_stay)
                 self.clique[found] = numbers + self.clique.max(initial=-1) + 1
+        # All but one row of each.
+        n_proven = int(np.count_nonzero(self.clique >= 0)) - int(self.clique.max(initial=-1)) - 1
+        self.n_proven = max(self.n_proven, n_proven)
 
     def _put_back(self) -> bool:
         """Let rows return that conflict with no row that stays; whether there were any."""
@@ -142,93 +150,112 @@ class _Search:
         stays_in[-1] = False
         candidates = self.gone & ~self.forced & ~stays_in[self.clique]
         staying = ~self.gone
+        joins = (self._in_conflict(rule, candidates | staying) for rule in self.rules)
+        candidates &= ~_blocked(joins, candidates, staying)
+        small = [self._in_conflict(rule, candidates) for rule in self.rules]
+        if sum(map(count, small)) <= _FEW_VIOLATIONS:
+            graph = _Graph.of(*_pairs(small, self.gone.size))
+            candidates[graph.rows] = graph.apart()
+            self.gone[candidates] = False
+            return bool(candidates.any())
         n_returned = 0
-        while candidates.any():
-            candidates &= ~self._blocked(candidates, staying)
+        for _ in range(_TURNS):
             if not candidates.any():
                 break
-            removed = self._remove_in_turn(candidates)
+            removed = _remove_in_turn(small, candidates)
             staying = candidates & ~removed
             self.gone[staying] = False
             n_returned += int(np.count_nonzero(staying))
-            candidates = removed
+            candidates = removed & ~_blocked(small, removed, staying)
         return n_returned > 0
 
-    def _blocked(self, candidates: BoolArray, staying: BoolArray) -> BoolArray:
-        """Which candidates conflict with a row that stays."""
-        blocked = np.zeros_like(candidates)
-        for rule in self.rules:
-            check_stop()
-            if not candidates[rule.found.rows].any():
-                continue
-            bound = self.bind(rule.join)
-            in_conflict = _mask(staying.size, rule.found.rows)
-            for one_way in (bound,) if both_ways(bound) else (bound, bound.swapped()):
-                between = _between(one_way, candidates & ~blocked, staying & in_conflict)
-                blocked[between.left.rows[partners(between) > 0]] = True
-        return blocked
+    def _in_conflict(self, rule: BrokenRule, rows: BoolArray) -> BoundJoin:
+        """The join of a rule among those of its rows in conflict that a mask has."""
+        return self.bind(rule.join).among(rows & _mask(rows.size, rule.found.rows))
 
-    def _remove_in_turn(self, rows: BoolArray) -> BoolArray:
-        """Rows of a table without which all rules hold, rule by rule; never all of them."""
-        removed = np.zeros_like(rows)
-        for rule in self.rules:
-            removed[rows_to_remove(self.bind(rule.join).among(rows & ~removed))[1]] = True
-        return removed
-
-    def _solve_parts(self) -> None:
-        """Solve the connected parts of the graph in which cover and cliques do not meet, within a limit."""
+    def _solve_pairs(self) -> None:
+        """Fix the rows that a smallest cover by halves has or lacks whole, and search the rest, part by part."""
+        graph = _Graph.of(*_pairs((self._in_conflict(rule, ~self.forced) for rule in self.rules), self.gone.size))
+        halves = half_cover(*graph.neighbours())
+        self.gone[graph.rows[halves == 2]] = True
+        self.gone[graph.rows[halves == 0]] = False
+        graph = graph.among(halves == 1)
+        n_gone, least = self._parts_between(graph)
         n_steps = _SEARCH_STEPS
-        for part, neighbours in self._open_parts():
-            proven = self.clique[part]
-            proven = proven[proven >= 0]
-            n_proven = proven.size - np.unique(proven).size
-            search = _ExactCover(neighbours, n_steps)
-            cover = search.smallest(int(np.count_nonzero(self.gone[part])))
+        for number, part in graph.parts(least < n_gone):
+            if part.rows.size > _LARGEST_PART or n_steps < 0:
+                continue
+            search = _ExactCover(part.bits(), n_steps)
+            cover = search.smallest(int(n_gone[number]))
             n_steps = search.n_steps
-            if cover is None:
-                break
-            self.gone[part] = [cover >> place & 1 for place in range(part.size)]
-            self.n_more += cover.bit_count() - n_proven
+            if cover is not None:
+                self.gone[part.rows] = [cover >> place & 1 for place in range(part.rows.size)]
+                least[number] = cover.bit_count()
+        self.n_proven = max(self.n_proven, int(np.count_nonzero(halves == 2) + least.sum()))
 
-    def _open_parts(self) -> Iterator[tuple[Int64Array, list[int]]]:
-        """Small connected parts where more rows go than cliques prove: the rows, and the neighbours of each as bits."""
-        first, second = self._pairs()
+    def _parts_between(self, graph: _Graph) -> tuple[Int64Array, Int64Array]:
+        """For each connected part how many rows are gone, and how many must go.
+
+        That is half of its rows, as the smallest cover by halves says, or all but one of each clique.
+        """
+        n_parts = graph.part.max(initial=-1) + 1
+        n_gone = np.bincount(graph.part[self.gone[graph.rows]], minlength=n_parts)
+        n_half = (np.bincount(graph.part, minlength=n_parts) + 1) // 2
+        in_clique = self.clique[graph.rows] >= 0
+        cliques = np.unique(np.stack((graph.part, self.clique[graph.rows]))[:, in_clique], axis=1)
+        n_in_cliques = np.bincount(graph.part[in_clique], minlength=n_parts)
+        return n_gone, np.maximum(n_half, n_in_cliques - np.bincount(cliques[0], minlength=n_parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Rows, ascending, the number of the connected part of each, and pairs of their places."""
+
+    rows: Int64Array
+    part: Int64Array
+    first: Int64Array
+    second: Int64Array
+
+    @classmethod
+    def of(cls, first: Int64Array, second: Int64Array) -> _Graph:
+        """The graph of pairs of rows."""
         rows, places = np.unique(np.concatenate((first, second)), return_inverse=True)
         first, second = places.reshape(2, -1)
-        part_of = connected_parts(rows.size, first, second)
-        n_gone = np.bincount(part_of, self.gone[rows], rows.size)
-        in_clique = self.clique[rows] >= 0
-        n_proven = np.bincount(part_of, in_clique, rows.size)
-        cliques = np.unique(np.stack((self.clique[rows], part_of))[:, in_clique], axis=1)
-        n_proven -= np.bincount(cliques[1], minlength=rows.size)
-        sizes = np.bincount(part_of, minlength=rows.size)
-        is_open = (n_gone > n_proven) & (sizes <= _LARGEST_PART)
-        by_part = np.argsort(part_of, kind="stable")
-        starts = np.searchsorted(part_of[by_part], np.arange(rows.size + 1))
-        chosen = is_open[part_of[first]]
-        first, second = first[chosen], second[chosen]
-        of_pair = np.argsort(part_of[first], kind="stable")
-        first, second = first[of_pair], second[of_pair]
-        pair_starts = np.searchsorted(part_of[first], np.arange(rows.size + 1))
-        for part in np.flatnonzero(is_open):
-            members = by_part[starts[part] : starts[part + 1]]
-            pairs = slice(pair_starts[part], pair_starts[part + 1])
-            neighbours = [0] * members.size
-            ends = (np.searchsorted(members, side[pairs]).tolist() for side in (first, second))
-            for one, other in zip(*ends, strict=True):
-                neighbours[one] |= 1 << other
-                neighbours[other] |= 1 << one
-            yield rows[members], neighbours
+        _, part = np.unique(connected_parts(rows.size, first, second), return_inverse=True)
+        return cls(rows, part, first, second)
 
-    def _pairs(self) -> tuple[Int64Array, Int64Array]:
-        """All pairs of rows in conflict that no one-row rule removes, once each."""
-        n_rows = self.gone.size
-        found = []
-        for rule in self.rules:
-            pairs = violations(self.bind(rule.join).among(_mask(n_rows, rule.found.rows) & ~self.forced), None)
-            found.append(np.minimum(pairs.left, pairs.right) * n_rows + np.maximum(pairs.left, pairs.right))
-        codes = np.unique(np.concatenate(found))
-        return codes // n_rows, codes % n_rows
+    def among(self, chosen: BoolArray) -> _Graph:
+        """The graph of the pairs of which both rows are chosen."""
+        both = chosen[self.first] & chosen[self.second]
+        return _Graph.of(self.rows[self.first[both]], self.rows[self.second[both]])
+
+    def neighbours(self) -> tuple[Int64Array, Int64Array]:
+        """Where the neighbours of each row start, and the end; and all neighbours."""
+        one, other = np.concatenate((self.first, self.second)), np.concatenate((self.second, self.first))
+        starts = np.concatenate(([0], np.cumsum(np.bincount(one, minlength=self.rows.size))))
+        return starts, other[sorted_places(one, other)]
+
+    def parts(self, chosen: BoolArray) -> Iterator[tuple[int, _Graph]]:
+        """The connected parts that are chosen, with their numbers."""
+        pairs = np.flatnonzero(chosen[self.part[self.first]])
+        pairs = pairs[np.argsort(self.part[self.first[pairs]], kind="stable")]
+        of_part = self.part[self.first[pairs]]
+        for some in np.split(pairs, np.flatnonzero(np.diff(of_part)) + 1) if pairs.size else ():
+            part = _Graph.of(self.rows[self.first[some]], self.rows[self.second[some]])
+            yield int(self.part[self.first[some[0]]]), part
+
+    def apart(self) -> BoolArray:
+        """Which rows can stay together if those with the fewest neighbours come first."""
+        starts, neighbours = self.neighbours()
+        return first_apart(starts, neighbours, np.argsort(np.diff(starts), kind="stable"))
+
+    def bits(self) -> list[int]:
+        """The neighbours of each row as bits."""
+        found = [0] * self.rows.size
+        for one, other in zip(self.first.tolist(), self.second.tolist(), strict=True):
+            found[one] |= 1 << other
+            found[other] |= 1 << one
+        return found
 
 
 def _mask(n_rows: int, rows: Int64Array) -> BoolArray:
@@ -237,9 +264,35 @@ def _mask(n_rows: int, rows: Int64Array) -> BoolArray:
     return mask
 
 
-def _n_proven(clique: Int64Array) -> int:
-    """How many rows cliques prove that must go: all but one of each."""
-    return int(np.count_nonzero(clique >= 0)) - int(clique.max(initial=-1)) - 1
+def _blocked(joins: Iterable[BoundJoin], candidates: BoolArray, staying: BoolArray) -> BoolArray:
+    """Which candidates conflict with a row that stays, or are not known to conflict with none."""
+    blocked = np.zeros_like(candidates)
+    for bound in joins:
+        check_stop()
+        for one_way in (bound,) if both_ways(bound) else (bound, bound.swapped()):
+            between = _between(one_way, candidates & ~blocked, staying)
+            if between.left.n_rows and between.right.n_rows:
+                has_partner = rows_with_partners(between.left, between.right, _RULE_STEPS)
+                blocked[between.left.rows[has_partner]] = True
+    return blocked
+
+
+def _pairs(joins: Iterable[BoundJoin], n_rows: int) -> tuple[Int64Array, Int64Array]:
+    """All pairs of rows that break any of the rules, once each."""
+    found = [np.empty(0, np.int64)]
+    for bound in joins:
+        pairs = violations(bound, None)
+        found.append(np.minimum(pairs.left, pairs.right) * n_rows + np.maximum(pairs.left, pairs.right))
+    codes = np.unique(np.concatenate(found))
+    return codes // n_rows, codes % n_rows
+
+
+def _remove_in_turn(joins: Iterable[BoundJoin], rows: BoolArray) -> BoolArray:
+    """Rows without which all rules hold among some rows, rule by rule; never all of them."""
+    removed = np.zeros_like(rows)
+    for bound in joins:
+        removed[rows_to_remove(bound.among(rows & ~removed))[1]] = True
+    return removed
 
 
 def _between(bound: BoundJoin, left: BoolArray, right: BoolArray) -> BoundJoin:
@@ -306,7 +359,7 @@ def _matched(bound: BoundJoin, is_open: BoolArray, may_stay: BoolArray) -> tuple
     for one_way, others in ((bound, may_stay), (bound.swapped(), may_stay), (bound, is_open)):
         between = _between(one_way, is_open, others)
         if between.left.n_rows and between.right.n_rows:
-            pairs, _ = match_rows(between.left, between.right, _MATCHING_STEPS)
+            pairs, _ = match_rows(between.left, between.right, _RULE_STEPS)
             is_open[pairs] = False
             may_stay[pairs] = False
             found.append(pairs)

@@ -10,9 +10,15 @@ from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.partners import partners
 from naysay.detect.result import Removal
 from naysay.detect.violations import both_ways, features_of, list_pairs, tree_places
-from naysay.kernels.joins.removal import match_greedily, monotone_levels, removed_commonest, removed_monotone
+from naysay.kernels.joins.removal import (
+    match_greedily,
+    may_have_partner,
+    monotone_levels,
+    removed_commonest,
+    removed_monotone,
+)
 from naysay.kernels.sort import sorted_places
-from naysay.kernels.trees.zones import build_zones
+from naysay.kernels.trees.zones import Rows, Zones, build_zones
 from naysay.plan.bind import BoundJoin, Side
 
 # After this many steps the greedy matching stops, and its lower bound is taken as it is.
@@ -118,15 +124,20 @@ def _interval(bound: BoundJoin, counts: Int64Array, right_counts: Int64Array) ->
 
 def match_rows(left: Side, right: Side, max_steps: int = _MATCHING_STEPS) -> tuple[Int64Array, bool]:
     """Violations that share no row, as the rows of each pair in turn; and whether no other could be added."""
+    return match_greedily(*_zoned(left, right), len(right.order), max_steps)
+
+
+def rows_with_partners(left: Side, right: Side, max_steps: int) -> BoolArray:
+    """Which left rows break the rule with a right row; those that more steps would have to decide count as if."""
+    return may_have_partner(*_zoned(left, right), len(right.order), max_steps)
+
+
+def _zoned(left: Side, right: Side) -> tuple[Rows, Rows, Zones]:
+    """Left rows, right rows in the order of a tree of zones, and its zones."""
     order = tree_places(right)
     features = np.ascontiguousarray(features_of(right)[:, order])
-    return match_greedily(
-        (np.ascontiguousarray(features_of(left).T), left.rows),
-        (features, right.rows[order]),
-        build_zones(features),
-        len(right.order),
-        max_steps,
-    )
+    left_features = np.ascontiguousarray(features_of(left).T)
+    return (left_features, left.rows), (features, right.rows[order]), build_zones(features)
 
 
 def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array, Int64Array]]:

@@ -132,7 +132,8 @@ class Cause:
 
     Attributes:
         conditions: What the rows of the segment have in common.
-        suspects: How many of the suspects are in it.
+        suspects: How many of the suspects are in it. If `rows_to_remove` is an interval, innocent rows are among the
+            suspects; then it is the rows with the most conflicts that count, as many as must go at least.
         of_suspects: The number of suspects: all of them for the first cause, then those in no earlier one.
         rows: How many rows are in it, of those that the rule could find broken.
         of_rows: The number of those rows: all of them for the first cause, then those in no earlier one.

@@ -150,7 +150,7 @@ def find_conflicts(
     n_violations = None
     if strategy is not None:
         n_violations = strategy.count(bound)
-    elif met is None and not bound.left.order and not is_hard(bound):
+    elif met is None and not is_hard(bound):
         # Cheaper than the partners of each row, which most rules that hold never need.
         n_violations = count(bound)
     if n_violations == 0:

@@ -7,6 +7,7 @@ import numpy as np
 from naysay.arrays import MAX_CODES, Int64Array
 from naysay.detect.partners import (
     MAX_COUNT,
+    add_partners,
     agreeing_keys,
     breaks,
     collapse_sides,
@@ -17,11 +18,15 @@ from naysay.detect.partners import (
     small_keys,
     total_of,
 )
+from naysay.detect.points import count_dependency, join_points
 from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import find_differing, find_ordered_pair, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, Side
+
+# With more possible keys for each row, rows are sorted: an array of counts by key would be slow to reach into.
+_MANY_KEYS = 2
 
 
 def count(bound: BoundJoin) -> int:
@@ -29,18 +34,37 @@ def count(bound: BoundJoin) -> int:
     n_left, n_right = bound.left.n_rows, bound.right.n_rows
     if not n_left or not n_right:
         return 0
-    if bound.left.order or is_hard(bound) or n_left * n_right > MAX_COUNT:
+    if is_hard(bound) or n_left * n_right > MAX_COUNT:
         return total_of(partners(bound))
-    if bound.mirror and len(bound.n_differs) == 1:
+    if bound.mirror and len(bound.n_differs) == 1 and not bound.left.order:
         return _count_dependency(bound)
-    total = sum(sign * count_equal(left, right, n_keys) for sign, left, right, n_keys in agreeing_keys(bound))
+    total = 0
+    for sign, left, right, n_keys in agreeing_keys(bound):
+        total += sign * _count_under(bound, left, right, n_keys)
     return total - int(self_partners(bound).sum()) if bound.reflexive else total
+
+
+def _count_under(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int) -> int:
+    """Count the pairs of equal keys that satisfy all orders, at most two of them; rows with themselves included."""
+    if not bound.left.order:
+        return count_equal(left_key, right_key, n_keys)
+    points = join_points(bound, left_key, right_key, n_keys)
+    total = None if points is None else points.count()
+    if total is not None:
+        return total
+    counts = np.zeros(bound.left.n_rows, np.int64)
+    add_partners(bound, left_key, right_key, n_keys, 1, counts)
+    return total_of(counts)
 
 
 def _count_dependency(bound: BoundJoin) -> int:
     """One key and one disequality over one table: all pairs of a key minus those that agree."""
-    keys, _, n_keys = small_keys(bound.left.key, bound.right.key, bound.n_keys)
     values, n_values = bound.left.differs[0], bound.n_differs[0]
+    if bound.n_keys > _MANY_KEYS * bound.left.n_rows:
+        total = count_dependency(bound.left.key, bound.n_keys, values, n_values)
+        if total is not None:
+            return total
+    keys, _, n_keys = small_keys(bound.left.key, bound.right.key, bound.n_keys)
     if n_keys * n_values > MAX_CODES:
         values, _, n_values = small_keys(values, values, n_values)
     all_pairs, same_pairs, others = split_dependency(keys, values, n_keys, n_values)
@@ -81,16 +105,18 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
         sides = (left_key, left.order[0], left.rows), (right_key, right.order[0], right.rows)
         return _found(find_ordered_pair(*sides, n_keys, False)[0])
-    if bound.reflexive:
-        return _first(partners(bound))
-    if shape == (0, 1):
+    if shape == (0, 1) and not bound.reflexive:
         left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
         return _found(find_differing(left_key, left.differs[0], right_key, right.differs[0], n_keys))
-    if shape == (2, 0):
+    if shape == (2, 0) and not bound.reflexive:
+        points = join_points(bound, left.key, right.key, bound.n_keys)
+        if points is not None:
+            return points.find()
         left_side, right_side = collapse_sides(bound, left.key, right.key)
         point = find_two((left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y))
         return None if point < 0 else int(left_side.places[left_side.starts[point]])
-    return _first(partners(bound))
+    # Cheaper than the partners of each row, which a rule that holds never needs.
+    return _first(partners(bound)) if count(bound) else None
 
 
 def _found(place: int) -> int | None:

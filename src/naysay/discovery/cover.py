@@ -47,7 +47,12 @@ def allowed_pairs(error: float, n_pairs: int) -> int:
     """
     if not 0.0 <= error < 1.0:
         raise UsageError(f"error must be a fraction of all pairs, at least 0 and less than 1, not {error!r}")
-    return floor(Fraction(repr(float(error))) * n_pairs)
+    return floor(as_fraction(error) * n_pairs)
+
+
+def as_fraction(error: float) -> Fraction:
+    """An error as it is written: 0.01 is one hundredth."""
+    return Fraction(repr(float(error)))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from naysay.discovery import selective
+from naysay.discovery import measured, selective
 from naysay.discovery.evidence import (
     Device,
     Evidence,
@@ -18,21 +18,17 @@ from naysay.discovery.evidence import (
     device_named,
 )
 from naysay.discovery.outcomes import outcomes_of
-from naysay.discovery.problem import Answer, Problem, all_of, empty_answer
-from naysay.discovery.ranking import Ranker, ranker_of
-from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
+from naysay.discovery.ranking import MOST_EXCEPTIONS, Ranker, ranker_of
+from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
+from naysay.discovery.sweep import FEWEST_ROWS, sweep
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
-from naysay.rule.model import Rule
 from naysay.table import Table
-
-# Given a rule and how many seconds it may take: rows in conflict, and the least and most rows to remove. None if it
-# would take longer.
-Measure = Callable[[Rule, float], "tuple[int, tuple[int, int]] | None"]
 
 # What measuring one finding, and all of them together, may take.
 _SECONDS_PER_FINDING, _SECONDS = 2.0, 20.0
@@ -48,7 +44,7 @@ class TooSlow(Exception):
     """Comparing all pairs takes too long for the time limit."""
 
 
-def discover(table: Table, request: DiscoverRequest, measure: Measure | None = None) -> Discovery:
+def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | None = None) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to the error allowed.
 
     `measure` says of each finding how many rows are in conflict and how many must be removed.
@@ -58,38 +54,68 @@ def discover(table: Table, request: DiscoverRequest, measure: Measure | None = N
     with budget.stop_on_interrupt():
         with budget.phase("space"):
             space = build_space(table, request.columns, request.scope)
-        request = request.fitted_to(space)
+        request = request.fitted_to(space, table.n_rows)
         if budget.memory is not None:
             request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
         with budget.phase("encode"):
             outcomes = outcomes_of(table, space, request.nulls)
-        problem = Problem.of(space, outcomes, request, budget)
-        method, answer = solve(problem)
+        problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
+        method, answer = solve(problem, measure)
+        answer = replace(answer, notes=(*notes, *answer.notes))
         found = conclude(problem, answer, method)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
 
 
-def _measured(found: Discovery, measure: Measure, seconds: float) -> Discovery:
-    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
+def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
+    """The problem with the error that a look at the table suggests, if that is asked for, and what to say about it."""
+    request, n_rows = problem.request, problem.outcomes.n_table_rows
+    always = request.sweep is Sweep.ALWAYS
+    if request.sweep is Sweep.NEVER or (not always and not request.may_be_approximate):
+        return problem, []
+    if n_rows < FEWEST_ROWS:
+        few = f"an error can be chosen from {FEWEST_ROWS} rows on; of fewer, rules that hold exactly are shown"
+        return problem, [few] if always else []
+    with problem.budget.phase("sweep"):
+        seen = sweep(problem)
+    if seen is None:
+        return problem, ["there was no time to choose an error, so rules that hold exactly are shown"] if always else []
+    if not seen.broken or (not always and not seen.looks_dirty):
+        hint = [f"{seen.words}; to find these rules, too, use error='auto' (--error auto)"] if seen.broken else []
+        return problem, [seen.words] if always else hint
+    reason = "" if always else "the table looks dirty: "
+    exact = "" if always else "; error=0 (--error 0) finds only rules that hold for all rows"
+    request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER)
+    request = request.fitted_to(problem.space, n_rows)
+    note = f"{reason}{seen.words}; so a rule may be broken by {seen.error:g} of the rows{exact}"
+    return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note]
+
+
+def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discovery:
+    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known.
+
+    Without those that need too many rows removed, if others remain.
+    """
     end = time.monotonic() + seconds
     findings: list[Finding] = []
     for finding in found.findings:
         left = min(_SECONDS_PER_FINDING, end - time.monotonic())
-        known = measure(finding.rule, left) if finding.tested.violations and left > 0 else None
+        known = measure.rows(finding.rule, left) if finding.tested.violations and left > 0 else None
         findings.append(
             finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
         )
-    return replace(found, findings=tuple(findings))
+    most = MOST_EXCEPTIONS * found.n_rows
+    kept = [each for each in findings if each.rows_to_remove is None or each.rows_to_remove[0] <= most]
+    return replace(found, findings=tuple(kept or findings))
 
 
 def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:
     """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
     budget, space, request = problem.budget, problem.space, problem.request
-    rules = Rules(answer.covers, problem.vertices, request.error, answer.edges if request.error else None)
+    rules = rules_of(answer, problem)
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
-    notes = (*space.notes, *_notes(problem, answer))
+    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -112,7 +138,31 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         device=answer.device.value,
         ranker=ranker,
         complete_up_to=complete_up_to if reason else None,
+        measure=request.measure.value,
     )
+
+
+def rules_of(answer: Answer, problem: Problem) -> Rules:
+    """The rules of an answer, each with the fraction of all pairs that it tolerates."""
+    request, n_rows = problem.request, problem.outcomes.n_table_rows
+    if not request.error:
+        return Rules(answer.covers, problem.vertices)
+    is_exact = answer.n_sampled is None
+    tolerance = request.error
+    if request.is_measured and not is_exact:
+        tolerance = measured.pairs_of_rows(request, n_rows)
+    edges = answer.edges if is_exact else None
+    return Rules(answer.covers, problem.vertices, tolerance, edges, answer.counts if request.is_measured else None)
+
+
+def _equal_columns(ranker: Ranker) -> list[str]:
+    """Columns that are equal in every row, and are one to the short list."""
+    classes: dict[str, list[str]] = {}
+    for name, first in ranker.same_as.items():
+        classes.setdefault(first, [first]).append(name)
+    return [
+        f"{' = '.join(names)} in every row: the short list only mentions {first}" for first, names in classes.items()
+    ]
 
 
 def _notes(problem: Problem, answer: Answer) -> list[str]:
@@ -122,28 +172,32 @@ def _notes(problem: Problem, answer: Answer) -> list[str]:
         return []
     most, error = problem.request.max_predicates, problem.request.error
     rule = "no rule" if most is None else f"no rule of up to {most:,} predicate{'s' if most > 1 else ''}"
-    if problem.most:
+    if problem.most or problem.request.is_measured:
         return [f"{rule} was found within the error allowed"]
     if error:
         return [f"{rule} holds for all rows, and an error of {error:g} allows less than one pair"]
     return [f"{rule} holds for all rows; a few wrong rows are enough to break every rule: allow an error, such as 0.01"]
 
 
-def solve(problem: Problem) -> tuple[str, Answer]:
+def solve(problem: Problem, measure: MeasureTable | None = None) -> tuple[str, Answer]:
     """Run the method asked for, or choose one by its cost."""
     method, outcomes, threads = problem.request.method, problem.outcomes, problem.budget.threads
     if outcomes.n_table_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
+    if problem.request.is_measured:
+        return measured.find(problem, measure)
     if method == "hydra":
         answer: Answer = published("hydra").find(problem)
         return method, answer
-    if method == "selective":
+    if method == "selective" and not problem.most:
         return _with_first(problem, math.inf, lambda: (method, selective.find(problem)))
     wanted = Device(problem.request.device)
     device = choose_device(wanted, outcomes, threads)
-    if method == "all-pairs" or problem.most or wanted is Device.CUDA:
+    if method == "all-pairs" or wanted is Device.CUDA:
         return "all-pairs", compare_all(problem, device)
     seconds = cuda_seconds(outcomes) if device is Device.CUDA else cpu_seconds(outcomes, threads)
+    if problem.most:
+        return _choose_near(problem, device, seconds, measure)
     return _with_first(problem, seconds, lambda: _choose(problem, device, seconds))
 
 
@@ -191,6 +245,19 @@ def _with_first(problem: Problem, seconds: float, find: Callable[[], tuple[str, 
         counts=evidence.counts,
         n_sampled=evidence.n_sampled,
     )
+
+
+def _choose_near(problem: Problem, device: Device, seconds: float, measure: MeasureTable | None) -> tuple[str, Answer]:
+    """All rules with an error by the method that looks cheaper: comparing all pairs takes `seconds`."""
+    if measure is None:
+        return "all-pairs", compare_all(problem, device)
+    if problem.request.method != "selective" and seconds <= _PATIENCE_SECONDS:
+        try:
+            return "all-pairs", compare_all(problem, device, may_leave=problem.budget.is_limited)
+        except TooSlow:
+            # Some pairs say nearly as much about short rules.
+            pass
+    return "selective", selective.find_near(problem, measure)
 
 
 def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:

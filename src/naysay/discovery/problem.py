@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, n_vertices, sorted_unique, vertices_of
 from naysay.plan.cost import process_bytes
+from naysay.rule.model import Rule
 
 # If nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
@@ -24,6 +26,19 @@ MOST_PARTIAL = 200_000
 _FINISHED_PER_SECOND = 1_000_000
 _COPIES = 10
 _FEWEST_COVERS = 10_000
+
+
+class MeasureTable(Protocol):
+    """Measures one rule on the whole table; None if it would take more than the seconds given."""
+
+    def pairs(self, rule: Rule, seconds: float) -> int | None:
+        """The ordered pairs that break it."""
+
+    def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
+        """The rows in conflict, and the least and most rows to remove."""
+
+    def sample(self, rows: Int64Array) -> MeasureTable:
+        """The same for some rows of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,7 @@ class Problem:
         cls, space: Space, outcomes: Outcomes, request: DiscoverRequest | None = None, budget: Budget | None = None
     ) -> Problem:
         request = request or DiscoverRequest()
-        most = allowed_pairs(request.error, outcomes.n_pairs)
+        most = 0 if request.is_measured else allowed_pairs(request.error, outcomes.n_pairs)
         return cls(space, outcomes, vertices_of(space, outcomes.layout), request, most, budget or Budget())
 
     @property
@@ -84,7 +99,7 @@ class Answer:
 
     Every cover is a minimal rule of the whole table, whether or not all were found. `counts` are those of all pairs
     if `n_sampled` is None, else of all pairs of that many rows drawn at random. If some rules may be missing, none of
-    up to `complete_up_to` predicates is.
+    up to `complete_up_to` predicates is. `notes` are remarks for a person.
     """
 
     covers: UInt64Array
@@ -94,6 +109,7 @@ class Answer:
     n_sampled: int | None = None
     device: Device = Device.CPU
     complete_up_to: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def empty_answer(problem: Problem, *, partial: bool) -> Answer:
@@ -109,17 +125,23 @@ def finish_rules(
     And whether these are all. Once the budget has stopped, a few of the shortest are finished, and more while there is
     time.
     """
-    vertices, budget, request = problem.vertices, problem.budget, problem.request
+    vertices, budget = problem.vertices, problem.budget
     covers = covers[covers.any(axis=1)]
     complete = not budget.stopped() or len(covers) <= MOST_PARTIAL
     if not complete:
         covers = some_of_the_shortest(covers)
-    covers = in_order(vertices.once(covers), vertices)
-    if request.max_predicates is not None:
-        covers = covers[vertices.n_predicates(covers) <= request.max_predicates]
-    covers, all_judged = drop_impossible(covers, vertices, budget)
+    covers, all_judged = finish_accepted(problem, covers)
     covers, all_tried = drop_relaxed(covers, vertices, edges, counts, problem.most, budget)
     return np.ascontiguousarray(covers), complete and all_judged and all_tried
+
+
+def finish_accepted(problem: Problem, covers: UInt64Array) -> tuple[UInt64Array, bool]:
+    """The same for covers of which none says too much."""
+    vertices, most = problem.vertices, problem.request.max_predicates
+    covers = in_order(vertices.once(covers), vertices)
+    if most is not None:
+        covers = covers[vertices.n_predicates(covers) <= most]
+    return drop_impossible(covers, vertices, problem.budget)
 
 
 def some_of_the_shortest(covers: UInt64Array) -> UInt64Array:

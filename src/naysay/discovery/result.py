@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from naysay.arrays import UInt64Array
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.space import Space
-from naysay.discovery.vertices import Vertices, missing_some, to_int
+from naysay.discovery.vertices import Vertices, missing_some, n_missed, to_int
 from naysay.errors import UsageError
 from naysay.present import Document
 from naysay.rule import RuleKind, describe, kind, parse, render
@@ -23,26 +26,34 @@ if TYPE_CHECKING:
 
 
 N_BEST = 20
+_UPWARDS = Context(prec=2, rounding=ROUND_CEILING)
 
 
 class Rules(Sequence[Rule]):
     """Every minimal rule, each built when it is asked for: there may be very many.
 
-    If an error is allowed, `edges` is the evidence of all pairs: a rule that hits all of it holds for all of them,
-    and tolerates none that break it.
+    `error` is the fraction of all pairs that each of them tolerates. `edges` is the evidence of all pairs, if it is
+    known: a rule that hits all of it holds for all of them, and tolerates none that break it. With `counts` each rule
+    tolerates the fraction that breaks it, rounded up.
     """
 
     def __init__(
-        self, covers: UInt64Array, vertices: Vertices, error: float = 0.0, edges: UInt64Array | None = None
+        self,
+        covers: UInt64Array,
+        vertices: Vertices,
+        error: float = 0.0,
+        edges: UInt64Array | None = None,
+        counts: Int64Array | None = None,
     ) -> None:
         self.covers = covers
         self.vertices = vertices
         self.error = error
         self.edges = edges
+        self.counts = counts
 
     def some(self, covers: UInt64Array) -> Rules:
         """Some of the rules, by their covers."""
-        return Rules(covers, self.vertices, self.error, self.edges)
+        return Rules(covers, self.vertices, self.error, self.edges, self.counts)
 
     def __len__(self) -> int:
         return len(self.covers)
@@ -97,7 +108,10 @@ class Rules(Sequence[Rule]):
     def _tolerance(self, cover: UInt64Array) -> float | None:
         if not self.error or self.edges is None:
             return self.error or None
-        return self.error if missing_some(cover[None, :], self.edges)[0] else None
+        if self.counts is None:
+            return self.error if missing_some(cover[None, :], self.edges)[0] else None
+        n_pairs, n_broken = int(self.counts.sum()), n_missed(cover, self.edges, self.counts)
+        return float(_UPWARDS.divide(Decimal(n_broken), Decimal(n_pairs))) if n_broken else None
 
 
 def _nested(covers: UInt64Array, cover: UInt64Array) -> UInt64Array:
@@ -135,17 +149,31 @@ class Tested:
         return min(self.near, default=0)
 
 
+class Advice(Enum):
+    """What a person would do with a rule, as far as the data can tell.
+
+    KEEP: it was well tested, and no pair breaks it. LOOK: it was well tested, but some rows break it: are they wrong,
+    or is the rule? REJECT: it may hold by chance, so reject it unless you know it to be true.
+    """
+
+    KEEP = "keep"
+    LOOK = "look"
+    REJECT = "reject"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A rule with what is known of it. `tested` says how well the data tested it.
 
-    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out.
+    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
+    that say more of the same columns, such as the order behind a dependency.
     """
 
     rule: Rule
     tested: Tested
     rows_in_conflict: int | None = None
     rows_to_remove: tuple[int, int] | None = None
+    also: tuple[Rule, ...] = ()
 
     @property
     def kind(self) -> RuleKind:
@@ -155,18 +183,25 @@ class Finding:
     def words(self) -> str:
         return describe(self.rule)
 
+    @property
+    def advice(self) -> Advice:
+        if self.tested.by_accident:
+            return Advice.REJECT
+        return Advice.LOOK if self.tested.violations else Advice.KEEP
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Discovery(Document):
     """The rules that a table obeys.
 
     Attributes:
-        findings: The rules to look at first, best first, with how well the data tested each.
+        findings: The short list: the rules to decide about, best first, with how well the data tested each. None of
+            them follows from the others.
         rules: All minimal rules, short ones first.
         partial: Whether the search was stopped, so that more rules may hold; those found hold and are minimal.
         reason: What stopped the search.
         n_rows: The number of rows of the table.
-        error: The fraction of all ordered pairs that may break a rule.
+        error: How badly a rule may be broken, as a fraction of what `measure` says; 0 if all rules hold exactly.
         space: The predicates that rules could use.
         nulls: What a comparison with null meant.
         method: How the rules were found.
@@ -175,6 +210,7 @@ class Discovery(Document):
         device: Where pairs were compared: `"cpu"` or `"cuda"`.
         engine: `"local"` or `"spark"`.
         complete_up_to: If the search was stopped: no rule of up to this many predicates is missing. None if none is.
+        measure: What the error is a fraction of: `"pairs"`, `"rows"`, `"conflicts"` or `"tested"`.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -198,11 +234,17 @@ class Discovery(Document):
     engine: str = "local"
     ranker: Ranker | None = None
     complete_up_to: int | None = None
+    measure: str = "pairs"
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
         up_to = f" up to an error of {self.error:g}" if self.error else ""
         return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+
+    @property
+    def allowance(self) -> str:
+        """How badly each rule may be broken, in words; empty if all hold exactly."""
+        return ErrorMeasure(self.measure).words.format(f"{self.error:g}") if self.error else ""
 
     @property
     def all(self) -> Rules:
@@ -211,7 +253,7 @@ class Discovery(Document):
 
     @property
     def best(self) -> list[Rule]:
-        """The rules to look at first: those of the findings, best first."""
+        """The rules to decide about: those of the findings, best first."""
         return [finding.rule for finding in self.findings]
 
     @property
@@ -232,6 +274,9 @@ class Discovery(Document):
     def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
         """Return the `n` best rules, perhaps only some of them.
 
+        If more are asked for than the short list may hold, or only some, rules that follow from others and rules that
+        may hold by chance come after it.
+
         Args:
             n: The number of rules.
             about: Columns that the rules must all mention.
@@ -240,11 +285,30 @@ class Discovery(Document):
         Returns:
             The findings, best first.
         """
-        if not about and like is None and (n <= len(self.findings) or len(self.findings) == len(self.rules)):
+        if not about and like is None and (n <= max(N_BEST, len(self.findings)) or self.ranker is None):
             return list(self.findings[:n])
         rules = self.rules.about(*((about,) if isinstance(about, str) else about))
         rules = rules if like is None else rules.like(like)
         return [] if self.ranker is None else list(self.ranker.best(rules, n))
+
+    def because(self, rule: str | Rule) -> list[Rule]:
+        """Return rules of the short list from which a rule follows, as few as possible; none if it does not follow.
+
+        A rule follows if no two rows could break it without breaking one of these, whatever other values they have.
+
+        >>> import pyarrow as pa
+        >>> from naysay import discover
+        >>> zips = [k % 50 for k in range(1000)]
+        >>> columns = {"zip": zips, "city": [zip // 3 for zip in zips], "state": [zip // 12 for zip in zips]}
+        >>> found = discover(pa.table(columns), cross=False)
+        >>> [render(each, short=True) for each in found.because("zip -> state")]
+        ['zip -> city', 'city -> state']
+        """
+        if self.ranker is None:
+            return []
+        asked = parse(rule) if isinstance(rule, str) else rule
+        listed = [each for finding in self.findings for each in (finding.rule, *finding.also)]
+        return [listed[place] for place in self.ranker.reasons(asked, listed)]
 
     def groups(self) -> dict[RuleKind, list[Finding]]:
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
@@ -277,10 +341,14 @@ def rules_text(discovery: Discovery, rules: Sequence[Rule | Finding]) -> str:
 
     Findings that may hold by chance come last, commented out.
     """
-    sure = [each.rule if isinstance(each, Finding) else each for each in rules if not _may_be_chance(each)]
+    sure = [rule for each in rules if not _may_be_chance(each) for rule in _rules_of(each)]
     unsure = [each for each in rules if isinstance(each, Finding) and _may_be_chance(each)]
     head = _comments(_heading(discovery, len(sure)))
     return head + _written(discovery, sure) + "".join(_commented_out(discovery, unsure))
+
+
+def _rules_of(each: Rule | Finding) -> tuple[Rule, ...]:
+    return (each.rule, *each.also) if isinstance(each, Finding) else (each,)
 
 
 def _may_be_chance(each: Rule | Finding) -> bool:
@@ -315,7 +383,7 @@ def _comments(lines: Sequence[str]) -> str:
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:
     lines = [f"{n_rules:,} of {len(discovery.rules):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
     if discovery.error:
-        lines.append(f"each is broken by at most {discovery.error:g} of all {discovery.n_pairs:,} ordered pairs;")
+        lines.append(f"each {discovery.allowance};")
         lines.append("those without max_fraction are broken by none")
     if discovery.partial:
         lines.append(f"the search was not finished ({discovery.reason}): {discovery.missing}")

@@ -1,4 +1,4 @@
-"""Exact discovery without looking at all pairs: some pairs, then proof.
+"""Discovery without looking at all pairs: some pairs, then proof.
 
 The pairs of a random sample of rows, and all pairs that agree on sets of columns which few pairs agree on, give
 evidence; its covers are candidates. A candidate that asks for agreement on such a set has been held against every
@@ -6,6 +6,9 @@ pair that could break it: it is settled. The others are verified one by one in n
 that breaks one is new evidence, the covers are brought up to date, and so on until every candidate is settled or
 verified. Then the evidence at hand has the same minimal covers as that of all pairs: each is a rule, and a minimal
 rule of the table is a cover of any part of its evidence, so it contains a minimal one, which holds, so it is that.
+
+With an error, pairs that are drawn at random tell how often nearly every rule is broken; the few that are close to the
+error are counted (`find_near`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from naysay.arrays import BoolArray, UInt64Array
+from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.budget import run_all
 from naysay.discovery.cover import Brake, minimal_covers
 from naysay.discovery.evidence import (
@@ -30,10 +33,23 @@ from naysay.discovery.evidence import (
     mirror_of,
     word_order,
 )
+from naysay.discovery.measured import LevelSearch, MissCounter
+from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
-from naysay.discovery.problem import Answer, Problem, all_of, finish_rules, some_of_the_shortest
+from naysay.discovery.problem import (
+    Answer,
+    MeasureTable,
+    Problem,
+    all_of,
+    empty_answer,
+    finish_accepted,
+    finish_rules,
+    some_of_the_shortest,
+)
+from naysay.discovery.shortest import search_rules
 from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
 from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_unique, to_int
+from naysay.rule.model import Rule
 
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
@@ -51,6 +67,12 @@ _FEWEST_CANDIDATES = 200
 # Covers times edges between two looks at the clock.
 _MISSED_WORK = 50_000_000
 ENUMERATE: Pair = (-2, -2)
+# With an error: the ordered pairs to see, the standard errors within which a rule is counted on the whole table, the
+# seconds that this may take, and the share of a time limit for all short rules.
+_MET_PAIRS = 2_000_000_000
+_STANDARD_ERRORS = 6.0
+_COUNT_SECONDS = 60.0
+_NEAR_SHARE = 0.6
 
 
 class TooManyChecks(Exception):
@@ -87,6 +109,132 @@ def first_rules(problem: Problem) -> Answer:
     for n_groups in range(1, min(_FIRST_LEVELS, problem.request.max_predicates or _FIRST_LEVELS) + 1):
         search.prove_some(n_groups, problem.limit)
     return search.answer(complete=False)
+
+
+def find_near(problem: Problem, measure: MeasureTable) -> Answer:
+    """All minimal rules that are broken by at most the pairs allowed, without looking at all pairs.
+
+    Every row meets some others, drawn at random. That tells the share of pairs that break a rule, up to a small margin.
+    Short rules that are closer to the error than that are counted on the whole table; of longer ones, for which
+    counting takes long and which crowd around any error, what the pairs seen say is taken.
+    """
+    budget = problem.budget
+    with budget.phase("sample"):
+        seen = _meet(problem)
+    if seen is None:
+        return empty_answer(problem, partial=True)
+    edges, counts = edges_of(seen, problem.outcomes.layout, problem.vertices)
+    search = _NearSearch(replace(problem, budget=budget.part(_NEAR_SHARE)), measure, edges, counts)
+    with budget.phase("verify"):
+        level = search.find_short()
+    with budget.phase("covers"):
+        found = search_rules(replace(problem, most=search.most), edges, counts)
+        longer = found.covers[problem.vertices.n_groups(found.covers) > _SHORT]
+        longer = longer[~search.follow(longer)]
+        rules, are_all = finish_accepted(problem, np.concatenate([search.accepted, longer]))
+    if level >= min(_SHORT, problem.most_groups):
+        level = max(level, found.complete_up_to)
+    if len(rules) > problem.limit:
+        level = min(level, int(problem.vertices.n_predicates(rules[problem.limit :][:1])[0]) - 1)
+    return Answer(
+        rules[: problem.limit],
+        found.partial or search.is_stopped or not are_all or len(rules) > problem.limit,
+        edges,
+        counts,
+        # As many rows as would have that many pairs.
+        n_sampled=None if search.has_all_pairs else math.isqrt(seen.n_pairs) + 1,
+        complete_up_to=level if are_all else 0,
+        notes=search.notes,
+    )
+
+
+def _meet(problem: Problem) -> Evidence | None:
+    """The evidence of all pairs within blocks of rows that are put together at random; None if it was stopped.
+
+    All rows are in as many pairs, so that what differs between rows adds nothing to the variance of a count: only what
+    differs between the pairs of a row does.
+    """
+    outcomes, budget = problem.outcomes, problem.budget
+    order = np.random.default_rng(0).permutation(np.repeat(np.arange(outcomes.n_rows), outcomes.weights))
+    n_pairs = _MET_PAIRS
+    if budget.is_limited:
+        n_fields = len(outcomes.layout.fields)
+        n_pairs = min(n_pairs, int(_SAMPLE_WORK_PER_SECOND * 20 * max(0.0, budget.left) / n_fields))
+    n_blocks = max(1, round(order.size / max(2, n_pairs / order.size)))
+    starts = np.linspace(0, order.size, n_blocks + 1).astype(np.int64)
+    return agreeing_pairs(outcomes, order, starts, budget)
+
+
+class _NearSearch:
+    """Finds short rules from a sample of pairs, and counts those that it leaves open on the whole table."""
+
+    def __init__(self, problem: Problem, measure: MeasureTable, edges: UInt64Array, counts: Int64Array) -> None:
+        self.problem, self.measure = problem, measure
+        self.edges, self.counts = edges, counts
+        n_seen, n_pairs = int(counts.sum()), problem.outcomes.n_pairs
+        self.has_all_pairs = n_seen == n_pairs
+        # The pairs seen that may break a rule.
+        self.most = problem.most * n_seen // n_pairs
+        # The variance of a mean over m unordered pairs is at most 1 / m times the mean, if no row is preferred.
+        self.margin = 0 if self.has_all_pairs else math.ceil(_STANDARD_ERRORS * math.sqrt(2 * max(1, self.most)))
+        self.accepted = edges[:0]
+        self.is_stopped = False
+        self._n_undecided = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if self.has_all_pairs:
+            return ()
+        n_seen = int(self.counts.sum())
+        notes = [
+            f"{n_seen:,} of all pairs were compared, every row with others drawn at random: they tell the share that "
+            f"breaks a rule up to {self.margin / n_seen:.1g}; rules of more than {_SHORT} predicates that are so close "
+            "to the error may be missing, or broken a little more"
+        ]
+        if self._n_undecided:
+            notes.append(f"{self._n_undecided:,} rules took too long to count; they are taken as broken too often")
+        return tuple(notes)
+
+    def find_short(self) -> int:
+        """Find all short rules; returns the length up to which none is missing."""
+        search = LevelSearch(self.problem, self._judge, 0)
+        self.is_stopped = not search.run(min(_SHORT, self.problem.most_groups))
+        self.accepted = search.accepted()
+        return search.level
+
+    def _judge(self, covers: UInt64Array) -> Int64Array:
+        """0 for rules of the table, 1 for others; of the first covers only, if stopped."""
+        budget, vertices, high = self.problem.budget, self.problem.vertices, self.most + self.margin
+        missed = MissCounter(self.edges, self.counts, high, budget).evaluate(covers)
+        values = np.where(missed <= self.most - self.margin, 0, 1)
+        # Without predicates a rule is broken by every pair.
+        unsure = np.flatnonzero((values == 1) & (missed <= high) & covers[: missed.size].any(axis=1))
+        tasks = [partial(self._is_rule, vertices.rule(to_int(covers[place]))) for place in unsure]
+        done = run_all(tasks, budget, on_tick=lambda budget: budget.report("verify", None))
+        values[unsure[: len(done)]] = np.where(done, 0, 1)
+        return values if len(done) == len(tasks) else values[: unsure[len(done)]]
+
+    def _is_rule(self, rule: Rule) -> bool:
+        n_pairs = self.measure.pairs(rule, min(_COUNT_SECONDS, self.problem.budget.left))
+        if n_pairs is None:
+            self._n_undecided += 1
+            return False
+        if rule.is_one_row:
+            n_pairs *= self.problem.outcomes.n_table_rows - 1
+        return n_pairs <= self.problem.most
+
+    def follow(self, covers: UInt64Array) -> BoolArray:
+        """Whether a cover contains an accepted one, so that it says less."""
+        follows = np.zeros(len(covers), np.bool_)
+        whole = covers.copy()
+        for group in self.problem.vertices.groups:
+            if group.kind is FieldKind.ORDER_OR_NULL:
+                # Bits 0, 2 and 3 are >=, <= and ==, which both together imply.
+                both = (self.problem.vertices.chosen(covers, group) & 0b0101) == 0b0101
+                whole[both, group.first // 64] |= np.uint64(0b1000 << (group.first % 64))
+        for known in self.accepted:
+            follows |= ((whole & known) == known).all(axis=1)
+        return follows
 
 
 class SelectiveSearch:

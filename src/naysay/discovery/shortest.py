@@ -8,13 +8,14 @@ within a share of it, the rest of the time is theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.budget import Budget
 from naysay.discovery.cover import Brake, OnTick, minimal_covers, near_covers
+from naysay.discovery.measured import LevelSearch, MissCounter
 from naysay.discovery.problem import Problem, all_of, finish_rules
 
 # The share of a time limit in which the search for all rules must end.
@@ -22,6 +23,8 @@ _SHARE_OF_ALL = 0.25
 # While all rules are sought: after how many seconds the short ones are first sought, again each time that twice as many
 # have passed, and for which share of them. On one thread, so that it adds up to less than 5% of the time of one core.
 _FIRST_LOOK_SECONDS, _SHARE_OF_LOOK = 1.0, 0.02
+# With an error, rules of up to this many comparisons are found by counting each.
+_FEW_GROUPS = 3
 # After this many lengths without a rule, search for all rules.
 _IDLE_LEVELS = 3
 # The seconds for short rules after a stop, and their most predicates, if there was no time for them before.
@@ -127,6 +130,12 @@ class _ShortestFirst:
 
     def _covers(self, max_groups: int, brake: Brake, budget: Budget, on_tick: OnTick) -> UInt64Array:
         vertices, most = self.problem.vertices, self.problem.most
+        if most and max_groups <= _FEW_GROUPS:
+            counter = MissCounter(self.edges, self.counts, most, budget)
+            search = LevelSearch(replace(self.problem, budget=budget), counter.evaluate, most)
+            if not search.run(max_groups):
+                brake.stop()
+            return search.accepted()
         if most:
             return near_covers(
                 self.edges,

@@ -137,6 +137,13 @@ class Vertices:
             total += _LENGTHS[group.kind][self.chosen(covers, group)]
         return total
 
+    def n_groups(self, covers: UInt64Array) -> Int64Array:
+        """How many comparisons each cover has vertices of."""
+        total = np.zeros(len(covers), np.int64)
+        for group in self.groups:
+            total += self.chosen(covers, group) != 0
+        return total
+
     def chosen(self, covers: UInt64Array, group: VertexGroup) -> Int64Array:
         """Each cover's vertices in a group, the group's first as bit 0."""
         words = covers[:, group.first // 64] >> np.uint64(group.first % 64)
@@ -161,9 +168,14 @@ class Vertices:
 
     def once(self, covers: UInt64Array) -> UInt64Array:
         """The covers sorted, one of each pair of twins."""
+        return sorted_unique(self.one_way(covers))
+
+    def one_way(self, covers: UInt64Array) -> UInt64Array:
+        """Each cover or its twin: the same one for both."""
         twins, exist = self.mirrored(covers)
         smaller = exist & _less(twins, covers)
-        return sorted_unique(np.where(smaller[:, None], twins, covers))
+        found: UInt64Array = np.where(smaller[:, None], twins, covers)
+        return found
 
     def tables(self) -> tuple[Int64Array, Int64Array]:
         """`group_of` and `groups` as `kernels.covers.minimal` wants them."""
@@ -244,15 +256,20 @@ def _failed(words: NDArray[np.int32], field: Field) -> Int64Array:
     less = ((words & field.less) != 0).astype(np.int64)
     equal = ((words & field.equal) != 0).astype(np.int64)
     null = ((words & (field.missing & ~(field.less | field.equal))) != 0).astype(np.int64)
+    outcome: Int64Array = failed_by_outcome(field.kind)[less + 2 * equal + 4 * null]
+    return outcome
+
+
+def failed_by_outcome(kind: FieldKind) -> Int64Array:
+    """The vertices that each outcome fails, the first of the group as bit 0: at less + 2 * equal + 4 * null."""
     failed = np.zeros(8, np.int64)
-    if field.kind is FieldKind.EQUALITY:
+    if kind is FieldKind.EQUALITY:
         failed[:] = [_SAME, 0, _OTHER, 0, 0, 0, _SAME | _OTHER, 0]
-    elif field.kind is FieldKind.ORDER:
+    elif kind is FieldKind.ORDER:
         failed[:4] = [_LE, _GE, _NE, _GE | _NE | _LE]
     else:
         failed[:] = [_LE | _EQ, _GE | _EQ, _NE, 0, 0, _GE | _LE | _EQ, 0, _GE | _NE | _LE]
-    outcome: Int64Array = failed[less + 2 * equal + 4 * null]
-    return outcome
+    return failed
 
 
 def _less(left: UInt64Array, right: UInt64Array) -> NDArray[np.bool_]:
@@ -293,3 +310,10 @@ def missing_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
 
     missed: BoolArray = count_missed(edges, np.ones(len(edges), np.int64), np.ascontiguousarray(covers), 0) > 0
     return missed
+
+
+def n_missed(cover: UInt64Array, edges: UInt64Array, counts: Int64Array) -> int:
+    """The number of pairs behind the edges that a cover misses: those that break its rule."""
+    from naysay.kernels.covers.minimal import count_missed
+
+    return int(count_missed(edges, counts, np.ascontiguousarray(cover[None, :]), np.iinfo(np.int64).max)[0])

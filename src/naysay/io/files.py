@@ -17,6 +17,7 @@ from naysay.io.notation import DEFAULT, Notation, notation
 from naysay.io.remote import is_remote, list_remote, open_remote, remote_errors
 from naysay.rule.scan import nearest_name
 from naysay.table.column import kind_of
+from naysay.table.frame import note_files
 
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "csv"),
@@ -164,6 +165,8 @@ def read_table(
     else:
         tables = [_read_one(file, found, encoding, table, selection) for file in files]
     joined = selection.of(_concatenate(files, tables, by_name=found != "csv"))
+    if len(tables) > 1:
+        note_files(joined, files, [one.num_rows for one in tables])
     _require_types(path, joined.schema, notation, selection)
     # Reading takes several times the memory of the table, and Arrow would keep it.
     pa.default_memory_pool().release_unused()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
-from naysay.arrays import FLOAT_EXACT, NULL, BoolArray, Int32Array, Int64Array
+from naysay.arrays import FLOAT_EXACT, NULL, BoolArray, Int32Array, Int64Array, largest
 from naysay.kernels.codes.intern import add_texts, add_tuples, find_tuples, rehash_texts, rehash_tuples
 from naysay.kernels.codes.numbers import float_keys
 from naysay.table.column import Floats, Indexed, Integers, Kind, Plain, Text, Wide, kind_of, read_column
@@ -44,7 +44,7 @@ class TupleTable:
         self._make_room(len(codes))
         numbers = add_tuples(codes, self._slots, self._tuples, self.n_entries)
         if len(numbers):
-            self.n_entries = max(self.n_entries, int(numbers.max()) + 1)
+            self.n_entries = max(self.n_entries, largest(numbers) + 1)
         return numbers
 
     def _make_room(self, n_new: int) -> None:
@@ -79,7 +79,7 @@ class TextTable:
             rehash_texts(self._known, self._starts, self.n_entries, self._slots)
         numbers = add_texts(data, offsets, self._slots, self._known, self._starts, self.n_entries)
         if len(numbers):
-            self.n_entries = max(self.n_entries, int(numbers.max()) + 1)
+            self.n_entries = max(self.n_entries, largest(numbers) + 1)
         return numbers
 
 
@@ -348,7 +348,7 @@ class IntegerCoder:
         values = np.array(plain.values, np.int64)
         if plain.valid is not None:
             values[~plain.valid] = 0
-        if not values.any():
+        if not np.count_nonzero(values):
             # Zero at any scale, even one whose factor no 64-bit integer holds.
             return values
         factor = 10 ** (self.scale - plain.scale)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, largest
 from naysay.live.codes import CodeSpace, enlarge
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate, Row
@@ -125,13 +125,14 @@ class Columns:
         wanted = self._users if sources is None else sources
         if table.num_rows == 0:
             return {source: np.empty(0, np.int64) for source in wanted}, False
-        rows = Table(table)
+        rows = None
         before = self._version()
         codes: Codes = {}
         for source in wanted:
             if isinstance(source, Coded):
                 codes[source] = self._spaces[source.space].encode(table.column(source.column))
             else:
+                rows = rows or Table(table)
                 codes[source] = self._pass(rows, source)
         return codes, self._version() != before
 
@@ -139,7 +140,7 @@ class Columns:
         """Keep the codes of a batch at its slots."""
         if len(slots) == 0:
             return
-        self._make_room(int(slots.max()) + 1)
+        self._make_room(largest(slots) + 1)
         for source, values in codes.items():
             self._codes[source][slots] = values
 

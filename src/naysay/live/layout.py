@@ -101,9 +101,12 @@ class Layout:
         out. TableError if a frame lacks a column, or has an unknown one or one of another type.
         """
         frames = {"inserts": inserts, "updates": updates}
-        tables = {what: to_arrow(frame) for what, frame in frames.items() if frame is not None}
-        layout = self.extend(*tables.values())
-        tables = {what: layout.conform(table, what) for what, table in tables.items()}
+        tables = {what: frame for what, frame in frames.items() if frame is not None}
+        layout = self
+        if not all(isinstance(frame, pa.Table) and frame.schema.equals(self.schema) for frame in tables.values()):
+            tables = {what: to_arrow(frame) for what, frame in tables.items()}
+            layout = self.extend(*tables.values())
+            tables = {what: layout.conform(table, what) for what, table in tables.items()}
         if deletes is not None:
             tables["deletes"] = layout.conform_keys(deletes, "deletes")
         return layout, tables

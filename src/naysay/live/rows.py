@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from naysay.arrays import NULL, Int64Array, as_rows
+from naysay.arrays import NULL, Int64Array, as_rows, largest
 from naysay.errors import TableError
 from naysay.live.codes import CodeSpace, TupleTable, enlarge
 from naysay.live.layout import Layout
 
 # This many chunks of a size are merged into one of the next size: few copies per row, and few chunks.
 _TIER = 8
+# The keys of slots are kept in up to this many parts, so that few batches merge any.
+_MAX_PARTS = 48
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Rows:
         self.schema = schema
         self._chunks: dict[int, _Chunk] = {}
         self._n_made = 0
+        self._n_in_tier: Counter[int] = Counter()
         # For each slot the chunk that holds its row (-1: none), and the row's place there.
         self._chunk_of = np.full(64, -1, np.int64)
         self._place_of = np.empty(64, np.int64)
@@ -41,17 +45,19 @@ class Rows:
         """Add rows, replacing those of the same slots. Amortised O(log n) per row."""
         if len(slots) == 0:
             return
-        self._make_room(int(slots.max()) + 1)
+        self._make_room(largest(slots) + 1)
         self.drop(slots)
         self._enter(slots, table)
         self._merge_tiers()
 
     def drop(self, slots: Int64Array) -> None:
         """Remove the rows of these slots, if any."""
-        chunks = self._chunk_of[slots]
-        chunks = chunks[chunks >= 0]
-        if len(chunks) == 0:
+        if len(slots) == 0:
             return
+        chunks = self._chunk_of[slots]
+        if largest(chunks) < 0:
+            return
+        chunks = chunks[chunks >= 0]
         self._chunk_of[slots] = -1
         chunks.sort()
         starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), len(chunks)]
@@ -83,6 +89,7 @@ class Rows:
         number = self._n_made
         self._n_made += 1
         self._chunks[number] = _Chunk(table, slots, len(slots))
+        self._n_in_tier[_tier(slots)] += 1
         self._chunk_of[slots] = number
         self._place_of[slots] = np.arange(len(slots))
 
@@ -95,19 +102,13 @@ class Rows:
         return chunk.slots[live], chunk.table.take(pa.array(live))
 
     def _merge_tiers(self) -> None:
-        while True:
-            tiers: dict[int, list[int]] = {}
-            for number, chunk in self._chunks.items():
-                tiers.setdefault(len(chunk.slots).bit_length() // 3, []).append(number)
-            full = [numbers for numbers in tiers.values() if len(numbers) >= _TIER]
-            if not full:
-                return
-            self._merge(full[0])
+        while (full := next((tier for tier, n in self._n_in_tier.items() if n >= _TIER), None)) is not None:
+            self._merge([number for number, chunk in self._chunks.items() if _tier(chunk.slots) == full])
 
     def _merge(self, numbers: list[int]) -> None:
         parts = [self._live(number) for number in numbers]
         for number in numbers:
-            del self._chunks[number]
+            self._n_in_tier[_tier(self._chunks.pop(number).slots)] -= 1
         slots = np.concatenate([slots for slots, _ in parts])
         if len(slots):
             self._enter(slots, pa.concat_tables([table for _, table in parts]).combine_chunks())
@@ -117,6 +118,10 @@ class Rows:
             n_old, n_room = len(self._chunk_of), max(n_slots, 2 * len(self._chunk_of))
             self._chunk_of, self._place_of = enlarge(self._chunk_of, n_room), enlarge(self._place_of, n_room)
             self._chunk_of[n_old:] = -1
+
+
+def _tier(slots: Int64Array) -> int:
+    return len(slots).bit_length() // 3
 
 
 def _gather(table_of: Callable[[int], pa.Table], which: Int64Array, places: Int64Array, empty: pa.Table) -> pa.Table:
@@ -140,13 +145,20 @@ class KeyValues:
     starts: Int64Array
 
     def append(self, table: pa.Table) -> KeyValues:
-        """With more slots at the end; neighbours of similar size are merged. Amortised O(log n) per row."""
+        """With more slots at the end; if there are many parts, the small last ones are merged.
+
+        Amortised O(log n) per row.
+        """
         parts = [*self.parts, table]
-        while len(parts) > 1 and parts[-2].num_rows <= 2 * parts[-1].num_rows:
-            last = parts.pop()
-            parts[-1] = pa.concat_tables([parts[-1], last]).combine_chunks()
-        starts = np.cumsum([0, *(part.num_rows for part in parts[:-1])])
-        return KeyValues(tuple(parts), starts.astype(np.int64))
+        if len(parts) > _MAX_PARTS:
+            n_rows = parts[-1].num_rows
+            last = len(parts) - 1
+            while last > 0 and (parts[last - 1].num_rows <= 2 * n_rows or last >= _MAX_PARTS // 2):
+                last -= 1
+                n_rows += parts[last].num_rows
+            parts[last:] = [pa.concat_tables(parts[last:]).combine_chunks()]
+        starts = list(accumulate((part.num_rows for part in parts[:-1]), initial=0))
+        return KeyValues(tuple(parts), np.array(starts, np.int64))
 
     def take(self, slots: Int64Array) -> pa.Array:
         """The keys of slots: a single key column as it is, several as a struct."""
@@ -179,9 +191,9 @@ class Keys:
     def codes(self, keys: pa.Table, what: str) -> Int64Array:
         """Codes [n, width] of a table's key columns; TableError if one is null."""
         codes = self._encode(keys)
-        null = (codes == NULL).any(axis=1)
-        if null.any():
-            raise TableError(f"{what}: the key is null in row {int(np.argmax(null))} (from 0)")
+        null = codes == NULL
+        if np.count_nonzero(null):
+            raise TableError(f"{what}: the key is null in row {int(np.argmax(null.any(axis=1)))} (from 0)")
         return codes
 
     def find(self, codes: Int64Array) -> Int64Array:
@@ -190,7 +202,7 @@ class Keys:
 
     def add(self, codes: Int64Array, slots: Int64Array, keys: pa.Table) -> Int64Array:
         """The slot of each key, new where `slots`, as `find` returned them, are -1. The keys are distinct."""
-        fresh = np.flatnonzero(slots == -1)
+        fresh = (slots == -1).nonzero()[0]
         if len(fresh) == 0:
             return slots
         columns = keys.select(list(self.layout.key))

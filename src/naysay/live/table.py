@@ -30,12 +30,12 @@ class TableChange:
     @property
     def old_slots(self) -> Int64Array:
         """The slots of rows that go, updated ones last."""
-        return np.concatenate((self.deletes, self.updates))
+        return np.concatenate((self.deletes, self.updates)) if len(self.updates) else self.deletes
 
     @property
     def new_slots(self) -> Int64Array:
         """The slots of `rows`, in the same order."""
-        return np.concatenate((self.updates, self.inserts))
+        return np.concatenate((self.updates, self.inserts)) if len(self.updates) else self.inserts
 
 
 class LiveTable:
@@ -98,8 +98,9 @@ class LiveTable:
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         if not tables:
             return self._no_rows
-        rows = pa.concat_tables(tables)
-        return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        # Quicker than to look at the chunks of each column.
+        return rows.combine_chunks() if len(rows.to_batches()) > 1 else rows
 
     def commit(self, change: TableChange) -> None:
         """Make a change that `prepare` has just returned."""
@@ -135,9 +136,8 @@ class LiveTable:
         return LiveTable(layout or self.layout, self.all()[1])
 
     def _has_row(self, slots: Int64Array) -> BoolArray:
-        found = slots >= 0
-        found[found] = self._alive[slots[found]]
-        return found
+        # A slot of -1 reads some other place, which the first condition excludes.
+        return (slots >= 0) & self._alive[slots]
 
     def _existing(self, table: pa.Table | None, what: str) -> Int64Array:
         """The slots of keys that must exist, each once."""
@@ -145,8 +145,10 @@ class LiveTable:
             return np.empty(0, np.int64)
         slots = self._keys.find(self._keys.codes(table, what))
         missing = ~self._has_row(slots)
-        if missing.any():
+        if np.count_nonzero(missing):
             raise UsageError(f"{what}: there is no row with the key {self._keys.show(table, int(np.argmax(missing)))}")
+        if len(slots) == 1:
+            return slots
         numbers = np.arange(len(slots))
         self.stamps[slots] = numbers
         repeated = self.stamps[slots] != numbers
@@ -162,20 +164,24 @@ class LiveTable:
         codes = self._keys.codes(table, "inserts")
         slots = self._keys.find(codes)
         exists = self._has_row(slots)
-        if exists.any() and len(deletes):
+        if len(deletes) and np.count_nonzero(exists):
             exists &= ~np.isin(slots, deletes)
-        if exists.any():
+        if np.count_nonzero(exists):
             shown = self._keys.show(table, int(np.argmax(exists)))
             raise UsageError(f"inserts: there is a row with the key {shown} already; update it, or delete it first")
+        if len(codes) > 1:
+            self._require_distinct(codes, table)
+        slots = self._keys.add(codes, slots, table)
+        self._make_room()
+        return slots
+
+    def _require_distinct(self, codes: Int64Array, table: pa.Table) -> None:
         seen = TupleTable(codes.shape[1])
         numbers = seen.add(codes)
         if seen.n_entries < len(codes):
             _, first = np.unique(numbers, return_index=True)
             repeated = int(np.setdiff1d(np.arange(len(codes)), first)[0])
             raise UsageError(f"inserts: duplicate key {self._keys.show(table, repeated)}")
-        slots = self._keys.add(codes, slots, table)
-        self._make_room()
-        return slots
 
     def _make_room(self) -> None:
         if self.n_slots > len(self._alive):

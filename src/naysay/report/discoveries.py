@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from naysay.discovery.result import Discovery, Finding, by_kind
+from naysay.discovery.result import Advice, Discovery, Finding, by_kind
 from naysay.report.html import standalone, table_cell
 from naysay.report.terminal import indented, print_trimmed, printed_text
 from naysay.report.words import counted, duration, meaning, printable, rule_text
 from naysay.rule import RuleKind, describe, render
-from naysay.rule.model import Rule
+from naysay.rule.model import Op, Rule, is_pair, split_same
 from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.evolve.change import RuleChange
 
 SCHEMA_VERSION = 1
-_BY_CHANCE = "These may hold by chance"
+_LOOK = "Look: a few rows break these. Are the rows wrong, or the rules?"
+_REJECT = "Reject unless you know better: these may hold by chance"
 _TITLES = {
-    RuleKind.KEY: "Keys",
-    RuleKind.DEPENDENCY: "Dependencies",
-    RuleKind.ORDER: "Orders",
-    RuleKind.ONE_ROW: "Rules about single rows",
-    RuleKind.OTHER: "Other rules",
+    RuleKind.KEY: "keys",
+    RuleKind.DEPENDENCY: "dependencies",
+    RuleKind.ORDER: "orders",
+    RuleKind.ONE_ROW: "rules about single rows",
+    RuleKind.OTHER: "other rules",
 }
+_COLOURS = {Advice.KEEP: "green", Advice.LOOK: "yellow", Advice.REJECT: "default"}
 
 
 def headline(discovery: Discovery) -> str:
@@ -38,7 +41,7 @@ def headline(discovery: Discovery) -> str:
         missing = f": {discovery.missing}" if discovery.complete_up_to else "; some may hold"
         return f"no rule was found before the search stopped ({discovery.reason}){missing}"
     rules = counted(len(discovery.rules), "minimal rule")
-    up_to = f", each broken by at most {discovery.error:g} of all pairs" if discovery.error else ""
+    up_to = f", each {discovery.allowance}" if discovery.error else ""
     part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
     return f"{rules} {verb}{up_to}{part}"
@@ -54,25 +57,109 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
     console.print(Text("  " + " · ".join(facts(discovery, source)), "dim"))
     for note in discovery.notes:
         console.print(Text(f"  note: {printable(note)}", "dim"))
-    for title, findings in sections(shown):
+    for title, lines in sections(shown, discovery):
         console.print()
         console.print(Text(title, "bold"))
-        for finding in findings:
-            console.print(indented(Text(rule_text(finding.rule), "green")))
-            console.print(indented(Text(meaning(finding.rule)), 4))
-            console.print(indented(Text(figures(finding, discovery), "dim"), 4))
+        for line in lines:
+            console.print(indented(Text(line.text, _COLOURS[line.advice])))
+            for sentence in line.meaning:
+                console.print(indented(Text(sentence), 4))
+            console.print(indented(Text(line.figures, "dim"), 4))
     if len(shown) < len(discovery.rules):
         console.print()
-        console.print(Text(f"{len(shown):,} of {len(discovery.rules):,} rules shown; --all shows every rule", "dim"))
+        console.print(Text(left_out(discovery, shown), "dim"))
 
 
-def sections(shown: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings by kind with a title each; those that may hold by chance come last."""
-    sure = [finding for finding in shown if not finding.tested.by_accident]
-    unsure = [finding for finding in shown if finding.tested.by_accident]
-    found = [(_TITLES[kind], findings) for kind, findings in by_kind(sure).items()]
-    ordered = [finding for findings in by_kind(unsure).values() for finding in findings]
-    return [*found, (_BY_CHANCE, ordered)] if ordered else found
+def left_out(discovery: Discovery, shown: Sequence[Finding]) -> str:
+    """How many rules are not shown, and why."""
+    why = ""
+    if any(finding.advice is not Advice.REJECT for finding in shown):
+        why = ": the others follow from these, say less, or may hold by chance"
+    return f"{len(shown):,} of {len(discovery.rules):,} rules shown{why}; --all shows every rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Findings that are one line to a person: the columns that one left side determines, or that determine each other.
+
+    `text` is a rule if there is only one finding.
+    """
+
+    text: str
+    meaning: list[str]
+    figures: str
+    advice: Advice
+
+
+def sections(shown: Sequence[Finding], discovery: Discovery) -> list[tuple[str, list[Line]]]:
+    """Findings by what to do with them, those to keep by kind, with a title each."""
+    keep, look, reject = ([each for each in shown if each.advice is advice] for advice in Advice)
+    found = [(f"Keep: {_TITLES[kind]}", findings) for kind, findings in by_kind(keep).items()]
+    for title, findings in ((_LOOK, look), (_REJECT, reject)):
+        found.append((title, [finding for of_kind in by_kind(findings).values() for finding in of_kind]))
+    return [(title, _lines(findings, discovery)) for title, findings in found if findings]
+
+
+def _lines(findings: Sequence[Finding], discovery: Discovery) -> list[Line]:
+    """One line for each left side, for columns that determine each other, and for all constants."""
+    sides = [_sides(finding) for finding in findings]
+    classes = _classes({(next(iter(left)), right) for left, right in sides if len(left) == 1 and right is not None})
+    groups: dict[object, list[Finding]] = {}
+    for number, (finding, (left, right)) in enumerate(zip(findings, sides, strict=True)):
+        if finding.also or right is None or finding.tested.violations:
+            groups[number] = [finding]
+        elif len(left) == 1 and right in classes.get(next(iter(left)), ()):
+            groups.setdefault(classes[right], []).append(finding)
+        else:
+            groups.setdefault(left, []).append(finding)
+    return [_line(members, discovery, key if isinstance(key, tuple) else ()) for key, members in groups.items()]
+
+
+def _classes(arrows: set[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """For each column the columns that determine it and that it determines, itself included, if there are any."""
+    classes: dict[str, tuple[str, ...]] = {}
+    for left, right in sorted(arrow for arrow in arrows if arrow[::-1] in arrows):
+        joined = tuple(dict.fromkeys((*classes.get(left, (left,)), *classes.get(right, (right,)))))
+        classes |= dict.fromkeys(joined, joined)
+    return classes
+
+
+def _sides(finding: Finding) -> tuple[frozenset[str], str | None]:
+    """The left side and the right side of a dependency or a constant; no right side for other rules."""
+    same, rest = split_same(finding.rule)
+    is_fact = finding.kind is RuleKind.DEPENDENCY or is_constant(finding.rule)
+    return frozenset(same), rest[0].left.name if is_fact else None
+
+
+def is_constant(rule: Rule) -> bool:
+    """Whether a rule says that all rows have the same value in a column."""
+    same, rest = split_same(rule)
+    return not same and len(rest) == 1 and is_pair(rest[0]) and rest[0].op is Op.NE
+
+
+def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence[str]) -> Line:
+    first = members[0]
+    if len(members) == 1:
+        told = [meaning(rule) for rule in (first.rule, *first.also)]
+        return Line(rule_text(first.rule), told, figures(first, discovery), first.advice)
+    names, _ = split_same(first.rule)
+    same = [printable(name) for name in names]
+    rights = [printable(split_same(each.rule)[1][0].left.name) for each in members]
+    tested = f"each tested by {'' if first.tested.exact else 'about '}"
+    tested += f"{counted(min(each.tested.support for each in members), 'pair')} or more"
+    if equivalent:
+        among = [printable(name) for name in equivalent]
+        text, sentence = " <-> ".join(among), f"{listed(among)} determine each other."
+    elif same:
+        text = f"{', '.join(same)} -> {', '.join(rights)}"
+        sentence = f"For two rows with the same {listed(same)}, {listed(rights)} never differ."
+    else:
+        text, sentence = f"constant: {', '.join(rights)}", f"All rows have the same {listed(rights)}."
+    return Line(text, [sentence], tested, first.advice)
+
+
+def listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def facts(discovery: Discovery, source: str = "") -> list[str]:
@@ -95,19 +182,22 @@ def shown_support(finding: Finding) -> str:
 
 
 def figures(finding: Finding, discovery: Discovery) -> str:
-    """How well the data tested a rule, and how often it is broken."""
+    """How well the data tested a rule, and how often it is broken: in words, then as the measures g1, g2 and g3."""
     tested = finding.tested
     words = [f"tested by {shown_support(finding)}"]
     if tested.violations:
         share = tested.violations / max(1, discovery.n_pairs)
-        words.append(f"broken by {counted(tested.violations, 'pair')} (g1 {share:.2g})")
+        words.append(f"broken by {counted(tested.violations, 'pair')}")
+        measures = [f"g1 {share:.2g}"]
         if finding.rows_in_conflict is not None:
-            share = finding.rows_in_conflict / max(1, discovery.n_rows)
-            words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict (g2 {share:.2g})")
+            words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict")
+            measures.append(f"g2 {finding.rows_in_conflict / max(1, discovery.n_rows):.2g}")
         if finding.rows_to_remove is not None:
             least, most = finding.rows_to_remove
             remove = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-            words.append(f"{remove} to remove (g3 {most / max(1, discovery.n_rows):.2g})")
+            words.append(f"holds without {remove} row{'' if most == 1 else 's'}")
+            measures.append(f"g3 {most / max(1, discovery.n_rows):.2g}")
+        return f"{'; '.join(words)} ({', '.join(measures)})"
     return "; ".join(words)
 
 
@@ -124,6 +214,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "predicates": discovery.space.n_predicates,
         "nulls": discovery.nulls.value,
         "error": discovery.error,
+        "measure": discovery.measure,
         "method": discovery.method,
         "device": discovery.device,
         "partial": discovery.partial,
@@ -155,6 +246,8 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
         "rule": render(finding.rule),
         "description": finding.words,
         "kind": finding.kind.value,
+        "advice": finding.advice.value,
+        "also": [render(rule) for rule in finding.also],
         "support": tested.support,
         "near_misses": list(tested.near),
         "exact": tested.exact,
@@ -173,18 +266,16 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
 def to_html(discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "") -> str:
     """A self-contained HTML page that needs no network. Every value is escaped."""
     shown = discovery.findings if shown is None else shown
-    groups = [
-        (title, [(rule_text(f.rule), meaning(f.rule), figures(f, discovery), f.tested.by_accident) for f in findings])
-        for title, findings in sections(shown)
-    ]
     return standalone(
         "discovery.html.jinja",
         title=printable(source) or "Discovered rules",
         headline=headline(discovery),
         facts=facts(discovery),
         notes=[printable(note) for note in discovery.notes],
-        groups=groups,
-        n_hidden=len(discovery.rules) - len(shown),
+        sections=sections(shown, discovery),
+        state="tolerated" if any(finding.advice is not Advice.KEEP for finding in shown) else "holds",
+        classes={Advice.KEEP: "holds", Advice.LOOK: "warning", Advice.REJECT: "tolerated"},
+        left_out="" if len(shown) == len(discovery.rules) else left_out(discovery, shown).partition(";")[0],
     )
 
 
@@ -195,15 +286,16 @@ def discovery_text(discovery: Discovery) -> str:
 def discovery_cell(discovery: Discovery) -> str:
     """The findings as a table."""
     rows = [
-        [rule_text(f.rule), meaning(f.rule), shown_support(f), "yes" if f.tested.by_accident else ""]
+        [f.advice.value, rule_text(f.rule), meaning(f.rule), figures(f, discovery).removeprefix("tested by ")]
         for f in discovery.findings
     ]
-    return table_cell(headline(discovery), "", ["rule", "meaning", "tested by", "by chance?"], rows)
+    return table_cell(headline(discovery), "", ["advice", "rule", "meaning", "tested by"], rows)
 
 
 def discovery_table(discovery: Discovery) -> pa.Table:
     """One row per finding."""
-    types = {"rule": pa.string(), "description": pa.string(), "kind": pa.string(), "support": pa.int64()}
+    types = {"rule": pa.string(), "description": pa.string(), "kind": pa.string(), "advice": pa.string()}
+    types |= {"support": pa.int64()}
     types |= {"surprise": pa.float64(), "by_accident": pa.bool_(), "violations": pa.int64(), "g1": pa.float64()}
     types |= {"rows_in_conflict": pa.int64(), "g2": pa.float64(), "rows_to_remove": pa.int64(), "g3": pa.float64()}
     return pa.Table.from_pylist([_finding(finding, discovery) for finding in discovery.findings], pa.schema(types))

@@ -301,8 +301,9 @@ def _card(place: int, result: RuleResult, report: Report, room: Room) -> Card:
 
 def _causes(result: RuleResult, n_rows: int) -> Iterator[CauseBars]:
     for place, cause in enumerate(result.causes):
+        text = cause_line(cause, n_rows, is_first=place == 0)
         shares = (cause.suspects / cause.of_suspects, cause.rows / cause.of_rows)
-        yield CauseBars(cause_line(cause, n_rows, is_first=place == 0), *(round(100 * each, 1) for each in shares))
+        yield CauseBars(text[:1].upper() + text[1:], *(round(100 * each, 1) for each in shares))
 
 
 def _facts(result: RuleResult) -> Iterator[tuple[str, str]]:

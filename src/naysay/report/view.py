@@ -298,17 +298,12 @@ def suspects_line(result: RuleResult | Report, n_shown: int) -> str:
 def cause_line(cause: Cause, n_rows: int, *, is_first: bool = True) -> str:
     """A cause in words: `31 of 33 rows to fix have source = legacy_import (4.0% of the table, 23x)`."""
     conditions = [shortened(_condition(condition), _LONGEST_CONDITION) for condition in cause.conditions]
-    # "are rows 900 to 999", "have day = 2024-02-29", "are in file 3.csv and have day = 2024-02-29"
-    segment = " and ".join(conditions)
-    rows = "rows to fix" if is_first else "other rows to fix"
-    return f"{cause.suspects:,} of {cause.of_suspects:,} {rows} {segment} ({cause_facts(cause, n_rows)})"
-
-
-def cause_facts(cause: Cause, n_rows: int) -> str:
-    """The size of a segment, and how many times more rows to fix it has than that."""
-    whole = "the table" if cause.of_rows == n_rows else "the rows compared"
+    some = "all" if cause.suspects == cause.of_suspects else f"{cause.suspects:,} of"
+    what = "rows to fix" if is_first else "other rows to fix"
+    whole = "the table" if cause.of_rows == n_rows else "the rows compared" if is_first else "the other rows"
     lift = f"{cause.lift:.1f}" if cause.lift < 10 else f"{cause.lift:,.0f}"
-    return f"{share(cause.rows, cause.of_rows)} of {whole}, {lift}x"
+    size = f"{share(cause.rows, cause.of_rows)} of {whole}, {lift}x"
+    return f"{some} {cause.of_suspects:,} {what} {' and '.join(conditions)} ({size})"
 
 
 def _condition(condition: Condition) -> str:

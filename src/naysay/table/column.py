@@ -192,6 +192,9 @@ def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
 def _plain(column: pa.ChunkedArray) -> Plain:
     type_ = column.type
     valid = valid_of(column)
+    if types.is_int64(type_):
+        # The commonest type first: small batches ask again and again.
+        return Integers(_raw(column, "i8"), 0, valid)
     if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
         return Text(_one_text(column), valid)
     if types.is_null(type_):

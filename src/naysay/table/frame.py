@@ -6,6 +6,7 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,25 @@ def _plain(value: pa.Scalar) -> Any:
     return text
 
 
+# The files of tables that were read, by the identity of the table: a copy may have other rows, or in another order.
+_FILES: dict[int, tuple[weakref.ref[pa.Table], Sequence[str], Sequence[int]]] = {}
+
+
+def note_files(table: pa.Table, files: Sequence[str], sizes: Sequence[int]) -> None:
+    """Remember that a table is made of the rows of several files in turn."""
+    place = id(table)
+    _FILES[place] = weakref.ref(table, lambda _: _FILES.pop(place, None)), files, sizes
+
+
+def files_of(table: pa.Table) -> pa.Array | None:
+    """The file of each row, if it was noted."""
+    table_of, files, sizes = _FILES.get(id(table), (None, (), ()))
+    if table_of is None or table_of() is not table:
+        return None
+    places = np.repeat(np.arange(len(files), dtype=np.int32), sizes)
+    return pa.DictionaryArray.from_arrays(pa.array(places), pa.array(files))
+
+
 # A reader can be read only once.
 _SPENT: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 # What Arrow raises for a column that it has no type for; OverflowError for whole numbers beyond 64 bits.
@@ -58,10 +78,15 @@ def to_arrow(frame: Any) -> pa.Table:
     A pandas NaN is a null, as pandas means it. The unnamed index that pandas adds after filtering is left out.
     """
     table = _read(frame)
-    if any(_PANDAS_INDEX.fullmatch(name) for name in table.column_names):
-        keep = [i for i, name in enumerate(table.column_names) if not _PANDAS_INDEX.fullmatch(name)]
-        table = table.select(keep)
-    return table
+    names = tuple(table.column_names)
+    keep = _without_index(names)
+    return table if len(keep) == len(names) else table.select(list(keep))
+
+
+@lru_cache
+def _without_index(names: tuple[str, ...]) -> tuple[int, ...]:
+    """The places of the columns that are not an index of pandas; kept, as small batches ask again and again."""
+    return tuple(i for i, name in enumerate(names) if not _PANDAS_INDEX.fullmatch(name))
 
 
 def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -217,7 +217,8 @@ class TextColumn:
 
     def _likes(self, look: Look) -> BoolArray:
         if look not in self._found:
-            self._found[look] = self.matches(look.pattern)
+            is_plain = look is Look.NUMBER and self._index is None and _is_digits(self._array, self._valid)
+            self._found[look] = self.present if is_plain else self.matches(look.pattern)
         return self._found[look]
 
     def matches(self, pattern: str) -> BoolArray:
@@ -246,7 +247,11 @@ class TextColumn:
         near = nearest_name(text, some.to_pylist()) or (some[0].as_py() if len(same) else None)
         if near is None:
             return int(np.argmax(self.present))
-        equal = pc.fill_null(pc.equal(self._array, pa.scalar(near, self._array.type)), False)
+        wanted_value = pa.scalar(near, self._array.type)
+        # The first row that has it is mostly among the first rows.
+        if self._index is None and (place := pc.index(self._array.slice(0, _SAMPLE), wanted_value).as_py()) >= 0:
+            return int(place)
+        equal = pc.fill_null(pc.equal(self._array, wanted_value), False)
         return int(np.argmax(self._spread(np.asarray(equal.to_numpy(zero_copy_only=False))) & self.present))
 
     def _sample(self) -> pa.Array:
@@ -285,6 +290,16 @@ def _has_one_layout(array: pa.Array) -> bool:
     n_whole = len(array) // _AT_ONCE * _AT_ONCE
     whole, rest = data[: n_whole * width].reshape(-1, _AT_ONCE * width), data[n_whole * width :]
     return bool(((whole - least) <= room).all() and ((rest - least[: rest.size]) <= room[: rest.size]).all())
+
+
+def _is_digits(array: pa.Array, valid: BoolArray | None) -> bool:
+    """Whether all values are digits only: they are numbers, and found so much faster than by a pattern."""
+    offsets = offsets_of(array)
+    widths = np.diff(offsets)
+    if not len(array) or not (widths if valid is None else widths[valid]).all():
+        return False
+    data = np.frombuffer(array.buffers()[2], np.uint8, int(offsets[-1] - offsets[0]), int(offsets[0]))
+    return bool(((data - ord("0")) <= 9).all())
 
 
 def _match(array: pa.Array, pattern: str) -> BoolArray:

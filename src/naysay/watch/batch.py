@@ -213,11 +213,11 @@ class SideColumns:
     def eligible(self, rows: CodedRows, nulls: Nulls) -> Int64Array:
         """The places of rows that pass the filter and have a value in every compared column."""
         needed = self.orders if nulls is Nulls.EQUAL else self.key + self.features
-        return np.flatnonzero(_passing(rows, self.filter, needed))
+        return _passing(rows, self.filter, needed)
 
     def partners(self, rows: CodedRows, nulls: Nulls) -> Int64Array:
         """The places of rows that may take part in some rule with this key and filter, for any features."""
-        return np.flatnonzero(_passing(rows, self.filter, () if nulls is Nulls.EQUAL else self.key))
+        return _passing(rows, self.filter, () if nulls is Nulls.EQUAL else self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +268,13 @@ def columns_of(schema: pa.Schema, join: Join) -> JoinColumns:
     )
 
 
-def _passing(rows: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> BoolArray:
-    mask = np.ones(rows.n_rows, np.bool_) if filter_ is None else rows.codes[filter_] == 1
-    for column in dict.fromkeys(needed):
-        mask &= rows.codes[column] != NULL
-    return mask
+def _passing(rows: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> Int64Array:
+    """The places of rows that pass a filter and have a value in the columns needed."""
+    mask = None if filter_ is None else rows.codes[filter_] == 1
+    for column in needed:
+        has_value = rows.codes[column] != NULL
+        mask = has_value if mask is None else mask & has_value
+    return np.arange(rows.n_rows) if mask is None else mask.nonzero()[0]
 
 
 def _bounds(codes: Int64Array, above: bool, strict: bool) -> tuple[Int64Array, Int64Array]:

@@ -124,6 +124,7 @@ class FeedOptions:
     counting: bool = False
     index: str = "auto"
     n_sentences: int = 0
+    max_seconds: float | None = None
 
 
 def open_feed(
@@ -140,7 +141,15 @@ def open_feed(
         raise UsageError("a watch needs a key: the column or columns that identify a row")
     folder.mkdir(parents=True, exist_ok=True)
     first_rules = list(rules.values()) if is_new and rules is not None else None
-    watch = Watch(first_rules, key, state=state, nulls=options.nulls, counting=options.counting, index=options.index)
+    watch = Watch(
+        first_rules,
+        key,
+        state=state,
+        nulls=options.nulls,
+        counting=options.counting,
+        index=options.index,
+        max_seconds=options.max_seconds,
+    )
     try:
         feed = Feed(watch, folder, n_sentences=options.n_sentences)
         notes = [] if rules is None else feed.use_rules(rules)

@@ -8,6 +8,7 @@ number: if a batch is sent again, its first results are found.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -297,6 +298,7 @@ class Part:
             nulls=plan.nulls,
             counting=plan.counting,
             index=plan.index,
+            max_seconds=math.inf,
         )
 
     def _output(self, kind: str, seq: int) -> Path:

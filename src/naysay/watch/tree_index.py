@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import NULL, UNLIMITED, Int64Array, as_rows
+from naysay.budget import current, require_seconds
 from naysay.errors import ResourceError
 from naysay.kernels.sort import sorted_places
 from naysay.kernels.trees.blocks import build_blocks, count_blocks
@@ -34,6 +36,7 @@ from naysay.kernels.trees.zone_tree import (
 from naysay.kernels.trees.zones import LEAF_ROWS as BLOCK_ROWS
 from naysay.live.codes import TupleTable, enlarge
 from naysay.live.columns import Coded, Source, SpaceName
+from naysay.plan.cost import process_bytes
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.watch.batch import (
@@ -51,6 +54,44 @@ from naysay.watch.batch import (
 
 # Inserting a row costs about ten times as much as rebuilding does per row.
 _REBUILD_SHARE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Boxes to search a tree for: [key, lows, highs, values to differ from], and the features that these refer to."""
+
+    boxes: Int64Array
+    features: Int64Array
+    n_orders: int
+    nulls_differ: bool
+
+    @property
+    def kernel(self) -> tuple[Int64Array, Int64Array, int, bool]:
+        """What the kernels take."""
+        return self.boxes, self.features, self.n_orders, self.nulls_differ
+
+    def some(self, places: Int64Array) -> Search:
+        """The same for some of the boxes."""
+        return replace(self, boxes=self.boxes[places])
+
+    def along_curve(self, places: Int64Array) -> Search:
+        """The same for some of the boxes, in a tree whose rows have their place on a curve before all features."""
+        return replace(self, boxes=self.boxes[places], features=self.features + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for the rows in boxes: the owner of each box, and the stamp of owners not to list, and the most
+    rows to list."""
+
+    owners: Int64Array
+    stamps: Int64Array
+    skipped: int
+    limit: int
+
+
+# Given estimates of the pairs and the seconds, raises ResourceError if that is more than is allowed.
+Require = Callable[[float, float], None]
 
 
 class ZoneTree:
@@ -90,21 +131,23 @@ class ZoneTree:
         if state[N_LEAVES] > 64 and state[N_ROWS] * 8 < state[N_LEAVES] * LEAF_ROWS:
             self._rebuild(all_rows(self._tree))
 
-    def list(
-        self,
-        boxes: Int64Array,
-        features: Int64Array,
-        n_orders: int,
-        nulls_differ: bool,
-        owners: Int64Array,
-        stamps: Int64Array,
-        skipped: int,
-        limit: int,
-    ) -> tuple[Int64Array, Int64Array, bool]:
-        return list_boxes(self._tree, (boxes, features, n_orders, nulls_differ), owners, stamps, skipped, limit)
+    def list(self, search: Search, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+        """The places of boxes and the owners of rows inside them, and whether that is all of them."""
+        if len(search.boxes) >= _BULK_ROWS:
+            self._require(search, require_pairs)
+        return list_boxes(self._tree, search.kernel, asked.owners, asked.stamps, asked.skipped, asked.limit)
 
-    def count(self, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
-        return count_boxes(self._tree, (boxes, features, n_orders, nulls_differ))
+    def count(self, search: Search) -> Int64Array:
+        """The number of rows in each box."""
+        if len(search.boxes) >= _BULK_ROWS:
+            self._require(search, _require_counting)
+        return count_boxes(self._tree, search.kernel)
+
+    def _require(self, search: Search, require: Require) -> None:
+        """Refuse to search for many boxes if that would take too long or find too many rows."""
+        _estimate(
+            lambda sample: int(count_boxes(self._tree, search.some(sample).kernel).sum()), len(search.boxes), require
+        )
 
     def rows(self) -> Int64Array:
         """All rows in ascending order."""
@@ -185,34 +228,24 @@ class CurveTree:
         """Delete rows [n, width], which must all be in the tree."""
         self._tree.delete(self._along(rows))
 
-    def list(
-        self,
-        boxes: Int64Array,
-        features: Int64Array,
-        n_orders: int,
-        nulls_differ: bool,
-        owners: Int64Array,
-        stamps: Int64Array,
-        skipped: int,
-        limit: int,
-    ) -> tuple[Int64Array, Int64Array, bool]:
-        near = self._near(boxes, features, n_orders)
-        at, found, complete = self._tree.list(
-            boxes[near], features + 1, n_orders, nulls_differ, owners[near], stamps, skipped, limit
-        )
+    def list(self, search: Search, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+        """As `ZoneTree.list`."""
+        near = self._near(search, require_pairs)
+        at, found, complete = self._tree.list(search.along_curve(near), replace(asked, owners=asked.owners[near]))
         return near[at], found, complete
 
-    def count(self, boxes: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> Int64Array:
-        near = self._near(boxes, features, n_orders)
-        counts = np.zeros(len(boxes), np.int64)
-        counts[near] = self._tree.count(boxes[near], features + 1, n_orders, nulls_differ)
+    def count(self, search: Search) -> Int64Array:
+        """As `ZoneTree.count`."""
+        near = self._near(search, _require_counting)
+        counts = np.zeros(len(search.boxes), np.int64)
+        counts[near] = self._tree.count(search.along_curve(near))
         return counts
 
-    def _near(self, boxes: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
+    def _near(self, search: Search, require: Require) -> Int64Array:
         """The boxes that are worth a search: if there are many, those without rows inside are sorted out together."""
-        if len(boxes) < max(_BULK_ROWS, self.n_rows // _BULK_SHARE):
-            return np.arange(len(boxes))
-        return _near_partners(boxes, self.rows(), features, n_orders)
+        if len(search.boxes) < max(_BULK_ROWS, self.n_rows // _BULK_SHARE):
+            return np.arange(len(search.boxes))
+        return _near_partners(search, self.rows(), require)
 
     def rows(self) -> Int64Array:
         """All rows."""
@@ -224,6 +257,8 @@ class CurveTree:
 
 # From this many rows on, and this part of the tree's rows, those without partners are sorted out together.
 _BULK_ROWS, _BULK_SHARE = 4096, 8
+# The work of many is estimated from this many.
+_SAMPLE = 256
 # With more orders than this, a tree in the order of one of them would visit too much.
 _MAX_SLAB_ORDERS = 2
 # The bits of all cells of a curve together, and of the cells of one feature.
@@ -245,11 +280,12 @@ def _curve_bounds(rows: Int64Array, n_curve: int) -> Int64Array:
     return np.stack([np.sort(some[:, 1 + feature])[places] for feature in range(n_curve)])
 
 
-def _near_partners(boxes: Int64Array, rows: Int64Array, features: Int64Array, n_orders: int) -> Int64Array:
+def _near_partners(search: Search, rows: Int64Array, require: Require) -> Int64Array:
     """The boxes that may have a row inside, and all that have one: many boxes searched together, block by block.
 
     In each order only one bound of the boxes counts, the one that most of them have. Nulls count as values.
     """
+    boxes, features, n_orders, _ = search.kernel
     left, right = [boxes[:, 0]], [rows[:, 0]]
     for order in range(n_orders):
         low, high, values = boxes[:, 1 + order], boxes[:, 1 + n_orders + order], rows[:, features[order]]
@@ -260,13 +296,31 @@ def _near_partners(boxes: Int64Array, rows: Int64Array, features: Int64Array, n_
     left += [boxes[:, 1 + 2 * n_orders + at] for at in range(len(features) - n_orders)]
     right += [rows[:, column] for column in features[n_orders:]]
     blocks, places = build_blocks(np.stack(left))
-    counts = np.zeros(len(boxes), np.int64)
-    work = np.array([0, 0, UNLIMITED])
-    sums = np.arange(len(rows) + 1)
-    chosen = np.arange(-(-len(boxes) // BLOCK_ROWS))
-    nobody, never = np.empty(0, np.int64), np.zeros(1, np.int64)
-    count_blocks(blocks, build_blocks(np.stack(right))[0], sums, n_orders, chosen, work, counts, nobody, never)
-    return np.sort(places[counts > 0])
+    others = build_blocks(np.stack(right))[0]
+    sums, nobody, never = np.arange(len(rows) + 1), np.empty(0, np.int64), np.zeros(1, np.int64)
+
+    def count(chosen: Int64Array) -> Int64Array:
+        counts = np.zeros(len(boxes), np.int64)
+        work = np.array([0, 0, UNLIMITED])
+        count_blocks(blocks, others, sums, n_orders, chosen, work, counts, nobody, never)
+        return counts
+
+    n_blocks = -(-len(boxes) // BLOCK_ROWS)
+    _estimate(lambda sample: int(count(sample).sum()), n_blocks, require)
+    return np.sort(places[count(np.arange(n_blocks)) > 0])
+
+
+def _estimate(count: Callable[[Int64Array], int], n_items: int, require: Require) -> None:
+    """Estimate the pairs and the seconds of work on many items from a sample of them, and refuse what is too much."""
+    if n_items == 0:
+        return
+    sample = np.unique(np.linspace(0, n_items - 1, min(n_items, _SAMPLE)).astype(np.int64))
+    # Kernels are loaded before time is taken.
+    count(sample[:1])
+    begin = time.perf_counter()
+    n_pairs = count(sample)
+    scale = n_items / len(sample)
+    require(n_pairs * scale, (time.perf_counter() - begin) * scale)
 
 
 def in_tree_order(rows: Int64Array) -> Int64Array:
@@ -280,15 +334,41 @@ def in_tree_order(rows: Int64Array) -> Int64Array:
 
 # For more violations than this in one change, counting is the better choice.
 MAX_PAIRS = 100_000_000
-# With more features the rows of a shared tree get too wide.
-_MAX_FEATURES = 6
+# A pair takes two slots while it is found, sorted and returned; nanoseconds to list one.
+_BYTES_PER_PAIR, _LISTING = 64, 20.0
 
 
 def too_many_violations() -> ResourceError:
     return ResourceError(
         f"a rule has more than {MAX_PAIRS:,} violations in one change; "
-        "count them instead of keeping them (counting=True), or leave the rule out"
+        "count them instead of keeping them (counting=True, --counting), or leave the rule out"
     )
+
+
+def _require_counting(n_pairs: float, seconds: float) -> None:
+    """Refuse to count pairs if that would take longer than is allowed, however many there are."""
+    require_seconds(seconds)
+
+
+def require_pairs(n_pairs: float, seconds: float) -> None:
+    """Refuse to search and list pairs if the estimates of their number and the time are more than is allowed."""
+    if n_pairs > 2 * MAX_PAIRS:
+        raise too_many_violations()
+    require_seconds(seconds + 1e-9 * _LISTING * n_pairs)
+    budget = current()
+    if budget is None or budget.memory is None:
+        return
+    needed, held = int(n_pairs) * _BYTES_PER_PAIR, process_bytes()
+    if held + needed > budget.memory:
+        raise ResourceError(
+            f"a rule has about {int(n_pairs):,} violations, and listing them needs about {needed >> 20:,} MiB on top "
+            f"of the {held >> 20:,} MiB already in use, more than the {budget.memory >> 20:,} MiB allowed; "
+            "allow more memory, count them instead of keeping them (counting=True, --counting), or leave the rule out"
+        )
+
+
+# With more features the rows of a shared tree get too wide.
+_MAX_FEATURES = 6
 
 
 @dataclass(slots=True, eq=False)
@@ -440,7 +520,9 @@ class TreeIndex:
             as_left = self._search(rule, batch, Row.LEFT, stamps, -1)
             if rule.sides.symmetric:
                 outside = stamps[as_left.right] != 1
-                mirrored = SlotPairs(as_left.right[outside], as_left.left[outside])
+                mirrored = SlotPairs(as_left.right, as_left.left)
+                if np.count_nonzero(outside) < len(mirrored):
+                    mirrored = mirrored.filter(outside)
                 return concat_pairs((as_left, mirrored))
             return concat_pairs((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
         finally:
@@ -456,22 +538,17 @@ class TreeIndex:
         if len(places) == 0:
             return NO_PAIRS
         group = self._groups.of(batch, own.key)[places]
-        # Searching in the order of the tree keeps its nodes in the cache.
-        order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
-        places, group = places[order], group[order]
-        at, partners, complete = shared.tree.list(
-            sides.boxes(batch, places, row, group),
-            shared.places_of(other.features),
-            len(other.orders),
-            self.nulls is Nulls.EQUAL,
-            batch.slots[places],
-            stamps,
-            skipped,
-            MAX_PAIRS,
-        )
+        if len(places) > 1:
+            # Searching in the order of the tree keeps its nodes in the cache.
+            order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
+            places, group = places[order], group[order]
+        boxes, features = sides.boxes(batch, places, row, group), shared.places_of(other.features)
+        search = Search(boxes, features, len(other.orders), self.nulls is Nulls.EQUAL)
+        owners = batch.slots[places]
+        at, partners, complete = shared.tree.list(search, Asked(owners, stamps, skipped, MAX_PAIRS))
         if not complete:
             raise too_many_violations()
-        found = batch.slots[places][at]
+        found = owners[at]
         return SlotPairs(found, partners) if row is Row.LEFT else SlotPairs(partners, found)
 
     def _tree_for(self, side: SideColumns, rows: CodedRows) -> SharedTree:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
+from naysay.budget import DEFAULT_SECONDS, Budget, memory_bytes, require_positive, use_budget
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.live.journal.journal import BatchLog
 from naysay.live.layout import Layout, RuleLike, find_rule, key_names, layout_of, named, nulls_named
@@ -39,6 +40,9 @@ class Watch:
         nulls: What a comparison with null means, as in `check`; `"sql"` by default.
         counting: Only count violations, without keeping pairs; for rules with very many violations.
         index: `"auto"`, or `"lt-tree"` for the index of the Weever paper.
+        max_seconds: Refuse a rule or a batch if finding its violations would take longer, by an estimate; 600 by
+            default, `math.inf` for no limit.
+        memory: Refuse a rule or a batch if listing its violations needs more memory, such as `"4G"`.
 
     >>> import naysay, pyarrow as pa
     >>> watch = naysay.Watch("zip -> city", key="id")
@@ -58,6 +62,8 @@ class Watch:
         nulls: str | Nulls | None = None,
         counting: bool = False,
         index: str = "auto",
+        max_seconds: float | None = None,
+        memory: int | str | None = None,
     ) -> None:
         if index not in INDEXES:
             raise UsageError(f"unknown index {index!r}; choose one of: {', '.join(INDEXES)}")
@@ -66,6 +72,8 @@ class Watch:
         self._rules = {} if rules is None else named(rules)
         self._key = key_names(key)
         self._options = WatchOptions(nulls_named(nulls), counting, index)
+        seconds = DEFAULT_SECONDS if require_positive(max_seconds) is None else max_seconds
+        self._budget = Budget(seconds, memory=memory_bytes(memory))
         self._state: WatchState | None = None
         # The schema that the journal has already recorded.
         self._stored_schema: pa.Schema | None = None
@@ -73,16 +81,27 @@ class Watch:
         if state is None:
             self._require_key()
         else:
-            self._open(Path(state), given_rules=rules is not None, given_nulls=nulls is not None)
+            with use_budget(self._budget):
+                self._open(Path(state), given_rules=rules is not None, given_nulls=nulls is not None)
 
     @classmethod
-    def open(cls, state: str | os.PathLike[str], *, counting: bool = False, index: str = "auto") -> Watch:
+    def open(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        counting: bool = False,
+        index: str = "auto",
+        max_seconds: float | None = None,
+        memory: int | str | None = None,
+    ) -> Watch:
         """Continue from an existing state.
 
         Args:
             state: The path that was given as `state` before.
             counting: As for a new Watch.
             index: As for a new Watch.
+            max_seconds: As for a new Watch.
+            memory: As for a new Watch.
 
         Returns:
             The Watch, as it was after its last batch.
@@ -95,7 +114,7 @@ class Watch:
         if not journal_exists(Path(state)):
             where = os.fspath(state)
             raise StateError(f"{where}: there is no state here; create one with Watch(rules, key, state=...)")
-        return cls(state=state, counting=counting, index=index)
+        return cls(state=state, counting=counting, index=index, max_seconds=max_seconds, memory=memory)
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -153,6 +172,7 @@ class Watch:
         Raises:
             UsageError: A key is unknown, repeated or null. Nothing has changed then.
             TableError: A column is missing, new or of another type. Nothing has changed then.
+            ResourceError: Finding or listing the violations would take more than is allowed. Nothing has changed then.
             StateError: The Watch is closed.
         """
         self._log.check_open()
@@ -164,7 +184,8 @@ class Watch:
             self._log.append("rows", dict, change, batch_id)
             return change
         state, tables = self._read(inserts, updates, deletes)
-        deltas = state.apply(**tables)
+        with use_budget(self._budget):
+            deltas = state.apply(**tables)
         self._state = state
         change = self._change(deltas, state.rules, batch_id)
         self._log.append("rows", lambda: self._batch_parts(state.layout, tables), change, batch_id)
@@ -215,7 +236,8 @@ class Watch:
         ((name, parsed),) = named(rule).items()
         if name in self._rules:
             raise UsageError(f"a rule named {name!r} is already watched")
-        deltas = {} if self._state is None else {name: self._state.add_rule(name, parsed)}
+        with use_budget(self._budget):
+            deltas = {} if self._state is None else {name: self._state.add_rule(name, parsed)}
         self._rules[name] = parsed
         return self._record_rules(deltas, {name: parsed})
 

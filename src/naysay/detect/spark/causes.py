@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import types as T
 from naysay.arrays import Float64Array
 from naysay.detect.causes import (
     FILE,
+    LONGEST_TEXT,
     MOST_BLAMED,
     MOST_COLUMNS,
     Counts,
@@ -40,14 +42,23 @@ from naysay.spark.expressions import every, hash_of
 from naysay.spark.frame import Frame, arrow_type, map_in_arrow, position
 from naysay.spark.identity import Identity
 from naysay.spark.versions import to_arrow, union
+from naysay.table.column import Kind
 
 
 def other_columns(frame: Frame, hide: Collection[str]) -> dict[str, Expression]:
     """The columns in which causes are sought: those that can be compared, by position, and the file of a row."""
-    names = [position(place) for place, type_ in enumerate(frame.types) if arrow_type(type_) is not None]
-    names = [name for name in names if frame.name_of(name) not in hide]
-    found = {name: F.col(name) for name in names[:MOST_COLUMNS]}
+    names = [position(place) for place in range(len(frame.types)) if frame.names[place] not in hide]
+    comparable = [name for name in names if frame.kind_of(name) not in (Kind.OTHER, Kind.NULL)]
+    found = {name: _bounded(F.col(name), frame.kind_of(name)) for name in comparable[:MOST_COLUMNS]}
     return found if frame.file_row is None else found | {FILE: F.col(frame.file_row[0])}
+
+
+def _bounded(column: Expression, kind: Kind) -> Expression:
+    """The same values, but of a long text, which is never a cause, only as much as tells it from others."""
+    if kind is not Kind.TEXT:
+        return column
+    shortened = F.concat(F.sha2(column, 512), F.substring(column, 1, LONGEST_TEXT))
+    return F.when(F.octet_length(column) <= LONGEST_TEXT, column).otherwise(shortened)
 
 
 def named_causes(frame: Frame, causes: Sequence[Cause]) -> tuple[Cause, ...]:
@@ -91,7 +102,7 @@ class SparkRows:
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
         blamed = self.blamed
         if within or without:
-            keep = partial(worker.filter_segments, within=tuple(within), without=tuple(map(tuple, without)))
+            keep = partial(worker.filter_segments, **_segments(within, without))
             blamed = map_in_arrow(blamed, keep, blamed.schema)
         # In the order of hashes, which is as good as by chance.
         some = to_arrow(blamed.orderBy(hash_of([F.col(name) for name in self.columns])).limit(MOST_BLAMED))
@@ -103,9 +114,7 @@ class SparkRows:
     def count(
         self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
     ) -> Counts:
-        work = partial(
-            worker.count_segments, families=tuple(families), within=tuple(within), without=tuple(map(tuple, without))
-        )
+        work = partial(worker.count_segments, families=tuple(families), **_segments(within, without))
         parts = [self.blamed, self.rows, *([] if self.alone is None else [self.alone])]
         branches = [
             map_in_arrow(part, work, worker.FLAT)
@@ -120,6 +129,11 @@ class SparkRows:
         places = tuple(np.asarray(found.column(name).to_numpy(), np.int64) for name in ("part", "place"))
         sums[places] = found.column("number").to_numpy()
         return Counts.of(sums[0] + _tested(*sums[1:]), n_cells)
+
+
+def _segments(within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> dict[str, Any]:
+    send = worker.send_conditions
+    return {"within": send(within), "without": tuple(map(send, without))}
 
 
 def _tested(rows: Float64Array, alone: Float64Array | None = None) -> Float64Array:

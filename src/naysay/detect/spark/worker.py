@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.detect.causes import Family, blame_of, count_families, in_segment, local_causes
+from naysay.detect.causes import Family, Others, blame_of, count_families, in_segment, local_causes
 from naysay.detect.result import Cause, Condition, Removal
 from naysay.detect.summary import (
     N_BUSIEST,
@@ -390,7 +390,9 @@ def _causes(table: Table, rule: TaskRule, conflicts: Conflicts, others: tuple[st
     """The causes of a rule as the Arrow stream of a table with both bounds of each condition; numbers are metadata."""
     if not others or not conflicts.violations:
         return None
-    found = local_causes(table, rule.join, rule.nulls, conflicts, table.arrow.select(others), memo, numbered=False)
+    found = local_causes(
+        table, rule.join, rule.nulls, conflicts, Others(table.arrow.select(others), numbered=False), memo
+    )
     if not found:
         return None
     bounds = {}
@@ -454,10 +456,19 @@ def count_segments(
 
 
 def _is_within(table: pa.Table, within: Conditions, without: tuple[Conditions, ...]) -> BoolArray:
-    mask = in_segment(table, within)
+    mask = in_segment(table, _received(within))
     for conditions in without:
-        mask &= ~in_segment(table, conditions)
+        mask &= ~in_segment(table, _received(conditions))
     return mask
+
+
+def send_conditions(conditions: Iterable[Condition]) -> Conditions:
+    """Conditions that can be pickled: a scalar goes through Python, which has no year 10000; an array does not."""
+    return tuple(replace(each, low=pa.repeat(each.low, 1), high=pa.repeat(each.high, 1)) for each in conditions)
+
+
+def _received(conditions: Conditions) -> Iterator[Condition]:
+    return (replace(each, low=each.low[0], high=each.high[0]) for each in conditions)
 
 
 def suspects_of_table(batches: Batches, rule: TaskRule, names: tuple[str, ...], number_copies: bool) -> Arrow:

@@ -27,10 +27,10 @@ from naysay.budget import Budget, run_all
 from naysay.discovery.engine import answer_from, conclude
 from naysay.discovery.evidence import Evidence, merge, mirror_of
 from naysay.discovery.fields import Fields, chances_of, fields_of
-from naysay.discovery.outcomes import Outcomes
+from naysay.discovery.outcomes import Outcomes, outcomes_of
 from naysay.discovery.problem import Answer, Problem, empty_answer
-from naysay.discovery.ranking import Ranker, make_ranker
-from naysay.discovery.request import DiscoverRequest
+from naysay.discovery.ranking import Ranker, make_ranker, max_equal_of
+from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
 from naysay.discovery.spark.spread import prove
@@ -46,6 +46,7 @@ from naysay.discovery.spark.worker import (
     solve_in_task,
     word,
 )
+from naysay.discovery.support import MOST_ROWS
 from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
@@ -193,6 +194,16 @@ def _refuse_local_options(request: DiscoverRequest) -> None:
         raise UsageError("threads applies to frames in memory; on Spark set the executors' cores")
     if request.memory is not None:
         raise UsageError("memory applies to frames in memory; on Spark set the executors' memory")
+    if request.sweep is Sweep.ALWAYS:
+        raise UsageError(
+            "error='auto' applies to frames in memory; on Spark give a number, or try it on a sample of rows"
+        )
+    if request.is_measured:
+        raise UsageError(
+            f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of pairs"
+        )
+    if request.error and request.method == "selective":
+        raise UsageError("on Spark the method selective finds exact rules only; use all-pairs for rules with an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,18 +350,35 @@ def _dealt(rows: DataFrame, n_blocks: int) -> DataFrame:
 
 
 def _ranker(answer: Answer, problem: Problem, frame: Frame, profile: Profile) -> Ranker:
-    """With how many rows share a value at most, column by column, from one more job."""
+    """With the distinct rows, if the driver can hold them, or some of them, and how many rows share a value at most."""
+    vertices = problem.vertices
+    unknown = (profile.n_rows,) * len(vertices.groups)
+    if not len(answer.covers) or problem.budget.stopped():
+        # No further job once time is up: the number of rows is the bound that never makes a rule look better.
+        return make_ranker(answer, problem, unknown)
+    outcomes = _some_rows(frame, problem, profile)
+    if outcomes.n_table_rows == profile.n_rows:
+        return make_ranker(answer, problem, max_equal_of(outcomes, vertices), outcomes)
     names = {name: position(frame.place(name)) for name in problem.space.names}
-    # No further job once time is up: the number of rows is the bound that never makes a rule look better.
-    known = len(answer.covers) and not problem.budget.stopped()
-    largest = _largest(frame.data, list(names.values()), problem.request.nulls) if known else {}
+    largest = _largest(frame.data, list(names.values()), problem.request.nulls)
+    of_column = {name: largest.get(place, 0) for name, place in names.items()}
     max_equal = tuple(
-        _most(group.comparison, {name: largest.get(place, 0) for name, place in names.items()})
-        if known and not group.comparison.within_row
-        else profile.n_rows
-        for group in problem.vertices.groups
+        profile.n_rows if group.comparison.within_row else _most(group.comparison, of_column)
+        for group in vertices.groups
     )
-    return make_ranker(answer, problem, max_equal)
+    return make_ranker(answer, problem, max_equal, outcomes)
+
+
+def _some_rows(frame: Frame, problem: Problem, profile: Profile) -> Outcomes:
+    """The distinct rows, on the driver; as many as are tested, if there are more."""
+    rows = distinct_rows(frame, problem.space)
+    if profile.n_distinct > MOST_ROWS:
+        values = [F.col(name) for name in rows.columns if name != WEIGHT]
+        rows = rows.orderBy(hash_of(values)).limit(MOST_ROWS)
+    found = to_arrow(rows)
+    weights = found.column(WEIGHT).to_numpy().astype(np.int64)
+    table = Table(found.drop_columns([WEIGHT]).rename_columns(list(problem.space.names)))
+    return replace(outcomes_of(table, problem.space, problem.request.nulls, collapse=False), weights=weights)
 
 
 def _most(comparison: Comparison, largest: Mapping[str, int]) -> int:

@@ -58,7 +58,8 @@ def count_near_misses(
 ) -> Int64Array:
     """For each cover and group: the pairs that only this group's vertices keep from breaking the rule.
 
-    The last column counts the pairs that break it. A group lies within one word. int64[n_covers, n_groups + 1];
+    Pairs that fail every vertex of the group, because a value is null, test nothing and are not counted. The last
+    column counts the pairs that break the rule. A group lies within one word. int64[n_covers, n_groups + 1];
     O(n_edges * n_covers).
     """
     n_edges, n_words = edges.shape
@@ -77,7 +78,10 @@ def count_near_misses(
                 if common & ~_mask(groups, group) != ZERO:
                     hit = -2
                     break
-                hit = group
+                mask = _mask(groups, group)
+                hit = group if edges[edge, word] & mask != mask else -2
+                if hit == -2:
+                    break
             if hit != -2:
                 near[place, hit] += counts[edge]
     return near

@@ -112,6 +112,105 @@ def connected_parts(n_rows: int, first: Int64Array, second: Int64Array) -> Int64
 
 
 @kernel
+def first_apart(starts: Int64Array, neighbours: Int64Array, order: Int64Array) -> BoolArray:
+    """Which vertices of a graph are taken if each is, in some order, that has no neighbour among those taken before.
+
+    Vertex v has the neighbours from `starts[v]` to `starts[v + 1]`.
+    """
+    taken = np.zeros(order.size, np.bool_)
+    beside = np.zeros(order.size, np.bool_)
+    for vertex in order:
+        if not beside[vertex]:
+            taken[vertex] = True
+            for i in range(starts[vertex], starts[vertex + 1]):
+                beside[neighbours[i]] = True
+    return taken
+
+
+@kernel
+def half_cover(starts: Int64Array, neighbours: Int64Array) -> Int64Array:
+    """A smallest cover of a graph by whole and half vertices: 0, 1 or 2 halves of each.
+
+    Vertex v has the neighbours from `starts[v]` to `starts[v + 1]`. Some smallest cover of whole vertices has all with
+    2 halves and none with 0 (Nemhauser and Trotter, 1975). The graph is doubled, left and right copies of vertices, and
+    matched: Hopcroft and Karp, O(edges * sqrt(vertices)).
+    """
+    n = starts.size - 1
+    right_of = np.full(n, -1, np.int64)
+    left_of = np.full(n, -1, np.int64)
+    depth = np.empty(n, np.int64)
+    queue = np.empty(n, np.int64)
+    reached = np.zeros(n, np.bool_)
+    path = np.empty(n, np.int64)
+    while _layers(starts, neighbours, right_of, left_of, depth, queue, reached):
+        upcoming = starts[:-1].copy()
+        for vertex in range(n):
+            if right_of[vertex] >= 0:
+                continue
+            path[0] = vertex
+            length = 1
+            while length > 0:
+                last = path[length - 1]
+                if upcoming[last] == starts[last + 1]:
+                    depth[last] = -1
+                    length -= 1
+                    continue
+                other = left_of[neighbours[upcoming[last]]]
+                upcoming[last] += 1
+                if other >= 0 and depth[other] == depth[last] + 1:
+                    path[length] = other
+                    length += 1
+                elif other < 0:
+                    for i in range(length):
+                        right = neighbours[upcoming[path[i]] - 1]
+                        right_of[path[i]] = right
+                        left_of[right] = path[i]
+                    length = 0
+    halves = np.zeros(n, np.int64)
+    for vertex in range(n):
+        halves[vertex] = int(depth[vertex] < 0) + int(reached[vertex])
+    return halves
+
+
+@kernel
+def _layers(
+    starts: Int64Array,
+    neighbours: Int64Array,
+    right_of: Int64Array,
+    left_of: Int64Array,
+    depth: Int64Array,
+    queue: Int64Array,
+    reached: BoolArray,
+) -> bool:
+    """Set the depth of each left vertex on paths from unmatched ones, and which right ones are reached; whether one of
+    these is unmatched."""
+    n_queued = 0
+    for vertex in range(right_of.size):
+        reached[vertex] = False
+        depth[vertex] = -1
+        if right_of[vertex] < 0:
+            depth[vertex] = 0
+            queue[n_queued] = vertex
+            n_queued += 1
+    found = False
+    at = 0
+    while at < n_queued:
+        vertex = queue[at]
+        at += 1
+        for i in range(starts[vertex], starts[vertex + 1]):
+            right = neighbours[i]
+            reached[right] = True
+            other = left_of[right]
+            if other < 0:
+                found = True
+            elif depth[other] < 0:
+                depth[other] = depth[vertex] + 1
+                queue[n_queued] = other
+                n_queued += 1
+    return found
+
+
+@kernel
 def _least_of(row: int, least: Int64Array) -> int:
     while least[row] != row:
         least[row] = least[least[row]]
@@ -174,6 +273,47 @@ def match_greedily(left: Rows, right: Rows, zones: Zones, n_orders: int, max_ste
         if own >= 0:
             _kill(own, dead, alive, n_leaves)
     return matched[: 2 * n_matched], True
+
+
+@kernel
+def may_have_partner(left: Rows, right: Rows, zones: Zones, n_orders: int, max_steps: int) -> BoolArray:
+    """Which left rows have a partner, or are not known to have none within max_steps visited nodes and compared rows.
+
+    Arguments as for `trees.zones.list_partners`.
+    """
+    rows, identities = left
+    features, feature_identities = right
+    least, greatest = zones
+    n_leaves = least.shape[1] // 2
+    n_rows = features.shape[1]
+    has_partner = np.ones(rows.shape[0], np.bool_)
+    stack = np.empty(128, np.int64)
+    n_steps = 0
+    for i in range(rows.shape[0]):
+        stack[0] = 1
+        n_stack = 1
+        found = False
+        while n_stack > 0 and not found:
+            n_stack -= 1
+            node = stack[n_stack]
+            n_steps += 1
+            if n_steps > max_steps:
+                return has_partner
+            if not may_hold(rows[i], least, greatest, node, n_orders):
+                continue
+            if node < n_leaves:
+                stack[n_stack] = 2 * node + 1
+                stack[n_stack + 1] = 2 * node
+                n_stack += 2
+                continue
+            start = (node - n_leaves) * LEAF_ROWS
+            n_steps += LEAF_ROWS
+            for place in range(start, min(start + LEAF_ROWS, n_rows)):
+                if feature_identities[place] != identities[i] and holds(rows[i], features, place, n_orders):
+                    found = True
+                    break
+        has_partner[i] = found
+    return has_partner
 
 
 @kernel

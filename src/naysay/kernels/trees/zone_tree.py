@@ -455,8 +455,8 @@ def list_boxes(
 ) -> tuple[Int64Array, Int64Array, bool]:
     """List pairs (place of a box, owner of a partner), at most `limit`; the flag is True if these are all.
 
-    A row is not its own partner: owners[place] is left out, as is an owner whose stamp is `skipped`.
-    O(log n) per box and per pair, for one key with up to two orders.
+    A row is not its own partner: owners[place] is left out, as is an owner whose stamp is `skipped`, if that is not
+    negative. O(log n) per box and per pair, for one key with up to two orders.
     """
     rows, sizes, children, fan_outs, _, zones, state = tree
     asked, features, n_orders, nulls_differ = boxes
@@ -464,27 +464,32 @@ def list_boxes(
     found_boxes = np.empty(1024, np.int64)
     found_owners = np.empty(1024, np.int64)
     n_found = 0
-    stack = np.empty((64 * FAN_OUT, 2), np.int64)
+    # Node, level, and whether all rows below are partners.
+    stack = np.empty((64 * FAN_OUT, 3), np.int64)
     for i in range(asked.shape[0]):
         box = asked[i]
-        stack[0, 0], stack[0, 1] = state[ROOT], state[HEIGHT]
+        stack[0, 0], stack[0, 1], stack[0, 2] = state[ROOT], state[HEIGHT], 0
         n_stack = 1
         while n_stack > 0:
             n_stack -= 1
-            node, level = stack[n_stack, 0], stack[n_stack, 1]
+            node, level, every = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2] == 1
             if level > 0:
                 for place in range(fan_outs[node]):
                     if zones[node, place, 0] > box[0]:
                         break
-                    if _overlap(box, zones[node, place], features, n_orders, nulls_differ) != _OUT:
+                    overlap = _ALL
+                    if not every:
+                        overlap = _overlap(box, zones[node, place], features, n_orders, nulls_differ)
+                    if overlap != _OUT:
                         stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
+                        stack[n_stack, 2] = overlap == _ALL
                         n_stack += 1
                 continue
             for at in range(sizes[node]):
-                row = rows[node, at]
-                if not _is_partner(box, row, features, n_orders, nulls_differ):
+                if not every and not _is_partner(box, rows[node, at], features, n_orders, nulls_differ):
                     continue
-                if row[last] == owners[i] or stamps[row[last]] == skipped:
+                owner = rows[node, at, last]
+                if owner == owners[i] or (skipped >= 0 and stamps[owner] == skipped):
                     continue
                 if n_found == limit:
                     return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), False
@@ -492,7 +497,7 @@ def list_boxes(
                     found_boxes = double(found_boxes, limit)
                     found_owners = double(found_owners, limit)
                 found_boxes[n_found] = i
-                found_owners[n_found] = row[last]
+                found_owners[n_found] = owner
                 n_found += 1
     return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), True
 
