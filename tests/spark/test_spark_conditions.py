@@ -98,8 +98,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("sizes", [Sizes(), Sizes(rows_a_task=6, rows_a_point=2)])
-@pytest.mark.parametrize("n_rows", [40, 0])
+@pytest.mark.parametrize(("sizes", "n_rows"), [(Sizes(), 40), (Sizes(rows_a_task=6, rows_a_point=2), 40), (Sizes(), 0)])
 def test_the_same_answers_as_in_process(spark: Any, sizes: Sizes, n_rows: int) -> None:
     rules = [replace(parse(text), name=text) for text in RULES]
     limits = {"max_rows": 9, "max_remove": 9, "max_violations": 40, "max_rows_fraction": 0.4}
@@ -123,26 +122,27 @@ def test_the_same_answers_as_in_process(spark: Any, sizes: Sizes, n_rows: int) -
 
 
 def test_hidden_values_are_in_no_output(spark: Any, tmp_path: Path) -> None:
-    rows = [(f"{SECRET}{n}", 1, f"{SECRET}{'b' if n else 'a'}") for n in range(5)]
-    frame = pa.table(
-        {"id": [row[0] for row in rows], "a.b": [row[1] for row in rows], "na`me": [row[2] for row in rows]}
-    )
-    rules = ['"a.b" -> "na`me"', 'key("na`me")', "\"na`me\" in ('x')", "\"na`me\" matches '[0-9]'"]
-    rules += ['ordered("a.b", "na`me")', "not(t[\"na`me\"] == 'xyzzya')"]
-    data, hide = to_spark(spark, frame), ("id", "na`me")
-    for key in (("id",), ("id", "a.b")):
-        report = naysay.check(data, rules, key=key, hide=hide)
-        options = CheckOptions(key=key, hide=hide)
-        folder = tmp_path / "-".join(key)
-        write_results(data, report, options, ResultsFolder(str(folder), "json"))
-        written = [path.read_text("utf-8") for path in folder.rglob("*.json") if path.is_file()]
-        texts = [report.to_json(), report.to_html(), str(report), *written, *(map(str, folder.rglob("*")))]
-        for result in report:
-            texts += [str(listing.to_arrow().to_pylist()) for listing in (result.suspects, result.groups) if listing]
-            texts.append(str(naysay.violations(data, result.rule, key=key, hide=hide).to_arrow().to_pylist()))
-        assert sum("(hidden)" in text for text in texts) > 20
-        assert not [text for text in texts if SECRET in text]
-    assert SECRET not in str(naysay.verify(data, rules[0], hide=hide).witness)
+    names = [f"{SECRET}{'b' if number else 'a'}" for number in range(5)]
+    frame = pa.table({"id": [f"{SECRET}{number}" for number in range(5)], "a.b": [1] * 5, "na`me": names})
+    rules = ['"a.b" -> "na`me"', "\"na`me\" in ('x')", "not(t[\"na`me\"] == 'xyzzya')"]
+    data, hide, key = to_spark(spark, frame), ("id", "na`me"), ("id", "a.b")
+    report = naysay.check(data, rules, key=key, hide=hide)
+    write_results(data, report, CheckOptions(key=key, hide=hide), ResultsFolder(str(tmp_path / "out"), "json"))
+    written = [path.read_text("utf-8") for path in (tmp_path / "out").rglob("*.json") if path.is_file()]
+    # Violations and suspects of two rules, the rows in conflict, the report.
+    assert len(written) >= 6
+    groups = report[0].groups
+    assert groups is not None
+    texts = [
+        report.to_json(),
+        report.to_html(),
+        str(report),
+        str(groups.to_arrow().to_pylist()),
+        *filter(None, written),
+    ]
+    assert all("(hidden)" in text for text in texts)
+    assert not [text for text in texts if SECRET in text]
+    assert SECRET not in str(naysay.verify(data, rules[0], key="id", hide=hide).witness)
 
 
 def test_a_hidden_column_may_not_be_part_of_the_names_of_rows(spark: Any, tmp_path: Path) -> None:
