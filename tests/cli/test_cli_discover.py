@@ -143,3 +143,27 @@ def test_rules_that_may_hold_by_chance_are_commented_out(work: Path, naysay: Run
     assert text.count(" of rows tested it") == sum(rule["by_accident"] for rule in found["rules"])
     naysay(*discover, "--all", "--out", "every.rules")
     assert "tested it" not in (work / "every.rules").read_text(encoding="utf-8")
+
+
+def test_an_error_is_a_number_or_auto(work: Path, naysay: Run) -> None:
+    found = naysay(*DISCOVER, "--error", "auto", "--max-predicates", "2")
+    assert found.exit_code == 0, found.stderr
+    for arguments, words in (
+        (("--error", "much"), "'much' is neither a number nor 'auto'"),
+        (("--error", "1"), "not in the range 0<=x<1"),
+        (("--error", "0.1", "--measure", "cells"), "'cells' is not one of"),
+        (("--measure", "rows"), "name an error"),
+        (("--error", "auto", "--measure", "pairs"), "leave out measure"),
+        (("--error", "auto", "--state", "kept"), "--state keeps rules by pairs"),
+        (("--error", "0.1", "--measure", "rows", "--state", "kept"), "--state keeps rules by pairs"),
+    ):
+        refused = naysay(*DISCOVER, *arguments)
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.stderr.split())
+
+
+def test_rules_found_by_rows_pass_a_check(work: Path, naysay: Run) -> None:
+    found = naysay(*DISCOVER, "--error", "0.1", "--measure", "rows", "--all", "--out", "found.yaml")
+    assert found.exit_code == 0, found.stderr
+    assert "0.1 of the rows" in " ".join(found.stdout.split())
+    assert naysay("check", DISCOVER[1], "--rules", "found.yaml").exit_code == 0

@@ -41,7 +41,7 @@ def test_a_dirty_table_gets_an_error_that_its_wrong_rows_suggest(n_rows: int) ->
     assert 0.024 <= found.error <= 0.1
     assert {"shop -> city", "city -> shop", "phone -> owner"} <= texts(found)
     (note,) = [note for note in found.notes if "looks dirty" in note]
-    assert f"may be broken by {found.error:g} of the rows" in note
+    assert f"if at most {100 * found.error:.2g}% of the rows are removed" in note
     assert "--error 0" in note
     assert "appear steadily up to" in note
     asked = naysay.discover(places(n_rows, n_rows // 40), error="auto")

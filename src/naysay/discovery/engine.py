@@ -24,7 +24,7 @@ from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
-from naysay.discovery.sweep import FEWEST_ROWS, sweep
+from naysay.discovery.sweep import FEWEST_ROWS, percent, sweep
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
@@ -86,8 +86,10 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
     exact = "" if always else "; error=0 (--error 0) finds only rules that hold for all rows"
     request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER)
     request = request.fitted_to(problem.space, n_rows)
-    note = f"{reason}{seen.words}; so a rule may be broken by {seen.error:g} of the rows{exact}"
-    return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note]
+    note = (
+        f"{reason}{seen.words}; so rules that hold if at most {percent(seen.error)} of the rows are removed are shown"
+    )
+    return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note + exact]
 
 
 def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discovery:

@@ -26,16 +26,20 @@ class ErrorMeasure(Enum):
     # Pairs that break a rule, of those that satisfy all its predicates but one, whichever: the worst case.
     TESTED = "tested"
 
-    @property
-    def words(self) -> str:
-        return _MEASURE_WORDS[self]
+    def words(self, error: float) -> tuple[str, str]:
+        """What an error allows each rule: as the end of a sentence, and after "rules hold, each"."""
+        sentence, clause = _MEASURE_WORDS[self]
+        return sentence.format(f"{error:g}"), clause.format(f"{error:g}")
 
 
 _MEASURE_WORDS = {
-    ErrorMeasure.PAIRS: "broken by at most {} of all pairs",
-    ErrorMeasure.ROWS: "holding after at most {} of the rows are removed",
-    ErrorMeasure.CONFLICTS: "with at most {} of the rows in conflict",
-    ErrorMeasure.TESTED: "broken by at most {} of the pairs that test it",
+    ErrorMeasure.PAIRS: ("is broken by at most {} of all pairs", "broken by at most {} of all pairs"),
+    ErrorMeasure.ROWS: ("holds if at most {} of the rows are removed", "if at most {} of the rows are removed"),
+    ErrorMeasure.CONFLICTS: ("has at most {} of the rows in conflict", "with at most {} of the rows in conflict"),
+    ErrorMeasure.TESTED: (
+        "is broken by at most {} of the pairs that test it",
+        "broken by at most {} of the pairs that test it",
+    ),
 }
 
 

@@ -243,8 +243,8 @@ class Discovery(Document):
 
     @property
     def allowance(self) -> str:
-        """How badly each rule may be broken, in words; empty if all hold exactly."""
-        return ErrorMeasure(self.measure).words.format(f"{self.error:g}") if self.error else ""
+        """How badly each rule may be broken, in words after "rules hold, each"; empty if all hold exactly."""
+        return ErrorMeasure(self.measure).words(self.error)[1] if self.error else ""
 
     @property
     def all(self) -> Rules:
@@ -383,7 +383,7 @@ def _comments(lines: Sequence[str]) -> str:
 def _heading(discovery: Discovery, n_rules: int) -> list[str]:
     lines = [f"{n_rules:,} of {len(discovery.rules):,} rules that naysay discovered in {discovery.n_rows:,} rows"]
     if discovery.error:
-        lines.append(f"each {discovery.allowance};")
+        lines.append(f"each {ErrorMeasure(discovery.measure).words(discovery.error)[0]};")
         lines.append("those without max_fraction are broken by none")
     if discovery.partial:
         lines.append(f"the search was not finished ({discovery.reason}): {discovery.missing}")

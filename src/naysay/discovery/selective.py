@@ -69,7 +69,7 @@ _MISSED_WORK = 50_000_000
 ENUMERATE: Pair = (-2, -2)
 # With an error: the ordered pairs to see, the standard errors within which a rule is counted on the whole table, the
 # seconds that this may take, and the share of a time limit for all short rules.
-_MET_PAIRS = 2_000_000_000
+_MET_PAIRS = 1_000_000_000
 _STANDARD_ERRORS = 6.0
 _COUNT_SECONDS = 60.0
 _NEAR_SHARE = 0.6

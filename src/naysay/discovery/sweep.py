@@ -56,12 +56,12 @@ class SweepResult:
     def words(self) -> str:
         """Why this error was chosen."""
         if not self.broken:
-            return "no clear rule of two predicates is broken by only a few rows, so rules that hold exactly are shown"
+            return "no rule of two predicates is broken by only a few rows, so rules that hold exactly are shown"
         then = "none follows up to" if self.following is None else "the next one is broken by"
         return (
-            f"of the clear rules of two predicates, {_verb(self.n_holding, 'holds', 'hold')} for all rows and "
-            f"{_verb(len(self.broken), 'is', 'are')} broken by a few: such rules appear steadily up to "
-            f"{_percent(self.broken[-1])} of the rows, then {then} {_percent(self.following or _MEASURED)}"
+            f"of the rules of two predicates that are hardly a coincidence, {_verb(self.n_holding, 'holds', 'hold')} "
+            f"for all rows and {_verb(len(self.broken), 'is', 'are')} broken by a few: such rules appear steadily up "
+            f"to {percent(self.broken[-1])} of the rows, then {then} {percent(self.following or _MEASURED)}"
         )
 
 
@@ -139,5 +139,5 @@ def _verb(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.2g}%"
