@@ -30,8 +30,6 @@ _WORTH_COLLAPSING = 0.7
 _PREPARE = 30.0
 # Estimates are rough: the search by blocks must be this many times cheaper.
 _SURELY_LESS = 1.5
-# The share of the time for groups that verify first searches by blocks, if that would take longer.
-_SHORT_TRY = 0.05
 # Fewer rows are not worth a thread; each thread takes its groups in this many shares, as some take longer.
 _ROWS_PER_THREAD, _SHARES_PER_THREAD = 50_000, 4
 # This few pairs cost less than finding out how to divide them.
@@ -60,10 +58,9 @@ def find_differing_left(bound: BoundJoin) -> int | None:
     if bound.reflexive:
         own[self_partners(comparison.bound)] = 1
     most = comparison.seconds
-    if most > build_seconds(comparison.bound):
-        search = BlockSearch(comparison.bound, comparison.weights)
-        # If groups are cheaper, blocks get a short try: a rule that is broken in many places is broken there, too.
-        found, complete = search.find(own, most if search.seconds(most) <= most else _SHORT_TRY * most)
+    search = search_blocks(comparison)
+    if search is not None:
+        found, complete = search.find(own, most)
         if found is not None or complete:
             return comparison.member(found)
     require_seconds(most)
