@@ -443,8 +443,8 @@ def discover(
         progress: Called repeatedly with the phase and the number of rules found so far.
 
     Returns:
-        A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
-        tested each of the best. If a limit or Ctrl-C stopped the search it is `partial`: its rules hold, and there may
+        A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
+        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`: its rules hold, and there may
         be more.
 
     Raises:
