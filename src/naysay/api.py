@@ -444,8 +444,8 @@ def discover(
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
-        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`: its rules hold, and there may
-        be more.
+        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`:
+        its rules hold, and there may be more.
 
     Raises:
         UsageError: An option has a bad value or does not apply to this kind of frame.

@@ -58,6 +58,15 @@ def test_rules_by_kind(work: Path, naysay: Run) -> None:
     assert lines.index("Keep: dependencies") < lines.index("  zip -> city")
 
 
+def test_rules_that_nothing_tested(work: Path, naysay: Run) -> None:
+    (work / "people.csv").write_text("zip,city\n1,\n1,\n,2\n,2\n", encoding="utf-8")
+    done = naysay(*DISCOVER, "--columns", "city,zip", "--max-predicates", "2", "--no-cross")
+    assert "not(t.zip == s.zip and t.city" not in done.stdout
+    (work / "people.csv").write_text("zip,city\n,\n,\n", encoding="utf-8")
+    done = naysay(*DISCOVER)
+    assert "no pair of rows tested any rule" in done.stderr
+
+
 def test_because(work: Path, naysay: Run) -> None:
     rows = (f"{row},{row % 40},{row % 40 // 3},{row % 40 // 12}\n" for row in range(600))
     (work / "people.csv").write_text("id,zip,city,state\n" + "".join(rows), encoding="utf-8")

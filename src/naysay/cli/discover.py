@@ -175,8 +175,11 @@ def discover(
         from naysay.report.discoveries import print_discovery
 
         print_discovery(found, best, console(color), source=input)
-    if not best and len(found.rules):
-        say("no rule matches --about and --like; leave them out to see all rules")
+    if not best and len(found.rules) and not everything:
+        if shown.about or shown.like:
+            say("no rule matches --about and --like; leave them out to see all rules")
+        else:
+            say("no pair of rows tested any rule: they all hold because values are null; --all shows them")
     if shown.out is not None and not quiet and format == "text":
         n_unsure = sum(isinstance(each, Finding) and each.tested.by_accident for each in written)
         unsure = f"; {n_unsure:,} more are commented out because they may hold by chance" if n_unsure else ""
