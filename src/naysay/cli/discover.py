@@ -15,7 +15,7 @@ from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
-from naysay.discovery.result import Discovery, Finding
+from naysay.discovery.result import Advice, Discovery, Finding
 from naysay.errors import UsageError
 from naysay.report.words import counted, rule_text
 
@@ -181,8 +181,8 @@ def discover(
         else:
             say("no pair of rows tested any rule: they all hold because values are null; --all shows them")
     if shown.out is not None and not quiet and format == "text":
-        n_unsure = sum(isinstance(each, Finding) and each.tested.by_accident for each in written)
-        unsure = f"; {n_unsure:,} more are commented out because they may hold by chance" if n_unsure else ""
+        n_unsure = sum(isinstance(each, Finding) and each.advice is Advice.REJECT for each in written)
+        unsure = f"; {n_unsure:,} more are commented out because they are doubtful" if n_unsure else ""
         say(f"{counted(len(written) - n_unsure, 'rule')} written to {shown.out}{unsure}")
     if shown.report is not None and not quiet:
         say(f"report written to {shown.report}")
