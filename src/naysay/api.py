@@ -506,9 +506,9 @@ def discover(
             predicates but one, whichever one).
 
     Returns:
-        A `Discovery`: `rules` are all rules, `best` the 20 to look at first, and `findings` say how well the data
-        tested each of the best. If a limit or Ctrl-C stopped the search it is `partial`: its rules hold, and there may
-        be more.
+        A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
+        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`:
+        its rules hold, and there may be more.
 
     Raises:
         UsageError: An option has a bad value or does not apply to this kind of frame.

@@ -42,7 +42,7 @@ def test_says_rules_in_words_with_figures(work: Path, naysay: Run) -> None:
     assert "minimal rules hold" in lines[0]
     assert "ordered pairs" in lines[1]
     # Six rows prove nothing.
-    assert "Reject unless you know better: these may hold by chance" in lines
+    assert "Reject unless you know better: these may hold by chance, or too many rows break them" in lines
     assert "tested by" in done.stdout
     assert "--all shows every rule" in lines[-1] + lines[-2]
     assert without_progress(done.stderr) == ""
@@ -56,6 +56,15 @@ def test_rules_by_kind(work: Path, naysay: Run) -> None:
     lines = naysay("discover", "people.parquet", "--engine", "local", "--no-cross").stdout.splitlines()
     assert lines.index("Keep: keys") < lines.index("  key(number)") < lines.index("Keep: dependencies")
     assert lines.index("Keep: dependencies") < lines.index("  zip -> city")
+
+
+def test_rules_that_nothing_tested(work: Path, naysay: Run) -> None:
+    (work / "people.csv").write_text("zip,city\n1,\n1,\n,2\n,2\n", encoding="utf-8")
+    done = naysay(*DISCOVER, "--columns", "city,zip", "--max-predicates", "2", "--no-cross")
+    assert "not(t.zip == s.zip and t.city" not in done.stdout
+    (work / "people.csv").write_text("zip,city\n,\n,\n", encoding="utf-8")
+    done = naysay(*DISCOVER)
+    assert "no pair of rows tested any rule" in done.stderr
 
 
 def test_because(work: Path, naysay: Run) -> None:
@@ -133,7 +142,7 @@ def test_rules_that_may_hold_by_chance_are_commented_out(work: Path, naysay: Run
     discover = (*DISCOVER, "--max-predicates", "2", "--error", error)
     done = naysay(*discover, "--out", "found.rules")
     assert "naysay: 0 rules written to found.rules; " in done.stderr
-    assert " more are commented out because they may hold by chance" in done.stderr
+    assert " more are commented out because they are doubtful" in done.stderr
     text = (work / "found.rules").read_text(encoding="utf-8")
     assert all(line.startswith("#") for line in text.splitlines())
     written = "# key(salary)  # no two rows have the same salary" if error == "0" else "# - rule: "

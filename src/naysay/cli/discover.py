@@ -16,7 +16,7 @@ from naysay.cli.failure import Exit, say
 from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.request import ErrorMeasure
-from naysay.discovery.result import Discovery, Finding
+from naysay.discovery.result import Advice, Discovery, Finding
 from naysay.errors import UsageError
 from naysay.report.words import counted, rule_text
 
@@ -192,11 +192,14 @@ def discover(
         from naysay.report.discoveries import print_discovery
 
         print_discovery(found, best, console(color), source=input)
-    if not best and len(found.rules):
-        say("no rule matches --about and --like; leave them out to see all rules")
+    if not best and len(found.rules) and not everything:
+        if shown.about or shown.like:
+            say("no rule matches --about and --like; leave them out to see all rules")
+        else:
+            say("no pair of rows tested any rule: they all hold because values are null; --all shows them")
     if shown.out is not None and not quiet and format == "text":
-        n_unsure = sum(isinstance(each, Finding) and each.tested.by_accident for each in written)
-        unsure = f"; {n_unsure:,} more are commented out because they may hold by chance" if n_unsure else ""
+        n_unsure = sum(isinstance(each, Finding) and each.advice is Advice.REJECT for each in written)
+        unsure = f"; {n_unsure:,} more are commented out because they are doubtful" if n_unsure else ""
         say(f"{counted(len(written) - n_unsure, 'rule')} written to {shown.out}{unsure}")
     if shown.report is not None and not quiet:
         say(f"report written to {shown.report}")

@@ -93,21 +93,17 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
 
 
 def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discovery:
-    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known.
-
-    Without those that need too many rows removed, if others remain.
-    """
+    """With rows in conflict (g2) and rows to remove (g3) of each finding, as far as these are quickly known."""
     end = time.monotonic() + seconds
     findings: list[Finding] = []
     for finding in found.findings:
         left = min(_SECONDS_PER_FINDING, end - time.monotonic())
         known = measure.rows(finding.rule, left) if finding.tested.violations and left > 0 else None
-        findings.append(
-            finding if known is None else replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1])
-        )
-    most = MOST_EXCEPTIONS * found.n_rows
-    kept = [each for each in findings if each.rows_to_remove is None or each.rows_to_remove[0] <= most]
-    return replace(found, findings=tuple(kept or findings))
+        if known is not None:
+            too_many = known[1][0] > MOST_EXCEPTIONS * found.n_rows
+            finding = replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1], often_broken=too_many)
+        findings.append(finding)
+    return replace(found, findings=tuple(findings))
 
 
 def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:

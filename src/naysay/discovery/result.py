@@ -153,7 +153,7 @@ class Advice(Enum):
     """What a person would do with a rule, as far as the data can tell.
 
     KEEP: it was well tested, and no pair breaks it. LOOK: it was well tested, but some rows break it: are they wrong,
-    or is the rule? REJECT: it may hold by chance, so reject it unless you know it to be true.
+    or is the rule? REJECT: it may hold by chance, or too many rows break it; reject it unless you know it to be true.
     """
 
     KEEP = "keep"
@@ -166,7 +166,8 @@ class Finding:
     """A rule with what is known of it. `tested` says how well the data tested it.
 
     `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
-    that say more of the same columns, such as the order behind a dependency.
+    that say more of the same columns, such as the order behind a dependency. `often_broken`: too many rows
+    would have to be removed for the rule to hold.
     """
 
     rule: Rule
@@ -174,6 +175,7 @@ class Finding:
     rows_in_conflict: int | None = None
     rows_to_remove: tuple[int, int] | None = None
     also: tuple[Rule, ...] = ()
+    often_broken: bool = False
 
     @property
     def kind(self) -> RuleKind:
@@ -185,7 +187,7 @@ class Finding:
 
     @property
     def advice(self) -> Advice:
-        if self.tested.by_accident:
+        if self.tested.by_accident or self.often_broken:
             return Advice.REJECT
         return Advice.LOOK if self.tested.violations else Advice.KEEP
 
@@ -318,7 +320,7 @@ class Discovery(Document):
         """Return rules as the text of a file that `naysay check --rules` reads.
 
         Args:
-            rules: Rules or findings; None for the findings. A finding that may hold by chance is commented out, with
+            rules: Rules or findings; None for the findings. A finding to reject is commented out, with
                 the reason. A rule is written as it is.
 
         Returns:
@@ -339,10 +341,10 @@ def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
 def rules_text(discovery: Discovery, rules: Sequence[Rule | Finding]) -> str:
     """One rule per line with its meaning as a comment; as YAML with tolerances if an error was allowed.
 
-    Findings that may hold by chance come last, commented out.
+    Findings to reject come last, commented out.
     """
-    sure = [rule for each in rules if not _may_be_chance(each) for rule in _rules_of(each)]
-    unsure = [each for each in rules if isinstance(each, Finding) and _may_be_chance(each)]
+    sure = [rule for each in rules if not _is_doubtful(each) for rule in _rules_of(each)]
+    unsure = [each for each in rules if isinstance(each, Finding) and _is_doubtful(each)]
     head = _comments(_heading(discovery, len(sure)))
     return head + _written(discovery, sure) + "".join(_commented_out(discovery, unsure))
 
@@ -351,8 +353,8 @@ def _rules_of(each: Rule | Finding) -> tuple[Rule, ...]:
     return (each.rule, *each.also) if isinstance(each, Finding) else (each,)
 
 
-def _may_be_chance(each: Rule | Finding) -> bool:
-    return isinstance(each, Finding) and each.tested.by_accident
+def _is_doubtful(each: Rule | Finding) -> bool:
+    return isinstance(each, Finding) and each.advice is Advice.REJECT
 
 
 def _written(discovery: Discovery, rules: Sequence[Rule]) -> str:
@@ -364,12 +366,15 @@ def _written(discovery: Discovery, rules: Sequence[Rule]) -> str:
 def _commented_out(discovery: Discovery, findings: Sequence[Finding]) -> Iterator[str]:
     if findings:
         remedy = "remove the # from those that you know to be true"
-        yield _comments(["", f"{len(findings):,} more may hold by chance; {remedy}"])
+        yield _comments(["", f"{len(findings):,} more are doubtful; {remedy}"])
     for finding in findings:
-        yield _comments([f"{_reason(finding.tested)}:", *_written(discovery, [finding.rule]).splitlines()])
+        yield _comments([f"{_reason(finding)}:", *_written(discovery, [finding.rule]).splitlines()])
 
 
-def _reason(tested: Tested) -> str:
+def _reason(finding: Finding) -> str:
+    tested = finding.tested
+    if not tested.by_accident and finding.rows_to_remove is not None:
+        return f"{finding.rows_to_remove[0]:,} rows or more would have to be removed"
     if not tested.support:
         return "no pair of rows tested it"
     number = f"{'' if tested.exact else 'about '}{tested.support:,}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _LOOK = "Look: a few rows break these. Are the rows wrong, or the rules?"
-_REJECT = "Reject unless you know better: these may hold by chance"
+_REJECT = "Reject unless you know better: these may hold by chance, or too many rows break them"
 _TITLES = {
     RuleKind.KEY: "keys",
     RuleKind.DEPENDENCY: "dependencies",

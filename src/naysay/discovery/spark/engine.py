@@ -353,10 +353,11 @@ def _ranker(answer: Answer, problem: Problem, frame: Frame, profile: Profile) ->
     """With the distinct rows, if the driver can hold them, or some of them, and how many rows share a value at most."""
     vertices = problem.vertices
     unknown = (profile.n_rows,) * len(vertices.groups)
-    if not len(answer.covers) or problem.budget.stopped():
-        # No further job once time is up: the number of rows is the bound that never makes a rule look better.
+    # No further job once time is up: the number of rows is the bound that never makes a rule look better.
+    known = len(answer.covers) and not problem.budget.stopped()
+    outcomes = _some_rows(frame, problem, profile) if known else None
+    if outcomes is None:
         return make_ranker(answer, problem, unknown)
-    outcomes = _some_rows(frame, problem, profile)
     if outcomes.n_table_rows == profile.n_rows:
         return make_ranker(answer, problem, max_equal_of(outcomes, vertices), outcomes)
     names = {name: position(frame.place(name)) for name in problem.space.names}
@@ -369,13 +370,15 @@ def _ranker(answer: Answer, problem: Problem, frame: Frame, profile: Profile) ->
     return make_ranker(answer, problem, max_equal, outcomes)
 
 
-def _some_rows(frame: Frame, problem: Problem, profile: Profile) -> Outcomes:
-    """The distinct rows, on the driver; as many as are tested, if there are more."""
+def _some_rows(frame: Frame, problem: Problem, profile: Profile) -> Outcomes | None:
+    """The distinct rows, on the driver; as many as are tested, if there are more. None if time was up first."""
     rows = distinct_rows(frame, problem.space)
     if profile.n_distinct > MOST_ROWS:
         values = [F.col(name) for name in rows.columns if name != WEIGHT]
         rows = rows.orderBy(hash_of(values)).limit(MOST_ROWS)
-    found = to_arrow(rows)
+    found = _collect(rows, problem.budget)
+    if found is None:
+        return None
     weights = found.column(WEIGHT).to_numpy().astype(np.int64)
     table = Table(found.drop_columns([WEIGHT]).rename_columns(list(problem.space.names)))
     return replace(outcomes_of(table, problem.space, problem.request.nulls, collapse=False), weights=weights)
