@@ -18,7 +18,7 @@ import naysay
 from cases import rows_of
 from naysay.detect import joint
 from naysay.detect.result import Removal
-from naysay.kernels.joins.removal import connected_parts, first_of_keys, half_cover, monotone_levels
+from naysay.kernels.joins.removal import connected_parts, first_apart, first_of_keys, half_cover, monotone_levels
 from naysay.report.ci import to_markdown
 from naysay.report.json_ import from_json
 from naysay.rule import load_rules
@@ -254,10 +254,22 @@ def test_whole_vertices_of_a_cover_by_halves_belong_to_a_smallest_cover(seed: in
     assert {vertex for edge in rest for vertex in edge} == set(np.flatnonzero(halves == 1).tolist())
 
 
+def test_many_candidates_return_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a graph, rows return rule by rule; two rules that suspect both rows of a pair need only one."""
+    monkeypatch.setattr(joint, "_FEW_VIOLATIONS", -1)
+    pairs = np.repeat(np.arange(200), 2)
+    table = pa.table({"a": pairs, "b": np.tile([0, 1], 200), "c": np.tile([1, 0], 200)})
+    report = naysay.check(table, ["a -> b", "a -> c", "not(t.a == s.a and t.b < s.b and t.c > s.c)"], joint=True)
+    assert report.rows_to_remove == Removal(200, 200)
+
+
 def test_the_kernels_of_removal() -> None:
     keys = np.array([0, 1, 0, 0, 1])
     assert first_of_keys(keys, np.array([2, 0])).tolist() == [True, False, True, False, False]
     first, second = np.array([4, 5, 1]), np.array([2, 4, 3])
     assert connected_parts(6, first, second).tolist() == [0, 1, 2, 1, 2, 2]
+    starts, neighbours = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1])
+    assert first_apart(starts, neighbours, np.array([0, 2, 1])).tolist() == [True, False, True]
+    assert first_apart(starts, neighbours, np.array([1, 0, 2])).tolist() == [False, True, False]
     levels = monotone_levels(np.array([0, 0, 0, 1]), np.array([5, 7, 6, 9]), np.arange(4))
     assert levels.tolist() == [0, 0, 1, 0]

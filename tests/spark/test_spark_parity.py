@@ -314,7 +314,7 @@ def test_rows_to_remove_for_all_rules_are_known_if_those_in_conflict_fit_in_a_ta
         f"key({KEY!r})",
     ]
     removal = judge_joint(spark, table, [naysay.parse(rule) for rule in rules], Nulls.SQL, sizes)
-    assert removal == (Removal(4, 4) if is_known else Removal(3, 8))
+    assert removal == (Removal(4, 4) if is_known else Removal(3, 7))
 
 
 def test_copies_among_rows_to_remove_for_all_rules_are_numbered(spark: Any) -> None:
