@@ -260,13 +260,15 @@ class Measured:
         """The large groups on a task each, the first ones, and the others by the hash of their keys."""
         n_large = len(self.large)
         places = pa.table(
-            [pa.array(list(self.large), pa.int64()), pa.array(range(n_large), pa.int32())], ["hash", "place"]
+            [pa.array(list(self.large), pa.int64()), pa.array(range(n_large), pa.int32())], ["key_hash", "dealt_to"]
         )
         looked_up = F.broadcast(from_arrow(records.sparkSession, places))
-        records = records.withColumn("hash", self.keys.key_hash()).join(looked_up, "hash", "left")
-        by_hash = F.pmod(F.col("hash"), F.lit(self._n_places - n_large)) + n_large
-        records = records.withColumn("place", F.coalesce(F.col("place"), by_hash.cast(T.IntegerType()))).drop("hash")
-        return deal_out(records, self._n_places, F.col("place")).drop("place")
+        records = records.withColumn("key_hash", self.keys.key_hash()).join(looked_up, "key_hash", "left")
+        by_hash = F.pmod(F.col("key_hash"), F.lit(self._n_places - n_large)) + n_large
+        records = records.withColumn("dealt_to", F.coalesce(F.col("dealt_to"), by_hash.cast(T.IntegerType()))).drop(
+            "key_hash"
+        )
+        return deal_out(records, self._n_places, F.col("dealt_to")).drop("dealt_to")
 
     def over_giant_groups(self, work: Work, extra: Sequence[Expression] = ()) -> list[DataFrame]:
         """Do the work on giant groups in blocks.
