@@ -324,7 +324,8 @@ class Measured:
 def look_up(key: Expression, values: Mapping[int, int]) -> Expression:
     """The value of a key among a few."""
     pairs = ((F.lit(each).cast(T.LongType()), F.lit(value)) for each, value in values.items())
-    return F.create_map(*(part for pair in pairs for part in pair))[key]
+    # Over Connect, Spark 3.5 does not take a column between brackets.
+    return F.element_at(F.create_map(*(part for pair in pairs for part in pair)), key)
 
 
 def _copy(side: int, task: Expression, at_home: Expression) -> Expression:
