@@ -66,12 +66,12 @@ def main(paper: str, experiments: Iterable[Experiment], description: str | None,
         if args.write:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(saved, indent=1) + "\n")
-            fill_page(ROOT / "docs" / "papers" / f"{paper}.md", paper, experiment, found)
+            fill_page(ROOT / "docs" / "papers" / f"{paper}.md", paper, experiment, found, args.rows)
 
 
-def fill_page(page: Path, paper: str, experiment: Experiment, rows: Rows) -> None:
+def fill_page(page: Path, paper: str, experiment: Experiment, rows: Rows, n_rows: int) -> None:
     """Put the table and the charts of an experiment into their place on the page."""
-    parts = [table_text(rows)]
+    parts = [f"With `--rows {n_rows}`:", table_text(rows)]
     if experiment.chart:
         for value in dict.fromkeys(row.get(experiment.chart.by, "") for row in rows):
             chosen = [row for row in rows if row.get(experiment.chart.by, "") == value]

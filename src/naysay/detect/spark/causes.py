@@ -200,7 +200,11 @@ def _shared_blame(values: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 def _by_kernels(
     plan: RulePlan, identity: Identity, sizes: Sizes, n_rows: int, tried: dict[str, Expression]
-) -> DataFrame:
+) -> DataFrame | None:
+    found = measure(KeySet((plan,)), sizes, n_rows)
+    if found.giants:
+        # Rows of one group are in several tasks, and none of them knows whom to blame.
+        return None
     types = [(name, plan.comparisons.frame) for name in tried]
     fields = [T.StructField(name, T.StringType() if name == FILE else frame.type_of(name)) for name, frame in types]
     schema = T.StructType([*fields, T.StructField(BLAME, T.DoubleType()), T.StructField(SUSPECT, T.BooleanType())])
@@ -210,5 +214,5 @@ def _by_kernels(
         return map_in_arrow(records, find, schema)
 
     extra = [column.alias(name) for name, column in tried.items() if name not in plan.columns]
-    (rows,) = measure(KeySet((plan,)), sizes, n_rows).over_small_groups(work, [*identity.attached(), *extra])
+    (rows,) = found.over_small_groups(work, [*identity.attached(), *extra])
     return rows
