@@ -204,7 +204,7 @@ def test_large_text_types_of_arrow(spark: Any) -> None:
                 assert report[0].violations == naysay.count(table, rule)
                 listed = SparkEngine(data, sizes).violations(naysay.parse(rule), CheckOptions(key=tuple(key)))
                 assert listed.count() == naysay.count(table, rule)
-                assert listed.toPandas()["left_a"].tolist() == ["x", "x", "x", "x", "y"]
+                assert sorted(listed.toPandas()["left_a"]) == ["x", "x", "x", "x", "y"]
         good, bad = naysay.split(data, rule)
         assert (good.count(), bad.count()) == (0, 4)
         on_spark, in_process = ({str(rule) for rule in naysay.discover(each).best} for each in (data, table))

@@ -340,12 +340,20 @@ def cancelled_if_interrupted(session: Any) -> Iterator[None]:
     with tagged(session, tag):
         try:
             yield
-        except Exception:
-            raise
-        except BaseException:
+        except BaseException as error:
+            stopped = _interrupt_in(error)
+            if stopped is None:
+                raise
             with suppress(Exception):
                 interrupt(session, tag)
-            raise
+            raise stopped from None
+
+
+def _interrupt_in(error: BaseException | None) -> BaseException | None:
+    """What interrupted the work: the error, or what it came from, as PySpark may end an interrupted call by another."""
+    while error is not None and isinstance(error, Exception):
+        error = error.__context__
+    return error
 
 
 # Seconds between two looks at Spark's stages.

@@ -172,7 +172,9 @@ def check_large(
         return TableSummary(answers, 0)
     of_all = tallies[worker.ALL_RULES]
     busiest = _busiest(identity, of_all.sample[0])
-    return TableSummary(answers, of_all.rows_in_conflict, busiest, spread=findings.spread)
+    # Equal rows travel as one here, but rows that are to be named would not fit one task.
+    large = {plan.number for each in first.sets if each.largest > sizes.giant for plan in each.keys.plans}
+    return TableSummary(answers, of_all.rows_in_conflict, busiest, spread=findings.spread | large)
 
 
 def _with_tally(
