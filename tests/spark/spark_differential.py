@@ -68,10 +68,14 @@ def judge_counts(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Null
         assert found == naive.count(rows, rule, nulls), Case(table, rule, nulls)
 
 
-def judge_check(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
+def judge_check(
+    spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes, *, causes: bool = False
+) -> None:
+    """Compare a check with the oracle. Looking for causes takes several jobs for each broken rule, so few tests do."""
     rows = rows_of(table)
     ids = table.column(KEY).to_pylist()
-    report = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls, key=(KEY,), sample=3))
+    options = CheckOptions(nulls, key=(KEY,), sample=3, causes=causes)
+    report = SparkEngine(to_spark(spark, table), sizes).check(rules, options)
     assert report.n_rows == table.num_rows
     for rule, result in zip(rules, report, strict=True):
         case = Case(table, rule, nulls)
@@ -114,7 +118,8 @@ def judge_rows(report: Report, table: pa.Table, nulls: Nulls) -> None:
 def judge_suspects(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> int:
     """Without its suspects each rule holds, and there are as many as the report says; how many rules had some."""
     rows, ids = rows_of(table), table.column(KEY).to_pylist()
-    report = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls, key=(KEY,), sample=3))
+    options = CheckOptions(nulls, key=(KEY,), sample=3, causes=False)
+    report = SparkEngine(to_spark(spark, table), sizes).check(rules, options)
     parts: list[DataFrame] = []
     for number, result in enumerate(report):
         if isinstance(result.suspects, SparkListing):
@@ -137,7 +142,7 @@ def judge_suspects(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nu
 
 def judge_joint(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> Removal:
     """The rows to remove for all rules together: as in-process if they are known, else bounds that enclose that."""
-    options = CheckOptions(nulls, key=(KEY,), sample=3, joint=True)
+    options = CheckOptions(nulls, key=(KEY,), sample=3, joint=True, causes=False)
     there = SparkEngine(to_spark(spark, table), sizes).check(rules, options)
     here = LocalEngine(table).check(rules, options)
     known, case = there.rows_to_remove, [table, rules, nulls]

@@ -136,7 +136,7 @@ def test_no_task_gets_more_rows_than_stated(spark: Any, measured: Measure, skew:
         found = engine.count([rule], CheckOptions())
     assert found == [naysay.count(table, rule)]
     with measured() as checking:
-        report = engine.check([rule], CheckOptions(key=("id",), warn=False))
+        report = engine.check([rule], CheckOptions(key=("id",), warn=False, causes=False))
     assert report[0].rows_in_conflict == naysay.check(table, rule)[0].rows_in_conflict
     with measured() as listing:
         listed = engine.violations(rule, CheckOptions(key=("id",)), limit=20).to_arrow()
@@ -191,7 +191,7 @@ def test_a_group_that_would_be_copied_too_often_is_refused(spark: Any) -> None:
     engine = SparkEngine(to_spark(spark, table), Sizes(100, 200, most_blocks=20))
     rule = naysay.parse(f"not({MONOTONE} and t.z != s.z)")
     with pytest.raises(ResourceError, match=r"3,000 rows have the same values .* copied 60 times .*\(`count`\)"):
-        engine.check([rule], CheckOptions(warn=False))
+        engine.check([rule], CheckOptions(warn=False, causes=False))
     assert engine.count([rule], CheckOptions()) == [naysay.count(table, rule)]
 
 
@@ -203,7 +203,7 @@ def test_what_reaches_the_driver_does_not_grow_with_the_rows(spark: Any, measure
         with measured() as counting:
             engine.count(rules, CheckOptions())
         with measured() as checking:
-            engine.check(rules, CheckOptions(key=("id",), warn=False))
+            engine.check(rules, CheckOptions(key=("id",), warn=False, causes=False))
         with measured() as listing:
             engine.violations(rules[0], CheckOptions(key=("id",)), limit=20).to_arrow()
         sizes[n_rows] = [collected(stages) for stages in (counting, checking, listing)]
@@ -221,7 +221,9 @@ def test_merged_answers_of_many_tasks_are_the_same(spark: Any, monkeypatch: pyte
     reports = []
     for many in (0, 1_000_000):
         monkeypatch.setattr(key_groups, "_MANY_TASKS", many)
-        reports.append(SparkEngine(to_spark(spark, table), SIZES).check(rules, CheckOptions(key=("id",), warn=False)))
+        reports.append(
+            SparkEngine(to_spark(spark, table), SIZES).check(rules, CheckOptions(key=("id",), warn=False, causes=False))
+        )
     assert [(r.violations, r.rows_in_conflict, r.rows_to_remove) for r in reports[0]] == [
         (r.violations, r.rows_in_conflict, r.rows_to_remove) for r in reports[1]
     ]

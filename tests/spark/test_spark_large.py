@@ -125,7 +125,7 @@ def test_answers_do_not_depend_on_hashes(
         monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(HASH_OF_NOTHING).cast("bigint"))
     monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
     table, rules, nulls = draw(9_000 + seed, 4)
-    judge_check(spark, table, rules, nulls, sizes)
+    judge_check(spark, table, rules, nulls, sizes, causes=True)
     rows = rows_of(table)
     data, ids = to_spark(spark, table), table.column(KEY).to_pylist()
     for rule in [*rules[:2], *_crossed(table)]:
