@@ -12,6 +12,7 @@ import numpy as np
 
 from naysay.arrays import MAX_CODES
 from naysay.detect import partners as partners_module
+from naysay.detect import violations as violations_module
 from naysay.detect.partners import partners, total_of
 from naysay.detect.violations import conflict_rows, count, verify, violations
 from naysay.errors import CountOverflow
@@ -117,13 +118,13 @@ def beyond_64_bits(rng: np.random.Generator) -> str:
     side = Side(np.arange(n_rows), np.zeros(n_rows, np.int64), (np.arange(n_rows),), ())
     bound = BoundJoin(side, side, 1, (), False, True, False)
     total, missing = n_rows * (n_rows - 1) // 2, int(rng.integers(0, 2))
-    partners_module.MAX_COUNT = total - missing
+    partners_module.MAX_COUNT = violations_module.MAX_COUNT = total - missing
     try:
         found = count(bound)
     except CountOverflow:
         found = "overflow"
     finally:
-        partners_module.MAX_COUNT = kept
+        partners_module.MAX_COUNT = violations_module.MAX_COUNT = kept
     return "" if found == ("overflow" if missing else total) else f"{found} of {n_rows} rows, {missing} too few"
 
 

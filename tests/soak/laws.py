@@ -64,7 +64,7 @@ def _names(case: Case, total: int) -> str:
 def _recoding(case: Case, total: int) -> str:
     """Values replaced by their dense ranks; only if the rule compares each column only with itself."""
     for predicate in case.rule.predicates:
-        if isinstance(predicate.right, Constant) or predicate.right.name != predicate.left.name:
+        if not isinstance(predicate.right, Column) or predicate.right.name != predicate.left.name:
             return ""
     from naysay.table import from_frame as table_of
 
