@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -256,9 +257,7 @@ def test_explain_tells_the_cost(spark: Any, work: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_interrupted_stops_its_own_jobs_and_no_others(spark: Any) -> None:
-    from pyspark import InheritableThread
-
-    from naysay.spark.session import cancelled_if_interrupted
+    from naysay.spark.versions import interrupt, tagged
 
     def sleep(seconds: float) -> Any:
         def work(batches: Any) -> Any:
@@ -271,29 +270,39 @@ def test_what_is_interrupted_stops_its_own_jobs_and_no_others(spark: Any) -> Non
 
     def run(name: str, seconds: float) -> None:
         try:
-            sleep(seconds).collect()
+            with tagged(spark, name):
+                sleep(seconds).collect()
             ended.append(f"{name} is done")
         except Exception as error:
             ended.append(f"{name} was stopped: {'cancel' in str(error).lower()}")
 
     tracker = spark.sparkContext.statusTracker()
-    other = InheritableThread(target=run, args=("the other", 4))
-    mine = InheritableThread(target=run, args=("mine", 120))
-
-    def interrupted() -> None:
-        with cancelled_if_interrupted(spark):
-            mine.start()
-            while len(tracker.getActiveStageIds()) < 2 and other.is_alive():
-                time.sleep(0.05)
-            raise KeyboardInterrupt
-
+    other = threading.Thread(target=run, args=("the other", 4))
+    mine = threading.Thread(target=run, args=("mine", 120))
     other.start()
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    mine.start()
+    while len(tracker.getActiveStageIds()) < 2 and other.is_alive():
+        time.sleep(0.05)
+    interrupt(spark, "mine")
     mine.join(60)
     other.join(60)
     assert sorted(ended) == ["mine was stopped: True", "the other is done"]
     assert not tracker.getActiveJobsIds()
+
+
+def test_an_interrupt_is_raised_whatever_pyspark_ends_its_call_with(spark: Any) -> None:
+    from naysay.spark.session import cancelled_if_interrupted
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("as PySpark does")
+
+    with pytest.raises(KeyboardInterrupt), cancelled_if_interrupted(spark):
+        interrupted()
+    with pytest.raises(ValueError, match="not an interrupt"), cancelled_if_interrupted(spark):
+        raise ValueError("not an interrupt")
 
 
 def test_progress_follows_the_tasks(spark: Any) -> None:

@@ -184,9 +184,9 @@ def is_connect(session: SparkSession) -> bool:
 
 def _tagging(session: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
     """What adds a tag, removes it, and stops the jobs that have it."""
-    if is_connect(session) or VERSION > OLDEST:
+    if is_connect(session):
         return session.addTag, session.removeTag, session.interruptTag
-    # Only the context of such a session has tags. Without it, jobs run to their end.
+    # The tags of a classic session do not reach its jobs; those of its context do. Without it, jobs run to their end.
     with suppress(Exception):
         context = session.sparkContext
         return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
