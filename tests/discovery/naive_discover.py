@@ -6,8 +6,10 @@ of (left row, left column, operator, right row, right column). A table is a list
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -73,12 +75,14 @@ def minimal_rules_by(
         _menu(comparison, rows, [(rows[i], rows[j]) for i, j in numbers], nulls_equal) for comparison in comparisons
     ]
     everything = (1 << len(numbers)) - 1
+    # Pairs with an outcome: if a value is null there may be none, and such a pair tests nothing.
+    compared = [functools.reduce(operator.or_, (pairs for ops, _, pairs in menu if ops), 0) for menu in menus]
     known: dict[tuple[int, ...], bool] = {}
 
     def pairs_of(choice: Sequence[int], without: int | None = None) -> list[tuple[int, int]]:
         mask = everything
         for place, item in enumerate(choice):
-            mask &= menus[place][item][2] if place != without else everything
+            mask &= menus[place][item][2] if place != without else compared[place]
         return [pair for number, pair in enumerate(numbers) if mask >> number & 1]
 
     def is_accepted(choice: tuple[int, ...]) -> bool:
