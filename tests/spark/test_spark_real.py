@@ -76,6 +76,10 @@ def test_reports_are_those_in_process(spark: Any, shared: Path, name: str) -> No
         rules = [{key: value for key, value in rule.items() if key not in TIMES} for rule in report["rules"]]
         found.append((report["rows"], report.get("rows_in_conflict"), rules))
     for one, other in zip(found[0][2], found[1][2], strict=True):
+        if any(condition["kind"] == "rows" for cause in one["causes"] for condition in cause["conditions"]):
+            # Rows have no numbers on Spark, so a range of them is no cause there, and what it holds may have another.
+            one.pop("causes")
+            other.pop("causes")
         assert one == other
     assert found[0] == found[1]
     assert len(found[0][2]) > 5
