@@ -68,7 +68,7 @@ def summaries(batch: pa.RecordBatch) -> dict[int, RuleSummary[pa.Table]]:
 def test_one_task_says_what_the_engine_in_memory_says(table: pa.Table) -> None:
     report = LocalEngine(table).check(RULES, CheckOptions())
     batches = table.append_column(PLACE, pa.array(np.arange(120))).to_batches()
-    (batch,) = check_partition(batches, task_rules(), ("i0",), 5, number_copies=False)
+    (batch,) = check_partition(batches, task_rules(), ("i0",), 5, number_copies=False, others=())
     found = summaries(batch)
     assert found[ALL_RULES].rows_in_conflict == report.rows_in_conflict
     (busiest,) = found[ALL_RULES].sample
