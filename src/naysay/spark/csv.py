@@ -41,6 +41,11 @@ from naysay.spark.types import cast_text, looks_at
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
+def names_of_files(data: DataFrame) -> list[str]:
+    """The files that a DataFrame is read from, by their plain names."""
+    return [unquote(path) for path in data.inputFiles()]
+
+
 def partitions_of(rows: DataFrame, source: str) -> dict[str, set[str]]:
     """The columns of a table just read that come from its folder names, each with its values."""
     address = urlparse(source)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial, reduce, wraps
 from operator import or_
 from typing import Concatenate, NoReturn, ParamSpec, TypeVar
-from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -40,6 +39,7 @@ from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
 from naysay.errors import CountOverflow, UsageError
 from naysay.plan.shape import plan_of
 from naysay.rule.model import Freshness, Row, Rule
+from naysay.spark.csv import names_of_files
 from naysay.spark.expressions import Comparisons, every
 from naysay.spark.frame import Frame, position
 from naysay.spark.identity import Identity, Naming, identity_of
@@ -236,7 +236,7 @@ class SparkEngine:
         """How rows are identified; UsageError if that would show a column that is hidden."""
         identity = identity_of(self.frame, options.key)
         if options.hide and identity.naming is Naming.FILE:
-            paths = [unquote(path) for path in self.frame.data.inputFiles()]
+            paths = names_of_files(self.frame.data)
             for name in options.hide:
                 if any(f"/{name}=" in path for path in paths):
                     raise UsageError(
