@@ -291,10 +291,11 @@ def on_threads(items: Sequence[Item], work: Callable[[Item], Answer], n_threads:
         pool = _Pool([partial(work_on, item) for item in items], n_threads)
         shared = _THREADS.set(max(1, _threads_left() // max(1, min(n_threads, len(items)))))
         try:
-            pool.start()
-        finally:
-            _THREADS.reset(shared)
-        try:
+            # An interrupt may come as soon as a thread has begun.
+            try:
+                pool.start()
+            finally:
+                _THREADS.reset(shared)
             while not pool.done.wait(_WAKE_SECONDS):
                 pass
         except BaseException:
