@@ -16,7 +16,7 @@ from naysay.budget import DEFAULT_SECONDS, Budget, interruptibly, on_threads, us
 from naysay.detect.causes import FILE, Others, local_causes, shown_causes
 from naysay.detect.hiding import Hiding
 from naysay.detect.joint import BrokenRule, remove_jointly
-from naysay.detect.measures import check_all, holds, table_facts
+from naysay.detect.measures import check_all, count_all, table_facts
 from naysay.detect.removal import list_clusters
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, RuleResult, Verdict, Violations, facts
@@ -207,7 +207,7 @@ class LocalEngine:
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
         """Look for one violation, in growing prefixes of the table and then in all of it."""
         if rule.measure is not None:
-            return Verdict(rule, not self._count_measures([rule], options)[0])
+            return Verdict(rule, not self.count([rule], options)[0])
         table, join = self.table, self._join(rule, options)
         strategy = strategy_named(options.strategy)
         for n_rows in _prefixes(table.n_rows):
@@ -227,11 +227,14 @@ class LocalEngine:
     @_governed
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule; a rule about the whole table has one or none."""
-        about_table = [rule for rule in rules if rule.measure is not None]
-        if about_table:
-            of_table = iter(self._count_measures(about_table, options))
-            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
-            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
+        return count_all(
+            rules,
+            options,
+            lambda about_rows: self._count_rows(about_rows, options),
+            lambda about_table: table_facts(self.table, about_table, options),
+        )
+
+    def _count_rows(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         default, strategies = strategy_named("auto"), self._strategies(rules, options)
 
         def count_one(rule: Rule, join: Join, memo: Memo) -> int:
@@ -243,10 +246,6 @@ class LocalEngine:
             return strategy.count(bind(self.table, join, options.nulls, memo))
 
         return self._each(rules, options, count_one)
-
-    def _count_measures(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
-        facts, clock = table_facts(self.table, rules, options), options.clock
-        return [int(not holds(rule, found, clock)) for rule, found in zip(rules, facts, strict=True)]
 
     @_governed
     def violations(self, rule: Rule, options: CheckOptions, *, limit: int | None = None) -> Listing:

@@ -45,6 +45,20 @@ def check_all(
     return Hiding(options.hide, options.key).report(_check_all(rules, options, check, measure))
 
 
+def count_all(
+    rules: Sequence[Rule],
+    options: CheckOptions,
+    count: Callable[[list[Rule]], list[int]],
+    measure: Callable[[list[Rule]], list[TableFacts]],
+) -> list[int]:
+    """The violations that `count` finds of the rules about rows; a rule about the table has one or none."""
+    about_table = [rule for rule in rules if rule.measure is not None]
+    of_rows = iter(count([rule for rule in rules if rule.measure is None]))
+    facts = zip(about_table, measure(about_table), strict=True) if about_table else ()
+    of_table = iter([int(not holds(rule, found, options.clock)) for rule, found in facts])
+    return [next(of_rows if rule.measure is None else of_table) for rule in rules]
+
+
 def _check_all(
     rules: Sequence[Rule],
     options: CheckOptions,

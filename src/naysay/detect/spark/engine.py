@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from naysay.detect.hiding import Hiding
-from naysay.detect.measures import TableFacts, check_all, holds, newest_of
+from naysay.detect.measures import TableFacts, check_all, count_all, newest_of
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
@@ -175,12 +175,14 @@ class SparkEngine:
     @_on_spark
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         """Count the violations of each rule: one job for all that grouping answers, one for all that needs kernels."""
-        about_table = [rule for rule in rules if rule.measure is not None]
-        if about_table:
-            facts, clock = self._table_facts(about_table, options), options.clock
-            of_table = iter([int(not holds(*one, clock)) for one in zip(about_table, facts, strict=True)])
-            of_rows = iter(self.count([rule for rule in rules if rule.measure is None], options))
-            return [next(of_rows if rule.measure is None else of_table) for rule in rules]
+        return count_all(
+            rules,
+            options,
+            lambda about_rows: self._count_rows(about_rows, options),
+            lambda about_table: self._table_facts(about_table, options),
+        )
+
+    def _count_rows(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:
         plans = self._plans(rules, options)
         if not plans:
             return []
