@@ -305,16 +305,29 @@ def test_an_interrupt_is_raised_whatever_pyspark_ends_its_call_with(spark: Any) 
         raise ValueError("not an interrupt")
 
 
-def test_progress_follows_the_tasks(spark: Any) -> None:
+def test_progress_follows_the_tasks(spark: Any, tmp_path: Path) -> None:
     from naysay.spark.session import follow_progress, place_of
 
-    def slowly(batches: Any) -> Any:
-        time.sleep(0.2)
+    seen = tmp_path / "seen"
+
+    def until_seen(batches: Any) -> Any:
+        """The last task ends after progress has shown the rows of the others."""
+        from pyspark import TaskContext
+
         yield from batches
+        end = time.monotonic() + 120
+        while TaskContext.get().partitionId() == 2 and not seen.exists() and time.monotonic() < end:
+            time.sleep(0.05)
 
     told: list[TaskProgress] = []
-    with follow_progress(spark, told.append):
-        spark.range(0, 8_000, 1, 8).repartition(3).mapInArrow(slowly, "id bigint").collect()
+
+    def tell(progress: TaskProgress) -> None:
+        told.append(progress)
+        if progress.rows:
+            seen.touch()
+
+    with follow_progress(spark, tell):
+        spark.range(0, 8_000, 1, 8).repartition(3).mapInArrow(until_seen, "id bigint").collect()
     assert told
     assert all(0 <= each.tasks <= each.all_tasks <= 11 for each in told)
     assert all(0 <= each.stages <= each.all_stages <= 2 for each in told)
