@@ -125,7 +125,7 @@ def judge_suspects(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nu
         if isinstance(result.suspects, SparkListing):
             parts.append(result.suspects.data.select(F.lit(number), result.suspects.data.columns[0]))
     found: dict[int, list[int]] = {}
-    for number, row in reduce(DataFrame.union, parts).collect() if parts else ():
+    for number, row in reduce(lambda one, other: one.union(other), parts).collect() if parts else ():
         found.setdefault(number, []).append(row)
     for number, gone in found.items():
         result, case = report[number], Case(table, rules[number], nulls)
@@ -196,7 +196,7 @@ def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls
         parts.append(_tagged(good.select(KEY, none), number, "good"))
         parts.append(_tagged(bad.select(KEY, none), number, "bad"))
     answers: dict[tuple[int, str], list[tuple[int, ...]]] = {}
-    for row in reduce(DataFrame.union, parts).collect():
+    for row in reduce(lambda one, other: one.union(other), parts).collect():
         pair = (row["left"],) if row["right"] is None else (row["left"], row["right"])
         answers.setdefault((row["number"], row["kind"]), []).append(pair)
     for number, rule in enumerate(rules):
