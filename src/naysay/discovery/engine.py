@@ -17,6 +17,7 @@ from naysay.discovery.evidence import (
     cuda_seconds,
     device_named,
 )
+from naysay.discovery.measured import FEWEST_ROWS, percent, sweep
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
 from naysay.discovery.ranking import MOST_EXCEPTIONS, Ranker, ranker_of
@@ -24,7 +25,6 @@ from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
-from naysay.discovery.sweep import FEWEST_ROWS, percent, sweep
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
