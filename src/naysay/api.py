@@ -496,7 +496,7 @@ def discover(
         nulls: What a comparison with null means, as in `check`.
         method: `"auto"`, `"all-pairs"`, `"selective"` or `"hydra"`.
         device: Where all pairs are compared: `"auto"`, `"cpu"` or `"cuda"`.
-        space: The predicates that rules may use: `"naysay"`, or those of a paper, `"incdc"` or `"hydra"`.
+        space: The predicates that rules may use: `"naysay"`, those of a paper, `"incdc"` or `"hydra"`, or a `Scope`.
         memory: Memory limit, as in `check`.
         threads: Number of threads, as in `check`.
         progress: Called repeatedly with the phase and the number of rules found so far.

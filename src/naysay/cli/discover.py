@@ -17,12 +17,16 @@ from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.result import Advice, Discovery, Finding
+from naysay.discovery.space import Scope
 from naysay.errors import UsageError
 from naysay.report.words import counted, rule_text
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
     from naysay.rule.model import Rule
+
+
+_OF_SCOPE = ("share", "within_row", "order_text", "conditions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,10 @@ class SearchOptions:
     columns: str | None
     cross: bool
     space: str
+    share: float | None
+    within_row: str | None
+    order_text: bool
+    conditions: int | None
     nulls: str
     max_predicates: int | None
     max_rules: int | None
@@ -45,7 +53,21 @@ class SearchOptions:
     def arguments(self) -> dict[str, Any]:
         """As the arguments of `naysay.discover`."""
         columns = None if self.columns is None else [name.strip() for name in self.columns.split(",")]
-        return {name: getattr(self, name) for name in self.__slots__} | {"columns": columns}
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in _OF_SCOPE}
+        return plain | {"columns": columns, "space": self._space}
+
+    @property
+    def _space(self) -> str | Scope:
+        """The predicate space by name, or as a scope if an option changes it."""
+        given = {name: getattr(self, name) for name in _OF_SCOPE if getattr(self, name) not in (None, False)}
+        if not given:
+            return self.space
+        if self.space != "naysay":
+            option = "--" + next(iter(given)).replace("_", "-")
+            raise UsageError(f"{option} changes naysay's own predicates; leave out --space {self.space}")
+        if self.within_row in ("all", "none"):
+            given["within_row"] = self.within_row == "all"
+        return Scope(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +111,22 @@ class ShownRules:
     ),
     options.choice(
         "--space", ("naysay", "incdc", "hydra"), "Predicates that rules may use: naysay's own, or those of a paper."
+    ),
+    click.option(
+        "--share",
+        type=click.FloatRange(0, 1),
+        metavar="F",
+        help="Compare different columns that have at least this share of their values in common.  [default: 0.3]",
+    ),
+    click.option(
+        "--within-row",
+        type=click.Choice(["named", "all", "none"]),
+        help="Which columns of one row to compare with each other: named, those whose names say which comes first "
+        "(start and end); all that share values; none.  [default: named]",
+    ),
+    click.option("--order-text", is_flag=True, help="Order text and booleans, too."),
+    options.number(
+        "--conditions", 2, "Also find dependencies among the rows with one value of a column that N rows have."
     ),
     options.nulls,
     options.number("--max-predicates", 1, "Maximum number of predicates per rule."),
@@ -250,6 +288,7 @@ _DOING = {
     "evidence": "comparing pairs of rows",
     "agreeing pairs": "comparing rows that agree",
     "covers": "searching for rules",
+    "conditions": "searching for rules under conditions",
     "planning": "planning proofs",
     "verify": "proving rules",
     "ranking": "ranking rules",
@@ -281,4 +320,5 @@ def _discover_with_state(
 
 def _all_rules(shown: ShownRules, found: Discovery) -> list[Rule]:
     rules = found.rules.about(*shown.about)
-    return list(rules if shown.like is None else rules.like(shown.like))
+    rules = rules if shown.like is None else rules.like(shown.like)
+    return [*rules, *(finding.rule for finding in found.conditional_about(shown.about, shown.like))]

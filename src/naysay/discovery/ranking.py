@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
 import numpy as np
 
@@ -98,7 +98,10 @@ class Ranker:
             results, behind = self._test_on_rows(results, facts, budget)
         chosen = short_list(self._candidates(covers, results, facts, behind), n_wanted, fill=fill)
         findings = tuple(
-            replace(_finding(rules, results, entry.place), also=tuple(rules[place] for place in entry.also))
+            replace(
+                _finding(rules[entry.place], results, entry.place, self.n_rows),
+                also=tuple(rules[place] for place in entry.also),
+            )
             for entry in chosen
         )
         return findings, len(covers)
@@ -404,9 +407,13 @@ def _log_layers(vertices: Vertices) -> list[float]:
     return [log(max(1.0, n_rules)) + log(n_lengths) for n_rules in n_of_length]
 
 
-def _finding(rules: Rules, results: Results, place: int) -> Finding:
+def _finding(rule: Rule, results: Results, place: int, n_rows: int) -> Finding:
+    """A tested rule; of a rule about single rows, rows are counted instead of their pairs with all others."""
     tested = results.at(place)
-    return Finding(rules[place], tested) if tested.violations else Finding(rules[place], tested, 0, (0, 0))
+    if rule.is_one_row and n_rows > 1:
+        near = tuple(round(count / (n_rows - 1)) for count in tested.near)
+        tested = replace(tested, near=near, violations=ceil(tested.violations / (n_rows - 1)))
+    return Finding(rule, tested) if tested.violations else Finding(rule, tested, 0, (0, 0))
 
 
 def ranker_of(answer: Answer, problem: Problem) -> Ranker:

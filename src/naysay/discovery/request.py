@@ -141,7 +141,8 @@ class DiscoverRequest:
     @property
     def may_be_approximate(self) -> bool:
         """Whether nothing asks for exact rules: the methods and spaces of papers have none but these."""
-        return self.method == "auto" and self.space == "naysay" and self.device != "cuda"
+        is_own = isinstance(self.space, Scope) or self.space == "naysay"
+        return self.method == "auto" and is_own and self.device != "cuda"
 
     @property
     def is_measured(self) -> bool:

@@ -18,7 +18,7 @@ from naysay.errors import UsageError
 from naysay.present import Document
 from naysay.rule import RuleKind, describe, kind, parse, render
 from naysay.rule.formats.rule_files import render_file
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 N_BEST = 20
+# Rules under a condition in the short list.
+_MOST_CONDITIONAL = 6
 _UPWARDS = Context(prec=2, rounding=ROUND_CEILING)
 
 
@@ -134,7 +136,8 @@ class Tested:
     `near` counts, for each of its comparisons, the ordered pairs that satisfy all its other predicates and not this
     one: the pairs that came within one predicate of breaking it. `violations` break it. `surprise` is the negative
     logarithm of the chance that it holds by accident, less that of the number of such rules; `by_accident` says that
-    this chance is not small, `exact` that counts were not extrapolated from a sample of rows.
+    this chance is not small, `exact` that counts were not extrapolated from a sample of rows. Of a rule about single
+    rows, rows are counted.
     """
 
     near: tuple[int, ...]
@@ -167,7 +170,7 @@ class Finding:
 
     `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
     that say more of the same columns, such as the order behind a dependency. `often_broken`: too many rows
-    would have to be removed for the rule to hold.
+    would have to be removed for the rule to hold. `applies_to`: for a rule under a condition, the rows that meet it.
     """
 
     rule: Rule
@@ -176,6 +179,7 @@ class Finding:
     rows_to_remove: tuple[int, int] | None = None
     also: tuple[Rule, ...] = ()
     often_broken: bool = False
+    applies_to: int | None = None
 
     @property
     def kind(self) -> RuleKind:
@@ -184,6 +188,11 @@ class Finding:
     @property
     def words(self) -> str:
         return describe(self.rule)
+
+    @property
+    def unit(self) -> str:
+        """What is counted: pairs of rows, or rows if the rule is about single rows."""
+        return "row" if self.rule.is_one_row else "pair"
 
     @property
     def advice(self) -> Advice:
@@ -213,6 +222,8 @@ class Discovery(Document):
         engine: `"local"` or `"spark"`.
         complete_up_to: If the search was stopped: no rule of up to this many predicates is missing. None if none is.
         measure: What the error is a fraction of: `"pairs"`, `"rows"`, `"conflicts"` or `"tested"`.
+        conditional: All dependencies that hold only among the rows with one value of a column, if `Scope.conditions`
+            asked for them, best first; they are not in `rules`. The best of them are among the findings.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -237,6 +248,7 @@ class Discovery(Document):
     ranker: Ranker | None = None
     complete_up_to: int | None = None
     measure: str = "pairs"
+    conditional: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
@@ -273,6 +285,15 @@ class Discovery(Document):
         """The number of all ordered pairs of rows, the denominator of every fraction."""
         return self.n_rows * (self.n_rows - 1)
 
+    def share_broken(self, finding: Finding) -> float:
+        """The share of all ordered pairs that break a rule; of all rows, for a rule about single rows."""
+        return finding.tested.violations / max(1, self.n_rows if finding.rule.is_one_row else self.n_pairs)
+
+    @property
+    def n_found(self) -> int:
+        """The number of rules found, those under a condition included."""
+        return len(self.rules) + len(self.conditional)
+
     def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
         """Return the `n` best rules, perhaps only some of them.
 
@@ -291,7 +312,14 @@ class Discovery(Document):
             return list(self.findings[:n])
         rules = self.rules.about(*((about,) if isinstance(about, str) else about))
         rules = rules if like is None else rules.like(like)
-        return [] if self.ranker is None else list(self.ranker.best(rules, n))
+        best = [] if self.ranker is None else list(self.ranker.best(rules, n))
+        found = best + self.conditional_about(about, like)
+        return sorted(found, key=lambda finding: finding.advice is Advice.REJECT)[:n]
+
+    def conditional_about(self, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
+        """Return the rules under a condition that mention all of some columns; none of them is like a rule without."""
+        names = {about} if isinstance(about, str) else set(about)
+        return [each for each in self.conditional if like is None and names <= set(each.rule.column_names)]
 
     def because(self, rule: str | Rule) -> list[Rule]:
         """Return rules of the short list from which a rule follows, as few as possible; none if it does not follow.
@@ -312,6 +340,23 @@ class Discovery(Document):
         listed = [each for finding in self.findings for each in (finding.rule, *finding.also)]
         return [listed[place] for place in self.ranker.reasons(asked, listed)]
 
+    def with_conditional(self, found: Sequence[Finding], notes: tuple[str, ...] = ()) -> Discovery:
+        """With rules under a condition; those that say something new and are no accident end the short list."""
+        found = sorted(found, key=lambda finding: -finding.tested.surprise)
+        best: list[Finding] = []
+        told: set[object] = set()
+        for finding in found:
+            if finding.tested.by_accident or len(best) == _MOST_CONDITIONAL:
+                break
+            # One value of a column for each dependency, and one condition for the same rows.
+            names = finding.rule.column_names
+            about = {names, (names[:2], finding.tested.near, finding.applies_to)}
+            if not about & told and not self.because(_without_value(finding.rule)):
+                best.append(finding)
+                told |= about
+        findings = (*self.findings, *best)
+        return replace(self, findings=findings, conditional=tuple(found), notes=(*self.notes, *notes))
+
     def groups(self) -> dict[RuleKind, list[Finding]]:
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
         return by_kind(self.findings)
@@ -331,6 +376,15 @@ class Discovery(Document):
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
         """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`."""
         Path(path).write_text(self.text(rules), encoding="utf-8")
+
+
+def _without_value(rule: Rule) -> Rule:
+    """What would make a condition unnecessary: the same for any value that two rows agree on."""
+    names = rule.column_names
+    *left, right = names if rule.is_one_row else (names[0], names[2], names[1])
+    both = [(Column(Row.LEFT, name), Column(Row.RIGHT, name)) for name in (*left, right)]
+    same = tuple(Predicate(one, Op.EQ, other) for one, other in both[:-1])
+    return Rule((*same, Predicate(both[-1][0], Op.NE, both[-1][1])))
 
 
 def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
@@ -377,8 +431,8 @@ def _reason(finding: Finding) -> str:
         return f"{finding.rows_to_remove[0]:,} rows or more would have to be removed"
     if not tested.support:
         return "no pair of rows tested it"
-    number = f"{'' if tested.exact else 'about '}{tested.support:,}"
-    return f"{number} {'pair' if tested.support == 1 else 'pairs'} of rows tested it, too few to rule out chance"
+    number = f"{'' if tested.exact else 'about '}{tested.support:,} {finding.unit}{'' if tested.support == 1 else 's'}"
+    return f"{number}{' of rows' if finding.unit == 'pair' else ''} tested it, too few to rule out chance"
 
 
 def _comments(lines: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ Zip have equal City. If nothing is left of the pairs that break a rule, it follo
 That is Armstrong's closure for keys and dependencies, and does the same with orders. It is sound, and looks at two
 rows only: what takes a third row to see is not found.
 
-The list has keys and dependencies first (a canonical cover of those that pass the test), then orders of quantities.
+The list has keys and dependencies first (a canonical cover of those that pass the test), then orders of quantities and
+comparisons of two columns of one row.
 An order that says more of the columns of a dependency is told with it. Codes (numbers that name something: zip codes,
 phone numbers, identifiers) have no order that means anything. Rules of other forms (State and City never both differ)
 say little that a person could decide about, and are listed only if there is nothing else.
@@ -51,8 +52,8 @@ _MOST_CASES = 16
 
 # A person can hardly judge a longer rule: these are listed only if no other is.
 _MOST_PREDICATES = 4
-# Orders, and other rules, in the list; more are left to `Discovery.all`.
-_MOST_ORDERS, _MOST_OTHERS = 4, 6
+# Orders, comparisons within a row, and other rules, in the list; more are left to `Discovery.all`.
+_MOST_ORDERS, _MOST_ONE_ROW, _MOST_OTHERS = 4, 6, 6
 # Keys and dependencies, and orders, of which some may turn out to follow from later ones.
 _FACTS_AT_FIRST, _ORDERS_AT_FIRST = 60, 12
 # Rules of each form that are compared with the list, and those that only restate something that they are compared with.
@@ -280,10 +281,13 @@ class _ShortList:
         constants = [place for place in facts if not candidates.facts[place].left]
         codes = _codes(candidates, facts)
         orders: list[int] = []
+        one_row: list[int] = []
         others: list[int] = []
         for place in [place for place in short if place not in candidates.facts]:
             form = _form(candidates, place, codes)
-            if form is not None:
+            if form is RuleKind.ONE_ROW and candidates.n_predicates[place] == 1:
+                one_row.append(place)
+            elif form is not None:
                 (orders if form is RuleKind.ORDER else others).append(place)
             if len(orders) + len(others) == 2 * _MOST_COMPARED:
                 break
@@ -292,6 +296,7 @@ class _ShortList:
         told = {order for added in also.values() for order in added}
         found = [Entry(place, tuple(also[place])) for place in facts if place not in constants]
         found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
+        found += [Entry(place) for place in self._cover(one_row, _MOST_ONE_ROW)]
         found += [Entry(place) for place in constants]
         if everything or not found:
             found += [Entry(place) for place in self._add(others, _MOST_OTHERS)]
@@ -350,7 +355,7 @@ def _form(candidates: Candidates, place: int, codes: set[str]) -> RuleKind | Non
     groups = candidates.implication.groups_in(candidates.covers[place])
     for _, group, ops in groups:
         names = {group.comparison.left.name, group.comparison.right.name}
-        if any(op.is_order for op in ops) and names & codes:
+        if any(op.is_order for op in ops) and names & codes and not group.comparison.within_row:
             return None
     pairs = [(group.comparison, op) for _, group, ops in groups for op in ops]
     return kind(Rule(tuple(Predicate(pair.left, op, pair.right) for pair, op in pairs)))

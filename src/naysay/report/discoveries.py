@@ -44,7 +44,8 @@ def headline(discovery: Discovery) -> str:
     up_to = f", each {discovery.allowance}" if discovery.error else ""
     part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
-    return f"{rules} {verb}{up_to}{part}"
+    under = f", and {len(discovery.conditional):,} under a condition" if discovery.conditional else ""
+    return f"{rules} {verb}{up_to}{under}{part}"
 
 
 def print_discovery(discovery: Discovery, shown: Sequence[Finding], console: Console, *, source: str = "") -> None:
@@ -65,7 +66,7 @@ def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, sou
             for sentence in line.meaning:
                 console.print(indented(Text(sentence), 4))
             console.print(indented(Text(line.figures, "dim"), 4))
-    if len(shown) < len(discovery.rules):
+    if len(shown) < discovery.n_found:
         console.print()
         console.print(Text(left_out(discovery, shown), "dim"))
 
@@ -75,7 +76,7 @@ def left_out(discovery: Discovery, shown: Sequence[Finding]) -> str:
     why = ""
     if any(finding.advice is not Advice.REJECT for finding in shown):
         why = ": the others follow from these, say less, or may hold by chance"
-    return f"{len(shown):,} of {len(discovery.rules):,} rules shown{why}; --all shows every rule"
+    return f"{len(shown):,} of {discovery.n_found:,} rules shown{why}; --all shows every rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,10 @@ class Line:
 def sections(shown: Sequence[Finding], discovery: Discovery) -> list[tuple[str, list[Line]]]:
     """Findings by what to do with them, those to keep by kind, with a title each."""
     keep, look, reject = ([each for each in shown if each.advice is advice] for advice in Advice)
+    conditional = [each for each in keep if each.applies_to is not None]
+    keep = [each for each in keep if each.applies_to is None]
     found = [(f"Keep: {_TITLES[kind]}", findings) for kind, findings in by_kind(keep).items()]
+    found.append(("Keep: rules under a condition", conditional))
     for title, findings in ((_LOOK, look), (_REJECT, reject)):
         found.append((title, [finding for of_kind in by_kind(findings).values() for finding in of_kind]))
     return [(title, _lines(findings, discovery)) for title, findings in found if findings]
@@ -178,17 +182,17 @@ def facts(discovery: Discovery, source: str = "") -> list[str]:
 
 def shown_support(finding: Finding) -> str:
     about = "" if finding.tested.exact else "about "
-    return f"{about}{counted(finding.tested.support, 'pair')}"
+    return f"{about}{counted(finding.tested.support, finding.unit)}"
 
 
 def figures(finding: Finding, discovery: Discovery) -> str:
     """How well the data tested a rule, and how often it is broken: in words, then as the measures g1, g2 and g3."""
     tested = finding.tested
-    words = [f"tested by {shown_support(finding)}"]
+    words = [] if finding.applies_to is None else [f"applies to {counted(finding.applies_to, 'row')}"]
+    words.append(f"tested by {shown_support(finding)}")
     if tested.violations:
-        share = tested.violations / max(1, discovery.n_pairs)
-        words.append(f"broken by {counted(tested.violations, 'pair')}")
-        measures = [f"g1 {share:.2g}"]
+        words.append(f"broken by {counted(tested.violations, finding.unit)}")
+        measures = [f"g1 {discovery.share_broken(finding):.2g}"]
         if finding.rows_in_conflict is not None:
             words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict")
             measures.append(f"g2 {finding.rows_in_conflict / max(1, discovery.n_rows):.2g}")
@@ -221,6 +225,7 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "reason": discovery.reason,
         "complete_up_to": discovery.complete_up_to,
         "n_rules": len(discovery.rules),
+        "n_conditional": len(discovery.conditional),
         "seconds": round(sum(discovery.seconds.values()), 6),
         "phases": {name: round(seconds, 6) for name, seconds in discovery.seconds.items()},
         "notes": list(discovery.notes),
@@ -248,13 +253,14 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
         "kind": finding.kind.value,
         "advice": finding.advice.value,
         "also": [render(rule) for rule in finding.also],
+        "applies_to": finding.applies_to,
         "support": tested.support,
         "near_misses": list(tested.near),
         "exact": tested.exact,
         "surprise": round(tested.surprise, 3) if abs(tested.surprise) < 1e300 else None,
         "by_accident": tested.by_accident,
         "violations": tested.violations,
-        "g1": tested.violations / max(1, discovery.n_pairs),
+        "g1": discovery.share_broken(finding),
         "rows_in_conflict": in_conflict,
         "g2": None if in_conflict is None else in_conflict / n_rows,
         "rows_to_remove": None if removal is None else removal[1],
@@ -275,7 +281,7 @@ def to_html(discovery: Discovery, shown: Sequence[Finding] | None = None, source
         sections=sections(shown, discovery),
         state="tolerated" if any(finding.advice is not Advice.KEEP for finding in shown) else "holds",
         classes={Advice.KEEP: "holds", Advice.LOOK: "warning", Advice.REJECT: "tolerated"},
-        left_out="" if len(shown) == len(discovery.rules) else left_out(discovery, shown).partition(";")[0],
+        left_out="" if len(shown) == discovery.n_found else left_out(discovery, shown).partition(";")[0],
     )
 
 
