@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -118,7 +119,7 @@ def test_rules_under_a_condition_are_those_of_trying_all(nulls: Nulls) -> None:
     for seed in range(30):
         rng = random.Random(seed)
         n_rows = rng.randrange(2, 30)
-        pools = [["a", "b", None], [1, 2, 3, None], ["x", "y", "z"], [7, 8]]
+        pools: list[list[Any]] = [["a", "b", None], [1, 2, 3, None], ["x", "y", "z"], [7, 8]]
         columns = {
             name: [rng.choice(pool[: rng.randint(1, len(pool))]) for _ in range(n_rows)]
             for name, pool in zip("abcd", pools, strict=True)

@@ -109,7 +109,7 @@ def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discov
             too_many = known[1][0] > MOST_EXCEPTIONS * found.n_rows
             finding = replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1], often_broken=too_many)
         findings.append(finding)
-    return replace(found, findings=tuple(findings))
+    return replace(found, findings=tuple(findings), table=measure)
 
 
 def _with_conditional(found: Discovery, table: Table, problem: Problem) -> Discovery:
@@ -168,7 +168,8 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
-    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
+        findings = ranker.with_pending(findings)
+    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker), *ranker.decision_notes)
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -192,6 +193,7 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         ranker=ranker,
         complete_up_to=complete_up_to if reason else None,
         measure=request.measure.value,
+        given=request.rules,
     )
 
 

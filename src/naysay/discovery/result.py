@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, n_missed, to_int
 from naysay.errors import UsageError
 from naysay.present import Document
-from naysay.rule import RuleKind, describe, kind, parse, render
+from naysay.rule import RuleKind, canonical, describe, kind, parse, render
 from naysay.rule.formats.rule_files import render_file
-from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
+from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule, Status
 from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
+    from naysay.discovery.problem import MeasureTable
     from naysay.discovery.ranking import Ranker
 
 
@@ -201,6 +202,15 @@ class Finding:
         return Advice.LOOK if self.tested.violations else Advice.KEEP
 
 
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """Two rows (or one, for a rule about single rows), by their numbers from 0, that break a rule or nearly do."""
+
+    rows: tuple[int, ...]
+    reason: str
+    breaks: bool
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Discovery(Document):
     """The rules that a table obeys.
@@ -224,6 +234,7 @@ class Discovery(Document):
         measure: What the error is a fraction of: `"pairs"`, `"rows"`, `"conflicts"` or `"tested"`.
         conditional: All dependencies that hold only among the rows with one value of a column, if `Scope.conditions`
             asked for them, best first; they are not in `rules`. The best of them are among the findings.
+        given: The rules that a person decided about, or still has to, as they were passed to `discover`.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -249,6 +260,8 @@ class Discovery(Document):
     complete_up_to: int | None = None
     measure: str = "pairs"
     conditional: tuple[Finding, ...] = ()
+    given: tuple[Rule, ...] = ()
+    table: MeasureTable | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
@@ -322,7 +335,9 @@ class Discovery(Document):
         return [each for each in self.conditional if like is None and names <= set(each.rule.column_names)]
 
     def because(self, rule: str | Rule) -> list[Rule]:
-        """Return rules of the short list from which a rule follows, as few as possible; none if it does not follow.
+        """Return rules from which a rule follows, as few as possible; none if it does not follow.
+
+        These are accepted rules that were given, and rules of the short list.
 
         A rule follows if no two rows could break it without breaking one of these, whatever other values they have.
 
@@ -337,14 +352,29 @@ class Discovery(Document):
         if self.ranker is None:
             return []
         asked = parse(rule) if isinstance(rule, str) else rule
-        listed = [each for finding in self.findings for each in (finding.rule, *finding.also)]
+        listed = [rule for rule in self.given if rule.status is Status.ACCEPTED]
+        listed += [each for finding in self.findings for each in (finding.rule, *finding.also)]
         return [listed[place] for place in self.ranker.reasons(asked, listed)]
+
+    def near_misses(self, finding: Finding, limit: int = 3) -> list[NearMiss]:
+        """Return a few pairs of rows that decide about a rule; none on Spark and from an `Evolver`.
+
+        If the rule is broken, they break it. Otherwise they satisfy all its predicates but one: of a dependency they
+        agree on the right side, too, and of other rules it is the predicate that was tested least.
+        """
+        rule, violations = finding.rule, finding.tested.violations
+        if self.table is None or (not violations and len(rule.predicates) == 1):
+            return []
+        asked = rule if violations else _with_one_negated(finding)
+        return [NearMiss(rows, reason, violations > 0) for rows, reason in self.table.examples(asked, limit)]
 
     def with_conditional(self, found: Sequence[Finding], notes: tuple[str, ...] = ()) -> Discovery:
         """With rules under a condition; those that say something new and are no accident end the short list."""
         found = sorted(found, key=lambda finding: -finding.tested.surprise)
+        decided = {canonical(rule): rule for rule in self.given}
+        asked = [each for each in found if _status(each.rule, decided) is Status.PENDING]
         best: list[Finding] = []
-        told: set[object] = set()
+        told: set[object] = {each.rule.column_names for each in found if _status(each.rule, decided) is not None}
         for finding in found:
             if finding.tested.by_accident or len(best) == _MOST_CONDITIONAL:
                 break
@@ -354,8 +384,10 @@ class Discovery(Document):
             if not about & told and not self.because(_without_value(finding.rule)):
                 best.append(finding)
                 told |= about
-        findings = (*self.findings, *best)
-        return replace(self, findings=findings, conditional=tuple(found), notes=(*self.notes, *notes))
+        findings = (*asked, *self.findings, *best)
+        tested = {untested_note(decided[canonical(each.rule)]) for each in asked}
+        notes = (*(note for note in self.notes if note not in tested), *notes)
+        return replace(self, findings=findings, conditional=tuple(found), notes=notes)
 
     def groups(self) -> dict[RuleKind, list[Finding]]:
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
@@ -374,8 +406,67 @@ class Discovery(Document):
         return rules_text(self, self.findings if rules is None else rules)
 
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
-        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`."""
-        Path(path).write_text(self.text(rules), encoding="utf-8")
+        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`.
+
+        A file whose name ends in .yaml or .yml is for a person to decide: see `review`.
+        """
+        as_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
+        Path(path).write_text(self.review(rules) if as_yaml else self.text(rules), encoding="utf-8")
+
+    def review(
+        self, rules: Sequence[Rule | Finding] | None = None, *, types: Mapping[str, str] | None = None, after: str = ""
+    ) -> str:
+        """Return rules as YAML with a status for each: those that were given as they are, then new ones as pending.
+
+        Args:
+            rules: Rules or findings; None for the findings.
+            types: Types of columns, to be written, too.
+            after: The text of a file that has the given rules; new ones are added to it.
+
+        Returns:
+            Rules with `status: pending`, `accepted` or `rejected`, for a person to edit and `discover(rules=...)` and
+            `naysay discover --rules` to read; `check` and `load_rules` only use those that are accepted.
+        """
+        from naysay.rule.formats.yaml_files import write_yaml
+
+        known = {canonical(rule) for rule in self.given}
+        entries: list[str] = []
+        n_known = len(known)
+        for each in self.findings if rules is None else rules:
+            new = [rule for rule in _rules_of(each) if canonical(rule) not in known]
+            known |= {canonical(rule) for rule in new}
+            if new and isinstance(each, Finding):
+                entries.append(_comments([f"{each.advice.value}: {_reason(each)}"]))
+            entries += [write_yaml([replace(rule, status=Status.PENDING)], short=True) for rule in new]
+        if after:
+            return after.rstrip("\n") + "\n" + "".join(entries)
+        head = _comments([*_heading(self, len(known) - n_known), "set each status to accepted or rejected"])
+        if types:
+            head += write_yaml([], short=True, types=types).replace("rules: []", "rules:")
+        given = write_yaml(self.given, short=True, has_status=True) if self.given else ""
+        return head + given + "".join(entries)
+
+
+def _with_one_negated(finding: Finding) -> Rule:
+    """What a pair satisfies that came within one predicate of breaking a rule."""
+    predicates, near = list(finding.rule.predicates), finding.tested.near
+    differing = [place for place, each in enumerate(predicates) if each.op is Op.NE]
+    place = differing[-1] if differing else len(predicates) - 1
+    if not differing and len(near) == len(predicates):
+        place = min(range(len(near)), key=lambda each: near[each] or UNLIMITED)
+    chosen = predicates[place]
+    predicates[place] = Predicate(chosen.left, chosen.op.negated, chosen.right)
+    return Rule(tuple(predicates))
+
+
+def _status(rule: Rule, decided: Mapping[Rule, Rule]) -> Status | None:
+    """What a person said about a rule; None if nothing."""
+    known = decided.get(canonical(rule))
+    return None if known is None else known.status
+
+
+def untested_note(rule: Rule) -> str:
+    return f"pending: {render(rule, short=True)} is not tested: discovery does not compare this; use naysay check"
 
 
 def _without_value(rule: Rule) -> Rule:
@@ -427,8 +518,12 @@ def _commented_out(discovery: Discovery, findings: Sequence[Finding]) -> Iterato
 
 def _reason(finding: Finding) -> str:
     tested = finding.tested
-    if not tested.by_accident and finding.rows_to_remove is not None:
+    if finding.advice is Advice.REJECT and not tested.by_accident and finding.rows_to_remove is not None:
         return f"{finding.rows_to_remove[0]:,} rows or more would have to be removed"
+    if finding.advice is not Advice.REJECT:
+        number = f"{'' if tested.exact else 'about '}{tested.support:,}"
+        broken = f", broken by {tested.violations:,}" if tested.violations else ""
+        return f"tested by {number} {finding.unit}s{broken}"
     if not tested.support:
         return "no pair of rows tested it"
     number = f"{'' if tested.exact else 'about '}{tested.support:,} {finding.unit}{'' if tested.support == 1 else 's'}"

@@ -12,6 +12,9 @@ comparisons of two columns of one row.
 An order that says more of the columns of a dependency is told with it. Codes (numbers that name something: zip codes,
 phone numbers, identifiers) have no order that means anything. Rules of other forms (State and City never both differ)
 say little that a person could decide about, and are listed only if there is nothing else.
+
+What follows from rules that a person accepted is not listed, nor is a rule that was rejected, or from which a rejected
+one would follow: it cannot be true if that one is not.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from operator import and_
 
 import numpy as np
@@ -190,6 +193,14 @@ def _exchanged(outcomes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a person decided: the pairs that break accepted rules, and rejected rules as covers."""
+
+    accepted: tuple[Box, ...] = ()
+    rejected: tuple[UInt64Array, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Tested rules, each by its place: arrays as in `ranking.Results`.
 
@@ -211,6 +222,7 @@ class Candidates:
     implication: Implication
     same_as: Mapping[str, str]
     n_values: Mapping[int, int]
+    decisions: Decisions = Decisions()
 
     def name(self, number: int) -> str:
         return self.vertices.groups[number].comparison.left.name
@@ -229,6 +241,13 @@ class Candidates:
         """The numbers of the columns that a rule asks to be equal."""
         groups = self.implication.groups_in(self.covers[place])
         return [number for number, group, ops in groups if Op.EQ in ops and not group.comparison.across]
+
+    def is_rejected(self, place: int) -> bool:
+        """Whether a rejected rule would follow from a rule, together with the accepted ones."""
+        if not self.decisions.rejected:
+            return False
+        given = [*self.decisions.accepted, *self.implication.boxes(self.covers[place])]
+        return any(self.implication.follows(cover, given) for cover in self.decisions.rejected)
 
     def mentions_double(self, place: int) -> bool:
         """Whether a rule mentions a column that equals another one in every row."""
@@ -249,15 +268,18 @@ class Entry:
 def short_list(candidates: Candidates, n_wanted: int, *, fill: bool = False) -> list[Entry]:
     """The rules to look at first, best first: those that pass the test, else the best of the others.
 
-    `fill` adds others, as many as wanted.
+    `fill` adds others, as many as wanted. Once a person has accepted rules, there may be nothing left to decide.
     """
     order = candidates.order()
     sure = [place for place in order if not (candidates.by_accident[place] or candidates.often_broken[place])]
-    found = _ShortList(candidates).of(sure) or _ShortList(candidates).of(order, everything=True)
+    found = _ShortList(candidates).of(sure)
+    if not found and not candidates.decisions.accepted:
+        found = _ShortList(candidates).of(order, everything=True)
     found = found[:n_wanted]
     if fill:
         listed = {place for entry in found for place in (entry.place, *entry.also)}
-        found += [Entry(place) for place in order if place not in listed][: n_wanted - len(found)]
+        others = (Entry(place) for place in order if place not in listed and not candidates.is_rejected(place))
+        found += islice(others, n_wanted - len(found))
     return found
 
 
@@ -298,18 +320,23 @@ class _ShortList:
         found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
         found += [Entry(place) for place in self._cover(one_row, _MOST_ONE_ROW)]
         found += [Entry(place) for place in constants]
-        if everything or not found:
+        if everything or not (found or candidates.decisions.accepted):
             found += [Entry(place) for place in self._add(others, _MOST_OTHERS)]
-        if not found:
+        if not found and not candidates.decisions.accepted:
             found = [Entry(place) for place in self._add(places, _FACTS_AT_FIRST)]
         return found
+
+    @property
+    def _known(self) -> list[Box]:
+        """The pairs that break a rule of the list or an accepted one."""
+        return [*self.candidates.decisions.accepted, *(box for boxes in self.boxes.values() for box in boxes)]
 
     def _cover(self, places: Sequence[int], most: int) -> list[int]:
         """A canonical cover: rules of which none follows from the others, but all that were left out do."""
         kept = self._add(places, most)
         for place in reversed(kept.copy()):
             boxes = self.boxes.pop(place)
-            if not self._follows(place, [box for others in self.boxes.values() for box in others]):
+            if not self._follows(place, self._known):
                 self.boxes[place] = boxes
             else:
                 kept.remove(place)
@@ -321,8 +348,10 @@ class _ShortList:
         for place in places[:_MOST_COMPARED]:
             if len(kept) == most:
                 break
-            known = [box for boxes in self.boxes.values() for box in boxes]
+            known = self._known
             if self._follows(place, known) or self._follows(place, known + self._more_general(place)):
+                continue
+            if self.candidates.is_rejected(place):
                 continue
             self.boxes[place] = self.candidates.implication.boxes(self.candidates.covers[place])
             kept.append(place)
