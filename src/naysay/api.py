@@ -546,17 +546,17 @@ def discover(
         memory=memory_bytes(memory),
         threads=threads,
         progress=progress,
-        rules=tuple(_rules(rules)),
     )
     if _is_spark(frame):
         from naysay.discovery.spark import engine as on_spark
 
-        return on_spark.discover(frame, request)
+        return on_spark.discover(frame, replace(request, rules=tuple(_rules(rules, frame.columns))))
     from naysay.discovery import engine
     from naysay.table import from_frame
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
+    request = replace(request, rules=tuple(_rules(rules, table.names)))
     return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 

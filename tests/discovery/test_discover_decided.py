@@ -123,6 +123,11 @@ def test_nulls_that_equal_each_other_in_decided_rules() -> None:
     assert found.rules
 
 
+def test_a_rule_that_names_no_column_of_the_table_is_an_error() -> None:
+    with pytest.raises(naysay.RuleError, match="'zipp'"):
+        naysay.discover(visits(), rules=["zipp -> city"])
+
+
 def test_near_misses_satisfy_all_predicates_but_one() -> None:
     table = visits(200)
     for rule, wanted in (("zip -> city", False), ("state -> city", True), ("key(zip, day)", True)):

@@ -341,7 +341,7 @@ def discovery_cell(discovery: Discovery) -> str:
 def discovery_table(discovery: Discovery) -> pa.Table:
     """One row per finding."""
     types = {"rule": pa.string(), "description": pa.string(), "kind": pa.string(), "advice": pa.string()}
-    types |= {"support": pa.int64()}
+    types |= {"applies_to": pa.int64(), "support": pa.int64()}
     types |= {"surprise": pa.float64(), "by_accident": pa.bool_(), "violations": pa.int64(), "g1": pa.float64()}
     types |= {"rows_in_conflict": pa.int64(), "g2": pa.float64(), "rows_to_remove": pa.int64(), "g3": pa.float64()}
     return pa.Table.from_pylist([_finding(finding, discovery, 0) for finding in discovery.findings], pa.schema(types))
