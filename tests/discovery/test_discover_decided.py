@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 import naysay
+from naive import count as naive_count
 from naive import violations as naive_violations
+from naysay.discovery import selective
 from naysay.discovery.result import NearMiss
 from naysay.rule.model import Nulls, Rule, Status
 from naysay.rule.render import canonical
@@ -86,6 +88,32 @@ def test_pending_rules_begin_the_list_whether_they_hold_or_not() -> None:
     assert broken.advice.value == "reject"
     assert holds.tested.violations == 0
     assert best(found).count("zip -> state") == 1
+
+
+@pytest.mark.parametrize("method", ["all-pairs", "selective"])
+def test_pending_rules_are_counted_on_all_rows(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selective, "SAMPLE_ROWS", 20)
+    table = visits(800)
+    cities = table["city"].to_pylist()
+    cities[500] = "elsewhere"
+    spans = {"start": list(range(800)), "end": [k + 1 for k in range(799)] + [0]}
+    table = table.set_column(2, "city", [cities])
+    for name, values in spans.items():
+        table = table.append_column(name, [values])
+    rules = [naysay.parse(rule) for rule in ("zip -> city", "not(t.start > t.end)", "clinic -> zip")]
+    rules = [replace(rule, status=Status.PENDING) for rule in rules]
+    found = naysay.discover(table, 0.0, rules=rules, method=method)
+    counts = {canonical(finding.rule): finding.tested.violations for finding in found.findings}
+    assert [counts[canonical(rule)] for rule in rules] == [naive_count(table.to_pylist(), rule) for rule in rules]
+    assert counts[canonical(rules[1])] == 1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_pending_rules_of_tables_without_pairs(n_rows: int) -> None:
+    rules = decided(zip__city=Status.PENDING)
+    found = naysay.discover(visits().slice(0, n_rows), rules=rules)
+    assert all(not finding.tested.violations for finding in found.findings)
+    assert found.review().count("status: pending") == 1
 
 
 def test_decisions_that_contradict_each_other_are_told() -> None:

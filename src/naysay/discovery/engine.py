@@ -68,7 +68,7 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
         problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
         method, answer = solve(problem, measure)
         answer = replace(answer, notes=(*notes, *answer.notes))
-        found = _with_conditional(conclude(problem, answer, method), table, problem)
+        found = _with_conditional(conclude(problem, answer, method, measure=measure), table, problem)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
 
 
@@ -161,15 +161,18 @@ def _conditional_rule(found: Conditional, table: Table, names: Mapping[int, str]
     return replace(rule, description=describe(rule))
 
 
-def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:
+def conclude(
+    problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None, measure: MeasureTable | None = None
+) -> Discovery:
     """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
     budget, space, request = problem.budget, problem.space, problem.request
     rules = rules_of(answer, problem)
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
-        findings = ranker.with_pending(findings)
-    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker), *ranker.decision_notes)
+        findings, untested = ranker.with_pending(findings, lambda rule: _count_pairs(rule, measure, problem))
+    notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
+    notes = (*notes, *ranker.decision_notes, *untested)
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -195,6 +198,15 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         measure=request.measure.value,
         given=request.rules,
     )
+
+
+def _count_pairs(rule: Rule, measure: MeasureTable | None, problem: Problem) -> int | None:
+    """The ordered pairs that break a rule, counted on the whole table; None if that takes too long."""
+    if measure is None:
+        return None
+    count = measure.pairs(rule, min(_SECONDS_PER_FINDING, max(0.1, problem.budget.left)))
+    others = problem.outcomes.n_table_rows - 1
+    return count if count is None or not rule.is_one_row else count * others
 
 
 def rules_of(answer: Answer, problem: Problem) -> Rules:

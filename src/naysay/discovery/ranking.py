@@ -23,7 +23,7 @@ The short list holds the rules that pass, without those that follow from others 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, exp, inf, log
 
@@ -40,6 +40,9 @@ from naysay.discovery.vertices import Vertices
 from naysay.errors import UsageError
 from naysay.rule import canonical, render, simplify
 from naysay.rule.model import Nulls, Op, Rule, Status
+
+# Says how many ordered pairs break a rule; None if there is no time for it.
+CountPairs = Callable[[Rule], int | None]
 
 SIGNIFICANCE = 0.05
 # A rule of one predicate has no others to be independent of: it is tested as if every second pair satisfied it.
@@ -77,6 +80,7 @@ class Ranker:
     same_as: Mapping[str, str] = field(default_factory=dict)
     nullable: frozenset[int] = frozenset()
     given: tuple[tuple[Rule, UInt64Array | None], ...] = ()
+    nulls: Nulls = Nulls.SQL
     # What was computed once: the comparable pairs of each comparison, and the pairs that satisfy some of its vertices.
     _known: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -117,7 +121,7 @@ class Ranker:
         """
         implication = Implication(self.vertices, self.nullable)
         (cover,) = self.vertices.words([self.vertices.cover(rule)])
-        covers = ((number, cover_of(each, self.vertices)) for number, each in enumerate(given))
+        covers = ((number, cover_of(each, self.vertices, self.nulls)) for number, each in enumerate(given))
         fitting = [(number, implication.boxes(each)) for number, each in covers if each is not None]
         found = implication.reasons(cover, [boxes for _, boxes in fitting]) or []
         return [fitting[place][0] for place in found]
@@ -131,14 +135,18 @@ class Ranker:
     def _covers(self, status: Status) -> list[UInt64Array]:
         return [cover for rule, cover in self.given if rule.status is status and cover is not None]
 
-    def with_pending(self, listed: Sequence[Finding]) -> tuple[Finding, ...]:
-        """The list with pending rules first, whether they hold or not; without those that follow from accepted ones."""
+    def with_pending(self, listed: Sequence[Finding], count: CountPairs) -> tuple[tuple[Finding, ...], list[str]]:
+        """The list with pending rules first, whether they hold or not, and a note for each that could not be tested.
+
+        Without those that follow from accepted ones. `count` says how many pairs break a rule if the evidence, which
+        may be that of a sample, does not.
+        """
         asked = {canonical(rule) for rule, _ in self.given if rule.status is Status.PENDING}
         known = [finding for finding in listed if canonical(finding.rule) in asked]
-        others = self._test_pending({canonical(finding.rule) for finding in known})
-        return (*known, *others, *(finding for finding in listed if finding not in known))
+        others, notes = self._test_pending({canonical(finding.rule) for finding in known}, count)
+        return (*known, *others, *(finding for finding in listed if finding not in known)), notes
 
-    def _test_pending(self, known: set[Rule]) -> tuple[Finding, ...]:
+    def _test_pending(self, known: set[Rule], count: CountPairs) -> tuple[list[Finding], list[str]]:
         """The pending rules that are not known, tested."""
         implication = Implication(self.vertices, self._often_null(_MOSTLY_NULL))
         accepted = self._decisions(implication).accepted
@@ -149,16 +157,27 @@ class Ranker:
             if not implication.follows(cover, accepted)
         ]
         if not chosen:
-            return ()
+            return [], []
         covers = np.array([cover for _, cover in chosen], np.uint64)
-        facts, results = self._facts(covers), self.test(covers)
+        facts, results, sees_all = self._facts(covers), self.test(covers), self._sees_all
+        counts = [int(results.violations[place]) if sees_all else count(rule) for place, (rule, _) in enumerate(chosen)]
+        results.violations[:] = [n_pairs or 0 for n_pairs in counts]
         if self.rows is not None:
             results, _ = self._test_on_rows(results, facts, None)
         often = results.often_broken([] if self.rows is None else facts)
-        return tuple(
-            replace(_finding(rule, results, place, self.n_rows), often_broken=bool(often[place]))
-            for place, (rule, _) in enumerate(chosen)
-        )
+        findings, notes = [], []
+        for place, (rule, _) in enumerate(chosen):
+            if counts[place] is None:
+                notes.append(f"pending: {render(rule, short=True)} is not tested: there was no time; use naysay check")
+            else:
+                finding = _finding(rule, results, place, self.n_rows)
+                findings.append(replace(finding, often_broken=bool(often[place])))
+        return findings, notes
+
+    @property
+    def _sees_all(self) -> bool:
+        """Whether the evidence is that of all pairs."""
+        return int(self.counts.sum()) == self.n_rows * (self.n_rows - 1)
 
     @property
     def decision_notes(self) -> list[str]:
@@ -512,10 +531,10 @@ def make_ranker(
         same_as = _same_columns(outcomes) if outcomes.n_table_rows == n_rows else {}
     given = tuple((rule, cover_of(rule, problem.vertices, problem.request.nulls)) for rule in problem.request.rules)
     evidence = problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale
-    return Ranker(*evidence, rows, same_as, nullable, given)
+    return Ranker(*evidence, rows, same_as, nullable, given, problem.request.nulls)
 
 
-def cover_of(rule: Rule, vertices: Vertices, nulls: Nulls = Nulls.SQL) -> UInt64Array | None:
+def cover_of(rule: Rule, vertices: Vertices, nulls: Nulls) -> UInt64Array | None:
     """The vertices that a rule asks for; None if the space does not have them, or nothing could break the rule."""
     simplified = simplify(rule, nulls)
     if rule.measure is not None or simplified.never:
