@@ -163,7 +163,7 @@ class ShownRules:
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write the rules to FILE, for `naysay check --rules`; without --all, those that may hold by chance as "
-        "comments. If FILE ends in .yaml or .yml: with the status pending, after those of --rules.",
+        "comments. To FILE.yaml: with the status pending, after those of --rules.",
     ),
     options.page,
 )
@@ -223,7 +223,7 @@ def discover(
     _refuse_contradictions(search, state, key, place, rules_files)
     given = RuleSource(rules_files, ())
     files = given.declare(files)
-    review = _review_of(shown.out, rules_files)
+    review = _review_of(shown, rules_files)
     forced = None if state is None else Choice("local", "--state keeps the table in this process")
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
@@ -271,8 +271,11 @@ def discover(
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
 
 
-def _review_of(out: Path | None, rules_files: tuple[Path, ...]) -> str | None:
+def _review_of(shown: ShownRules, rules_files: tuple[Path, ...]) -> str | None:
     """The text that pending rules are added to, perhaps none; None if the rules are not written for a review."""
+    out = shown.out
+    if shown.everything and not rules_files:
+        return None
     if out is None or out.suffix.lower() not in (".yaml", ".yml"):
         if out is not None and any(_is_same(out, path) for path in rules_files):
             raise UsageError(f"{out} would lose what you decided: rules have a status in YAML; use --out FILE.yaml")

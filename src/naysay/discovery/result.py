@@ -408,10 +408,11 @@ class Discovery(Document):
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
         """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`.
 
-        A file whose name ends in .yaml or .yml is for a person to decide: see `review`.
+        Findings in a file whose name ends in .yaml or .yml are for a person to decide: see `review`.
         """
-        as_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
-        Path(path).write_text(self.review(rules) if as_yaml else self.text(rules), encoding="utf-8")
+        for_review = rules is None or self.given or any(isinstance(each, Finding) for each in rules)
+        for_review = for_review and Path(path).suffix.lower() in (".yaml", ".yml")
+        Path(path).write_text(self.review(rules) if for_review else self.text(rules), encoding="utf-8")
 
     def review(
         self, rules: Sequence[Rule | Finding] | None = None, *, types: Mapping[str, str] | None = None, after: str = ""
