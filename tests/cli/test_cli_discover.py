@@ -107,6 +107,8 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--state", "s", "--conditions", "3"), "leave out --conditions"),
         (("--state", "s", "--rules", "people.rules"), "--rules does not apply to --state"),
         (("--columns", "id,nope"), "nope"),
+        (("--no-cross", "--within-row", "all"), "leave out --within-row"),
+        (("--rules", "nowhere.yaml"), "cannot read the rules in nowhere.yaml"),
         (("--like", "not(t.city < s.city)"), "does not look at"),
         (("--memory", "1M"), "fewer columns"),
     ],

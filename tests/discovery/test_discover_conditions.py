@@ -87,6 +87,16 @@ def test_a_comparison_within_a_row_is_shown_and_counted_by_rows() -> None:
     assert naysay.check(table, finding.rule).passes
 
 
+def test_that_two_columns_are_never_equal_is_not_shown() -> None:
+    rng = random.Random(6)
+    starts = [rng.randrange(100) for _ in range(400)]
+    ends = [start + rng.choice((-3, 2)) for start in starts]
+    table = pa.table({"start": starts, "end": ends, "x": [start % 10 for start in starts]})
+    found = naysay.discover(table, 0.0)
+    assert "not(t.start == t.end)" in [naysay.render(rule) for rule in found.rules]
+    assert not any(rule.is_one_row for rule in found.best)
+
+
 def conditional_by_trying(table: pa.Table, fewest: int, nulls: Nulls) -> set[Rule]:
     """Every rule with a condition on one column: `y -> z where x == a`, and `not(t.x == a and t.z != b)`."""
     rows = table.to_pylist()

@@ -68,6 +68,8 @@ class SearchOptions:
         if self.space != "naysay":
             option = "--" + next(iter(given)).replace("_", "-")
             raise UsageError(f"{option} changes naysay's own predicates; leave out --space {self.space}")
+        if not self.cross and self.within_row in ("all", "named"):
+            raise UsageError("--no-cross compares no different columns; leave out --within-row, or --no-cross")
         if self.within_row in ("all", "none"):
             given["within_row"] = self.within_row == "all"
         return Scope(**given)
@@ -130,7 +132,9 @@ class ShownRules:
     ),
     click.option("--order-text", is_flag=True, help="Order text and booleans, too."),
     options.number(
-        "--conditions", 2, "Also find dependencies among the rows with one value of a column that N rows have."
+        "--conditions",
+        2,
+        "Also find dependencies that hold only among the rows with one value of a column, if at least N rows have it.",
     ),
     options.nulls,
     options.number("--max-predicates", 1, "Maximum number of predicates per rule."),

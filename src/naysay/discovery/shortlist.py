@@ -242,6 +242,11 @@ class Candidates:
         groups = self.implication.groups_in(self.covers[place])
         return [number for number, group, ops in groups if Op.EQ in ops and not group.comparison.across]
 
+    def is_comparison(self, place: int) -> bool:
+        """Whether a rule orders or equates two columns of a row; that they are never equal says little."""
+        asked = self.implication.groups_in(self.covers[place])
+        return len(asked) == 1 and asked[0][2] != (Op.EQ,)
+
     def is_rejected(self, place: int) -> bool:
         """Whether a rejected rule would follow from a rule, together with the accepted ones."""
         if not self.decisions.rejected:
@@ -307,7 +312,7 @@ class _ShortList:
         others: list[int] = []
         for place in [place for place in short if place not in candidates.facts]:
             form = _form(candidates, place, codes)
-            if form is RuleKind.ONE_ROW and candidates.n_predicates[place] == 1:
+            if form is RuleKind.ONE_ROW and candidates.is_comparison(place):
                 one_row.append(place)
             elif form is not None:
                 (orders if form is RuleKind.ORDER else others).append(place)
