@@ -78,7 +78,10 @@ def test_a_comparison_within_a_row_is_shown_and_counted_by_rows() -> None:
     ends = [start + rng.randrange(1, 60) for start in starts]
     ends[7] = starts[7] - 1
     table = pa.table({"start": starts, "end": ends, "x": [rng.randrange(3) for _ in starts]})
+    exact = naysay.discover(table, error=0)
+    assert any("start is after end in only 1 of 400 rows" in note for note in exact.notes)
     found = naysay.discover(table, error=0.01, measure="rows")
+    assert not any("is after end" in note for note in found.notes)
     (finding,) = [finding for finding in found.findings if finding.rule.is_one_row]
     assert naysay.render(finding.rule) == "not(t.start >= t.end)"
     assert (finding.tested.violations, finding.tested.support) == (1, 399)

@@ -172,7 +172,7 @@ def conclude(
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
         findings, untested = ranker.with_pending(findings, lambda rule: _count_pairs(rule, measure, problem))
     notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
-    notes = (*notes, *ranker.decision_notes, *untested)
+    notes = (*notes, *([] if request.error else ranker.nearly_ordered()), *ranker.decision_notes, *untested)
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates

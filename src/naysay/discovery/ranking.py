@@ -35,6 +35,7 @@ from naysay.discovery.outcomes import FieldKind, Outcomes
 from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Finding, Rules, Tested, untested_note
 from naysay.discovery.shortlist import Candidates, Decisions, Implication, short_list
+from naysay.discovery.space import comes_first
 from naysay.discovery.support import Entities, Fact, Rows
 from naysay.discovery.vertices import Vertices
 from naysay.errors import UsageError
@@ -178,6 +179,20 @@ class Ranker:
     def _sees_all(self) -> bool:
         """Whether the evidence is that of all pairs."""
         return int(self.counts.sum()) == self.n_rows * (self.n_rows - 1)
+
+    def nearly_ordered(self) -> list[str]:
+        """Notes on columns of one row whose names say which comes first, but a few rows do not."""
+        notes = []
+        for number, group in enumerate(self.vertices.groups):
+            after = group.vertices_of(Op.GT) if group.comparison.within_row else None
+            first, second = group.comparison.left.name, group.comparison.right.name
+            if after is None or not self._sees_all or not comes_first(first, second):
+                continue
+            n_rows = round(self._pairs_with(number, after >> group.first) / max(1, self.n_rows - 1))
+            if 0 < n_rows <= MOST_EXCEPTIONS * self.n_rows:
+                rows = f"{n_rows:,} of {self.n_rows:,} rows"
+                notes.append(f"{first} is after {second} in only {rows}; error='auto' (--error auto) finds such rules")
+        return notes
 
     @property
     def decision_notes(self) -> list[str]:
