@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import random
 from typing import Any
@@ -14,7 +15,7 @@ from small_tables import METHODS, comparisons_of, naive_rule
 import naysay
 from naive import count as naive_count
 from naysay.discovery.space import SCOPES, build_space, comes_first
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.rule.render import canonical
 from naysay.table import from_frame
 
@@ -104,26 +105,35 @@ def conditional_by_trying(table: pa.Table, fewest: int, nulls: Nulls) -> set[Rul
     """Every rule with a condition on one column: `y -> z where x == a`, and `not(t.x == a and t.z != b)`."""
     rows = table.to_pylist()
 
-    def holds(rule: str) -> bool:
-        return naive_count(rows, naysay.parse(rule), nulls) == 0
+    def predicate(row: Row, name: str, op: Op, right: Any = None) -> Predicate:
+        """The same column of the other row, unless there is a value."""
+        return Predicate(Column(row, name), op, Column(row.other, name) if right is None else Constant(right))
+
+    def holds(rule: Rule) -> bool:
+        return naive_count(rows, rule, nulls) == 0
 
     found = set()
     for x, z in itertools.permutations(table.column_names, 2):
+        differ = predicate(Row.LEFT, z, Op.NE)
         for value in {row[x] for row in rows if row[x] is not None}:
             chosen = [row for row in rows if row[x] == value]
             known = [row for row in chosen if nulls is Nulls.EQUAL or row[z] is not None]
             if len(chosen) < fewest:
                 continue
-            # A rule without a condition must not say it: two rows of another value differ.
+            condition = tuple(predicate(row, x, Op.EQ, value) for row in Row)
             is_single = len({row[z] for row in known}) <= 1
-            if is_single and len(known) > 1 and known[0][z] is not None and not holds(f"{x} -> {z}"):
-                found.add(f"not(t.{x} == {value!r} and t.{z} != {known[0][z]!r})")
+            # A rule without a condition must not say it: two rows of another value differ.
+            everywhere = Rule((predicate(Row.LEFT, x, Op.EQ), differ))
+            if is_single and len(known) > 1 and known[0][z] is not None and not holds(everywhere):
+                found.add(Rule((condition[0], predicate(Row.LEFT, z, Op.NE, known[0][z]))))
             for y in set(table.column_names) - {x, z}:
-                rule = f"{y} -> {z} where {x} == {value!r}"
+                same = predicate(Row.LEFT, y, Op.EQ)
                 both = [row for row in known if nulls is Nulls.EQUAL or row[y] is not None]
-                if not is_single and len(both) > 1 and holds(rule) and not holds(f"{x}, {y} -> {z}"):
+                everywhere = Rule((predicate(Row.LEFT, x, Op.EQ), same, differ))
+                rule = Rule((*condition, same, differ))
+                if not is_single and len(both) > 1 and holds(rule) and not holds(everywhere):
                     found.add(rule)
-    return {canonical(naysay.parse(rule)) for rule in found}
+    return {canonical(rule) for rule in found}
 
 
 @pytest.mark.parametrize("nulls", list(Nulls))
@@ -132,12 +142,13 @@ def test_rules_under_a_condition_are_those_of_trying_all(nulls: Nulls) -> None:
     for seed in range(30):
         rng = random.Random(seed)
         n_rows = rng.randrange(2, 30)
-        pools: list[list[Any]] = [["a", "b", None], [1, 2, 3, None], ["x", "y", "z"], [7, 8]]
+        days = [datetime.date(2020, 1, day) for day in (1, 2, 3)]
+        pools: list[list[Any]] = [["a", "b", None], [1, 2, 3, None], [*days, None], [True, False]]
         columns = {
             name: [rng.choice(pool[: rng.randint(1, len(pool))]) for _ in range(n_rows)]
             for name, pool in zip("abcd", pools, strict=True)
         }
-        types = {"a": pa.string(), "b": pa.int64(), "c": pa.string(), "d": pa.int64()}
+        types = {"a": pa.string(), "b": pa.int64(), "c": pa.date32(), "d": pa.bool_()}
         table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
         fewest = rng.randint(2, 6)
         found = naysay.discover(table, 0.0, space=naysay.Scope(conditions=fewest, cross=False), nulls=nulls, threads=1)

@@ -391,7 +391,10 @@ class _Groups:
     @classmethod
     def of(cls, rows: Rows, column: int, left: int | None) -> _Groups:
         columns = (column,) if left is None else (column, left)
-        ids = rows.ids(columns)
+        # Not `rows.ids`, which keeps what it finds: there are many pairs of columns.
+        ids = rows.codes[column]
+        if left is not None:
+            ids = ids * (int(rows.codes[left].max(initial=0)) + 1) + rows.codes[left]
         order = np.argsort(ids, kind="stable")
         for each in columns:
             order = order[rows.codes[each][order] != 0] if rows.skips_null[each] else order
@@ -418,7 +421,8 @@ def _tested(rows: Rows, column: int, fact: Fact, values: Int64Array) -> Iterator
     shares = _Sample(rows, comparable, False)._shares((), fact.right)[1] if places.size else np.ones(1)
     for value in values.tolist():
         chosen = places[rows.codes[column][places] == value]
-        sample = _Sample(rows, chosen, False)
+        codes = {each: np.unique(rows.codes[each][chosen], return_inverse=True)[1] for each in fact.columns}
+        sample = _Sample(Rows(codes, rows.skips_null, rows.weights[chosen], True), None, False)
         n_rows = int(sample.weights.sum())
         if n_rows < 2:
             continue
