@@ -139,7 +139,7 @@ def conditional_by_trying(table: pa.Table, fewest: int, nulls: Nulls) -> set[Rul
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_rules_under_a_condition_are_those_of_trying_all(nulls: Nulls) -> None:
     n_found = 0
-    for seed in range(30):
+    for seed in range(20):
         rng = random.Random(seed)
         n_rows = rng.randrange(2, 30)
         days = [datetime.date(2020, 1, day) for day in (1, 2, 3)]
@@ -159,7 +159,7 @@ def test_rules_under_a_condition_are_those_of_trying_all(nulls: Nulls) -> None:
         for finding in found.conditional:
             assert finding.applies_to is not None
             assert finding.applies_to >= 2
-    assert n_found > 50
+    assert n_found > 30
 
 
 def countries(n_rows: int = 1500) -> pa.Table:
