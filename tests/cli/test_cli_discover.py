@@ -105,6 +105,7 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--key", "id"), "--state DIR"),
         (("--state", "s", "--max-seconds", "3"), "whole answer"),
         (("--state", "s", "--conditions", "3"), "leave out --conditions"),
+        (("--state", "s", "--near-misses", "3"), "with --state"),
         (("--state", "s", "--rules", "people.rules"), "--rules does not apply to --state"),
         (("--columns", "id,nope"), "nope"),
         (("--no-cross", "--within-row", "all"), "leave out --within-row"),
@@ -202,6 +203,9 @@ def test_a_person_decides_about_rules(work: Path, naysay: Run) -> None:
     assert all(rule["examples"] for rule in document["rules"])
     checked = naysay("check", "people.csv", "--rules", "people.yaml", "--engine", "local")
     assert checked.exit_code == 0, checked.output
+    careless = naysay(*DISCOVER, "--out", "people.yaml")
+    assert careless.exit_code == 2
+    assert "people.yaml has rules that you decided about; add --rules people.yaml to keep them" in careless.stderr
     naysay(*DISCOVER, "--rules", "people.yaml", "--no-cross", "--report", "people.html")
     assert "near miss: rows" in (work / "people.html").read_text(encoding="utf-8")
 

@@ -232,6 +232,8 @@ def discover(
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
+        if shown.near_misses and (state is not None or place.engine == "spark"):
+            raise UsageError("--near-misses applies to tables in memory; leave it out on Spark and with --state")
         with open_table(input, files, place, waiting) as frame:
             waiting.stage("discovering")
             if state is None:
@@ -284,7 +286,13 @@ def _review_of(shown: ShownRules, rules_files: tuple[Path, ...]) -> str | None:
         if out is not None and any(_is_same(out, path) for path in rules_files):
             raise UsageError(f"{out} would lose what you decided: rules have a status in YAML; use --out FILE.yaml")
         return None
-    return out.read_text(encoding="utf-8") if any(_is_same(out, path) for path in rules_files) else ""
+    if any(_is_same(out, path) for path in rules_files):
+        return out.read_text(encoding="utf-8")
+    if out.exists() and any(rule.status is not Status.PENDING for rule in read_rules_file(out).rules):
+        raise UsageError(
+            f"{out} has rules that you decided about; add --rules {out} to keep them, or name another file"
+        )
+    return ""
 
 
 def _is_same(one: Path, other: Path) -> bool:
