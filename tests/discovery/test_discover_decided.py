@@ -116,6 +116,22 @@ def test_pending_rules_of_tables_without_pairs(n_rows: int) -> None:
     assert found.review().count("status: pending") == 1
 
 
+def test_a_pending_rule_that_is_broken_is_no_premise_and_commented_out() -> None:
+    table = visits()
+    cities = table["city"].to_pylist()
+    cities[5] = "elsewhere"
+    table = table.set_column(2, "city", [cities])
+    rules = decided(zip__city=Status.PENDING, clinic__zip=Status.PENDING)
+    found = naysay.discover(table, 0.0, rules=rules, cross=False)
+    broken = next(finding for finding in found.findings if finding.tested.violations)
+    assert naysay.render(broken.rule, short=True) == "zip -> city"
+    assert broken.advice.value == "look"
+    assert canonical(broken.rule) not in map(canonical, found.because("zip -> state"))
+    written = naysay.parse_rules(found.text())
+    assert naysay.parse("clinic -> zip") in written
+    assert naysay.check(table, written).passes
+
+
 def test_decisions_that_contradict_each_other_are_told() -> None:
     rules = decided(zip__city=Status.ACCEPTED, city__state=Status.ACCEPTED, zip__state=Status.REJECTED)
     notes = naysay.discover(visits(), rules=rules).notes

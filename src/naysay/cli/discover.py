@@ -315,7 +315,9 @@ def _save(
 
 def _what_was_written(found: Discovery, written: Sequence[Rule | Finding], out: Path, review: str | None) -> str:
     if review is None:
-        n_unsure = sum(isinstance(each, Finding) and each.advice is Advice.REJECT for each in written)
+        n_unsure = sum(
+            isinstance(each, Finding) and (each.advice is Advice.REJECT or each.is_unfounded) for each in written
+        )
         unsure = f"; {n_unsure:,} more are commented out because they are doubtful" if n_unsure else ""
         return f"{counted(len(written) - n_unsure, 'rule')} written to {out}{unsure}"
     counts = Counter(rule.status.value for rule in read_rules_file(out).rules)

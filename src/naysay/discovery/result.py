@@ -196,6 +196,11 @@ class Finding:
         return "row" if self.rule.is_one_row else "pair"
 
     @property
+    def is_unfounded(self) -> bool:
+        """Whether it is only here because a person asked about it: it is broken."""
+        return self.rule.status is Status.PENDING and self.tested.violations > 0
+
+    @property
     def advice(self) -> Advice:
         if self.tested.by_accident or self.often_broken:
             return Advice.REJECT
@@ -353,7 +358,9 @@ class Discovery(Document):
             return []
         asked = parse(rule) if isinstance(rule, str) else rule
         listed = [rule for rule in self.given if rule.status is Status.ACCEPTED]
-        listed += [each for finding in self.findings for each in (finding.rule, *finding.also)]
+        listed += [
+            each for finding in self.findings if not finding.is_unfounded for each in (finding.rule, *finding.also)
+        ]
         return [listed[place] for place in self.ranker.reasons(asked, listed)]
 
     def near_misses(self, finding: Finding, limit: int = 3) -> list[NearMiss]:
@@ -500,10 +507,11 @@ def _rules_of(each: Rule | Finding) -> tuple[Rule, ...]:
 
 
 def _is_doubtful(each: Rule | Finding) -> bool:
-    return isinstance(each, Finding) and each.advice is Advice.REJECT
+    return isinstance(each, Finding) and (each.advice is Advice.REJECT or each.is_unfounded)
 
 
 def _written(discovery: Discovery, rules: Sequence[Rule]) -> str:
+    rules = [replace(rule, status=Status.ACCEPTED) for rule in rules]
     if discovery.error and rules:
         return render_file(list(rules), short=True)
     return "".join(f"{render(rule, short=True)}  # {_one_line(describe(rule))}\n" for rule in rules)
