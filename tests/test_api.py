@@ -17,7 +17,7 @@ PEOPLE = pa.table({"zip": [1, 1], "city": ["Ulm", "Bonn"]})
 FUNCTIONS = (
     "check verify count violations clusters split repair discover watch_stream load_rules read parse parse_rules render"
 )
-CLASSES = "Watch Evolver Rule Report RuleResult Caution Verdict Violations Repair Discovery Change RuleChange"
+CLASSES = "Watch Evolver Rule Report RuleResult Caution Verdict Violations Repair Discovery Scope Change RuleChange"
 ERRORS = "NaysayError UsageError RuleError TableError StateError ResourceError CountOverflow"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from naysay.api import check, clusters, count, discover, repair, split, verify, violations, watch_stream
     from naysay.detect.result import Caution, Report, RuleResult, Verdict, Violations
     from naysay.discovery.result import Discovery
+    from naysay.discovery.space import Scope
     from naysay.errors import CountOverflow, NaysayError, ResourceError, RuleError, StateError, TableError, UsageError
     from naysay.evolve.change import RuleChange
     from naysay.evolve.evolver import Evolver
@@ -31,6 +32,7 @@ _NAMES = {
     "naysay.api": "check clusters count discover repair split verify violations watch_stream",
     "naysay.detect.result": "Caution Report RuleResult Verdict Violations",
     "naysay.discovery.result": "Discovery",
+    "naysay.discovery.space": "Scope",
     "naysay.errors": "CountOverflow NaysayError ResourceError RuleError StateError TableError UsageError",
     "naysay.evolve.change": "RuleChange",
     "naysay.evolve.evolver": "Evolver",
@@ -56,6 +58,7 @@ __all__ = [
     "RuleChange",
     "RuleError",
     "RuleResult",
+    "Scope",
     "StateError",
     "TableError",
     "UsageError",

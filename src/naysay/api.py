@@ -35,6 +35,8 @@ RuleLike = str | Rule
 
 # Chosen by measure on real tables, see docs/how-to/repair.md: a vote of 3 to 1 in a single group just passes.
 MIN_CONFIDENCE = 0.6
+# Pairs of rows that are looked at for each one that is shown, so that they tell different things.
+_EXAMPLES_PER_REASON = 20
 
 
 class Engine(Protocol):
@@ -480,6 +482,7 @@ def discover(
     threads: int = 0,
     progress: Callable[[Progress], None] | None = None,
     measure: str | None = None,
+    rules: RuleLike | Sequence[RuleLike] = (),
 ) -> Discovery:
     """Find every minimal rule that a table obeys, exactly or up to an error.
 
@@ -496,7 +499,7 @@ def discover(
         nulls: What a comparison with null means, as in `check`.
         method: `"auto"`, `"all-pairs"`, `"selective"` or `"hydra"`.
         device: Where all pairs are compared: `"auto"`, `"cpu"` or `"cuda"`.
-        space: The predicates that rules may use: `"naysay"`, or those of a paper, `"incdc"` or `"hydra"`.
+        space: The predicates that rules may use: `"naysay"`, those of a paper, `"incdc"` or `"hydra"`, or a `Scope`.
         memory: Memory limit, as in `check`.
         threads: Number of threads, as in `check`.
         progress: Called repeatedly with the phase and the number of rules found so far.
@@ -504,6 +507,9 @@ def discover(
             a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
             in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
             predicates but one, whichever one).
+        rules: Rules that a person decided about, such as `load_rules(path, status=None)`. What follows from accepted
+            ones is not in the short list, and neither is a rejected rule, nor what would imply it. Pending ones begin
+            the list, whether they hold or not.
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
@@ -544,12 +550,13 @@ def discover(
     if _is_spark(frame):
         from naysay.discovery.spark import engine as on_spark
 
-        return on_spark.discover(frame, request)
+        return on_spark.discover(frame, replace(request, rules=tuple(_rules(rules, frame.columns))))
     from naysay.discovery import engine
     from naysay.table import from_frame
     from naysay.table.frame import collect, is_lazy
 
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
+    request = replace(request, rules=tuple(_rules(rules, table.names)))
     return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
 
 
@@ -575,6 +582,23 @@ class _RuleMeasures:
         assert result.rows_in_conflict is not None
         assert result.rows_to_remove is not None
         return result.rows_in_conflict, (result.rows_to_remove.least, result.rows_to_remove.most)
+
+    def examples(self, rule: Rule, limit: int) -> list[tuple[tuple[int, ...], str]]:
+        from naysay.rule import explain_pair
+
+        try:
+            listing = self._engine.violations(rule, self._options, limit=_EXAMPLES_PER_REASON * limit)
+        except ResourceError:
+            return []
+        reasons: dict[str, tuple[int, ...]] = {}
+        for record in listing:
+            left, right = (
+                {name: record.get(f"{side}_{name}") for name in rule.column_names} for side in ("left", "right")
+            )
+            rows = tuple(sorted(record[side] for side in ("left", "right") if record[side] is not None))
+            if rows not in reasons.values():
+                reasons.setdefault(explain_pair(rule, left, right), rows)
+        return [(rows, reason) for reason, rows in reasons.items()][:limit]
 
     def sample(self, rows: Int64Array) -> _RuleMeasures:
         from naysay.table import from_frame

@@ -316,3 +316,33 @@ def test_the_report_is_printed_before_the_table_is_closed(
     monkeypatch.setattr(check, "print_report_as", print_report)
     assert naysay(*CHECK).exit_code == 1
     assert happened == ["printed", "closed"]
+
+
+DECIDED = """\
+- {rule: "id, name -> zip"}
+- {rule: zip -> city, status: pending}
+- {rule: key(zip), status: rejected}
+"""
+
+
+def test_only_accepted_rules_are_checked_and_the_others_are_counted(work: Path, naysay: Run) -> None:
+    (work / "people.yaml").write_text(DECIDED, encoding="utf-8")
+    command = ("check", "people.csv", "--rules", "people.yaml", "--engine", "local")
+    done = naysay(*command, "--report", "people.html")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("✓ The rule holds.")
+    assert "not checked: 1 pending rule, 1 rejected rule" in " ".join(done.stdout.split())
+    assert "1 pending rule, 1 rejected rule" in (work / "people.html").read_text(encoding="utf-8")
+    document = json.loads(naysay(*command, "--format", "json").stdout)
+    assert document["left_out"] == {"pending": 1, "rejected": 1}
+    assert len(document["rules"]) == 1
+    for other in (("explain", "people.csv"), ("repair", "people.csv"), ("sql",)):
+        said = naysay(*other, "--rules", "people.yaml").stderr
+        assert said.count("left out of people.yaml: 1 pending rule, 1 rejected rule") == 1
+
+
+def test_a_file_without_accepted_rules_says_what_to_do(work: Path, naysay: Run) -> None:
+    (work / "people.yaml").write_text("- {rule: zip -> city, status: pending}\n", encoding="utf-8")
+    done = naysay("check", "people.csv", "--rules", "people.yaml", "--engine", "local")
+    assert done.exit_code == 2
+    assert "people.yaml has no accepted rules, only 1 pending rule; set 'status: accepted'" in done.stderr

@@ -104,7 +104,12 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--method", "incdc"), "--state DIR"),
         (("--key", "id"), "--state DIR"),
         (("--state", "s", "--max-seconds", "3"), "whole answer"),
+        (("--state", "s", "--conditions", "3"), "leave out --conditions"),
+        (("--state", "s", "--near-misses", "3"), "with --state"),
+        (("--state", "s", "--rules", "people.rules"), "--rules does not apply to --state"),
         (("--columns", "id,nope"), "nope"),
+        (("--no-cross", "--within-row", "all"), "leave out --within-row"),
+        (("--rules", "nowhere.yaml"), "cannot read the rules in nowhere.yaml"),
         (("--like", "not(t.city < s.city)"), "does not look at"),
         (("--memory", "1M"), "fewer columns"),
     ],
@@ -176,3 +181,56 @@ def test_rules_found_by_rows_pass_a_check(work: Path, naysay: Run) -> None:
     assert found.exit_code == 0, found.stderr
     assert "0.1 of the rows" in " ".join(found.stdout.split())
     assert naysay("check", DISCOVER[1], "--rules", "found.yaml").exit_code == 0
+
+
+def test_a_person_decides_about_rules(work: Path, naysay: Run) -> None:
+    rows = (f"{row},{row % 20},{row % 20 // 4},{row % 20 // 10}\n" for row in range(400))
+    (work / "people.csv").write_text("id,zip,city,state\n" + "".join(rows), encoding="utf-8")
+    done = naysay(*DISCOVER, "--out", "people.yaml", "--no-cross")
+    assert "people.yaml has 3 pending rules; set each status to accepted or rejected" in done.stderr
+    text = (work / "people.yaml").read_text(encoding="utf-8")
+    decided = text.replace("status: pending", "status: accepted", 1) + "# mine\n- {rule: zip -> id, status: pending}\n"
+    (work / "people.yaml").write_text(decided, encoding="utf-8")
+    done = naysay(*DISCOVER, "--rules", "people.yaml", "--out", "people.yaml", "--no-cross")
+    assert done.exit_code == 0, done.output
+    assert "note: 1 accepted rule is taken as given" in done.stdout
+    assert "near miss: rows" in done.stdout
+    assert "broken by rows" in done.stdout
+    # Nothing is new, and what a person wrote stays.
+    assert (work / "people.yaml").read_text(encoding="utf-8") == decided
+    document = json.loads(naysay(*DISCOVER, "--rules", "people.yaml", "--no-cross", "--format", "json").stdout)
+    assert document["given"] == {"accepted": 1, "pending": 3, "rejected": 0}
+    assert all(rule["examples"] for rule in document["rules"])
+    checked = naysay("check", "people.csv", "--rules", "people.yaml", "--engine", "local")
+    assert checked.exit_code == 0, checked.output
+    careless = naysay(*DISCOVER, "--out", "people.yaml")
+    assert careless.exit_code == 2
+    assert "people.yaml has rules that you decided about; add --rules people.yaml to keep them" in careless.stderr
+    naysay(*DISCOVER, "--rules", "people.yaml", "--no-cross", "--report", "people.html")
+    assert "near miss: rows" in (work / "people.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_cannot_be_added_to_is_not_overwritten(work: Path, naysay: Run) -> None:
+    rules = "rules: [zip -> city]\n"
+    (work / "mine.yaml").write_text(rules, encoding="utf-8")
+    done = naysay(*DISCOVER, "--rules", "mine.yaml", "--out", "mine.yaml", "--all")
+    assert done.exit_code == 2
+    assert "cannot add rules to mine.yaml" in done.stderr
+    assert (work / "mine.yaml").read_text(encoding="utf-8") == rules
+    (work / "mine.rules").write_text("zip -> city\n", encoding="utf-8")
+    done = naysay(*DISCOVER, "--rules", "mine.rules", "--out", "mine.rules")
+    assert done.exit_code == 2
+    assert "use --out FILE.yaml" in done.stderr
+
+
+def test_the_options_of_a_scope(work: Path, naysay: Run) -> None:
+    document = json.loads(naysay(*DISCOVER, "--format", "json", "--share", "1", "--order-text").stdout)
+    plain = json.loads(naysay(*DISCOVER, "--format", "json", "--share", "1").stdout)
+    assert document["predicates"] > plain["predicates"]
+    done = naysay(*DISCOVER, "--space", "hydra", "--within-row", "all")
+    assert done.exit_code == 2
+    assert "--within-row changes naysay's own predicates; leave out --space hydra" in done.stderr
+    within = json.loads(naysay(*DISCOVER, "--format", "json", "--share", "0", "--within-row", "all").stdout)
+    none = json.loads(naysay(*DISCOVER, "--format", "json", "--share", "0", "--within-row", "none").stdout)
+    assert within["predicates"] > none["predicates"]
+    assert json.loads(naysay(*DISCOVER, "--format", "json", "--conditions", "2").stdout)["n_conditional"] > 0

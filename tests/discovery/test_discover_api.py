@@ -122,7 +122,7 @@ def test_a_repeated_key_does_not_pass_what_was_discovered_with_an_error(tmp_path
     zips = [row % 20 for row in range(200)]
     table = pa.table({"id": list(range(200)), "zip": zips, "city": [zip // 4 for zip in zips]})
     found = naysay.discover(table, error=0.01, cross=False)
-    path = tmp_path / "found.yaml"
+    path = tmp_path / "found.rules"
     found.save(path)
     rules = naysay.parse_rules(path.read_text(encoding="utf-8"))
     assert canonical(naysay.parse("key(id)")) in map(canonical, rules)

@@ -10,8 +10,8 @@ import pyarrow.csv as pcsv
 import pytest
 
 import naysay
+from naysay.discovery.measured import _of_values, _round_between
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep, read_error
-from naysay.discovery.sweep import _of_values, _round_between
 from naysay.rule import canonical
 from naysay.rule.formats.rule_files import load_rules
 

@@ -10,6 +10,7 @@ from naysay.errors import RuleError, UsageError
 from naysay.rule import (
     Format,
     Severity,
+    Status,
     canonical,
     load_rules,
     parse,
@@ -272,3 +273,35 @@ def test_the_state_of_a_watch_keeps_min_rows() -> None:
 
     rules = parse_rules("- {name: a, rule: key(A), min_rows: 5}\n- {name: b, rule: key(B)}\n")
     assert rules_from_json(rules_to_json({rule.name: rule for rule in rules})) == rules
+
+
+DECIDED = """\
+- rule: zip -> city
+- {rule: city -> state, status: Pending}
+- {rule: key(id), status: rejected, severity: warning}
+"""
+
+
+def test_only_accepted_rules_are_loaded_unless_others_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(DECIDED, encoding="utf-8")
+    assert [rule.status for rule in load_rules(path, status=None)] == list(Status)
+    for status, text in zip(Status, ("zip -> city", "city -> state", "key(id)"), strict=True):
+        assert [render(rule, short=True) for rule in load_rules(path, status=status.value)] == [text]
+    assert load_rules(path) == parse_rules(DECIDED) == load_rules(path, status="accepted")
+    with pytest.raises(UsageError, match="unknown status 'maybe' of rules; choose one of accepted, pending, rejected"):
+        load_rules(path, status="maybe")
+
+
+def test_a_status_is_written_and_read_back() -> None:
+    rules = parse_rules(DECIDED, status=None)
+    text = render_file(rules, short=True)
+    assert "status: accepted" in text
+    assert parse_rules(text, status=None) == rules
+    assert "status" not in render_file(parse_rules("- {rule: zip -> city, severity: info}"))
+
+
+def test_a_status_that_does_not_exist() -> None:
+    with pytest.raises(RuleError, match="'maybe' is not a status") as error:
+        parse_rules("- {rule: zip -> city, status: maybe}")
+    assert "Use one of accepted, pending, rejected." in str(error.value)

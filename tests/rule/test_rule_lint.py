@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from naysay.cli.lint import lint as command
 from naysay.rule import Nulls, parse, parse_rules, render
 from naysay.rule.lint import ProblemKind, fix_rules, lint
-from naysay.rule.model import Severity
+from naysay.rule.model import Severity, Status
 
 
 def findings(*texts: str) -> list[tuple[ProblemKind, int, str]]:
@@ -173,3 +173,20 @@ def test_command_reads_its_input_and_column_files() -> None:
     assert run(Path("-"), input=text).exit_code == 2
     empty = run(Path("-"), input=b"")
     assert (empty.exit_code, empty.stderr) == (0, "-: no rules found\n")
+
+
+def test_a_rejected_rule_that_follows_from_an_accepted_one_contradicts_it() -> None:
+    accepted, rejected, pending = parse("A -> B"), parse("A, C -> B"), parse("A, D -> B")
+    rules = [accepted, replace(rejected, status=Status.REJECTED), replace(pending, status=Status.PENDING)]
+    assert [(problem.kind, problem.index) for problem in lint(rules)] == [
+        (ProblemKind.CONTRADICTION, 1),
+        (ProblemKind.IMPLIED, 2),
+    ]
+    assert lint(rules)[0].message.startswith("rule 2 is rejected, but follows from the accepted rule 1: not(")
+    # What is not accepted is no premise.
+    assert lint([replace(accepted, status=Status.REJECTED), *rules[1:]]) == []
+
+
+def test_fixing_keeps_rules_of_another_status() -> None:
+    rules = [parse("A -> B"), replace(parse("A -> B"), status=Status.REJECTED)]
+    assert fix_rules(rules) == rules

@@ -193,7 +193,7 @@ def _check(source: str, frame: Any, rules: RuleSource, place: Place, request: Ch
         max_seconds=request.max_seconds,
         **limits,
     )
-    report = replace(report, source=source_shown(source), rules_source=rules.name)
+    report = replace(report, source=source_shown(source), rules_source=rules.name, left_out=rules.left_out)
     if request.out is not None:
         waiting.stage(f"writing {request.out}")
         _write(frame, report, place, request, request.out)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,21 @@ from naysay import api
 from naysay.cli import options
 from naysay.cli.engine import Choice
 from naysay.cli.failure import Exit, say
-from naysay.cli.options import FileFormat, Place, decide_for_table, open_table
+from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.result import Advice, Discovery, Finding
+from naysay.discovery.space import Scope
 from naysay.errors import UsageError
-from naysay.report.words import counted, rule_text
+from naysay.report.words import counted, rule_text, statuses
+from naysay.rule import Format, Status, read_rules, read_rules_file
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
     from naysay.rule.model import Rule
+
+
+_OF_SCOPE = ("share", "within_row", "order_text", "conditions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,10 @@ class SearchOptions:
     columns: str | None
     cross: bool
     space: str
+    share: float | None
+    within_row: str | None
+    order_text: bool
+    conditions: int | None
     nulls: str
     max_predicates: int | None
     max_rules: int | None
@@ -45,7 +55,24 @@ class SearchOptions:
     def arguments(self) -> dict[str, Any]:
         """As the arguments of `naysay.discover`."""
         columns = None if self.columns is None else [name.strip() for name in self.columns.split(",")]
-        return {name: getattr(self, name) for name in self.__slots__} | {"columns": columns}
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in _OF_SCOPE}
+        return plain | {"columns": columns, "space": self._space}
+
+    @property
+    def _space(self) -> str | Scope:
+        """The predicate space by name, or as a scope if an option changes it."""
+        options = {name: getattr(self, name) for name in _OF_SCOPE}
+        given = {name: value for name, value in options.items() if value is not None and value is not False}
+        if not given:
+            return self.space
+        if self.space != "naysay":
+            option = "--" + next(iter(given)).replace("_", "-")
+            raise UsageError(f"{option} changes naysay's own predicates; leave out --space {self.space}")
+        if not self.cross and self.within_row in ("all", "named"):
+            raise UsageError("--no-cross compares no different columns; leave out --within-row, or --no-cross")
+        if self.within_row in ("all", "none"):
+            given["within_row"] = self.within_row == "all"
+        return Scope(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +83,7 @@ class ShownRules:
     like: str | None
     top: int
     because: str | None
+    near_misses: int | None
     everything: bool
     out: Path | None
     report: Path | None
@@ -90,6 +118,24 @@ class ShownRules:
     options.choice(
         "--space", ("naysay", "incdc", "hydra"), "Predicates that rules may use: naysay's own, or those of a paper."
     ),
+    click.option(
+        "--share",
+        type=click.FloatRange(0, 1),
+        metavar="F",
+        help="Compare different columns that have at least this share of their values in common.  [default: 0.3]",
+    ),
+    click.option(
+        "--within-row",
+        type=click.Choice(["named", "all", "none"]),
+        help="Which columns of one row to compare with each other: named, those whose names say which comes first "
+        "(start and end); all that share values; none.  [default: named]",
+    ),
+    click.option("--order-text", is_flag=True, help="Order text and booleans, too."),
+    options.number(
+        "--conditions",
+        2,
+        "Also find dependencies that hold only among the rows with one value of a column, if at least N rows have it.",
+    ),
     options.nulls,
     options.number("--max-predicates", 1, "Maximum number of predicates per rule."),
     options.number("--max-rules", 1, "Stop after N rules, the shortest first."),
@@ -108,6 +154,11 @@ class ShownRules:
     click.option("--like", metavar="RULE", help="Show only rules that imply RULE or follow from it."),
     options.number("--top", 1, "Number of rules to show.", 20),
     click.option("--because", metavar="RULE", help="Show the rules of the short list from which RULE follows."),
+    options.number(
+        "--near-misses",
+        0,
+        "Number of pairs of rows to show per rule that break it or nearly do.  [default: 2 with --rules, else 0]",
+    ),
     click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
     click.option(
         "--out",
@@ -116,9 +167,18 @@ class ShownRules:
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write the rules to FILE, for `naysay check --rules`; without --all, those that may hold by chance as "
-        "comments.",
+        "comments. To FILE.yaml: with the status pending, after those of --rules.",
     ),
     options.page,
+)
+@click.option(
+    "--rules",
+    "rules_files",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Rules that are accepted, rejected or pending: what follows from accepted rules is not shown, nor are "
+    "rejected rules; pending ones are shown first. Repeatable.",
 )
 @click.option(
     "--state",
@@ -139,6 +199,7 @@ def discover(
     input: str,
     search: SearchOptions,
     shown: ShownRules,
+    rules_files: tuple[Path, ...],
     state: Path | None,
     key: tuple[str, ...],
     place: Place,
@@ -158,16 +219,26 @@ def discover(
     naysay check people.csv --rules people.rules
     naysay discover people.csv --error auto
     naysay discover people.csv --error 0.01 --measure rows --about ZipCode
+
+    \b
+    naysay discover people.csv --out people.yaml
+    naysay discover people.csv --rules people.yaml --out people.yaml
     """
-    _refuse_contradictions(search, state, key, place)
+    _refuse_contradictions(search, state, key, place, rules_files)
+    given = RuleSource(rules_files, ())
+    files = given.declare(files)
+    review = _review_of(shown, rules_files)
     forced = None if state is None else Choice("local", "--state keeps the table in this process")
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
+        if shown.near_misses and (state is not None or place.engine == "spark"):
+            raise UsageError("--near-misses applies to tables in memory; leave it out on Spark and with --state")
         with open_table(input, files, place, waiting) as frame:
             waiting.stage("discovering")
             if state is None:
-                found = _discover(frame, search, place, waiting)
+                rules = given.load_all(api.engine_for(frame).columns) if rules_files else []
+                found = _discover(frame, search, place, waiting, rules)
             else:
                 found = _discover_with_state(frame, search, place, key, state)
         waiting.stage("ranking")
@@ -175,15 +246,15 @@ def discover(
         everything = _all_rules(shown, found) if shown.everything else None
         written: Sequence[Rule | Finding] = best if everything is None else everything
         if shown.out is not None:
-            found.save(shown.out, written)
+            _save(found, shown.out, written, review, files.declared)
         if shown.report is not None:
             from naysay.report.discoveries import to_html
 
-            shown.report.write_text(to_html(found, best, input), encoding="utf-8")
+            shown.report.write_text(to_html(found, best, input, shown.near_misses), encoding="utf-8")
     if format == "json":
         from naysay.report.discoveries import dumps
 
-        click.echo(dumps(found, best, input, everything or ()))
+        click.echo(dumps(found, best, input, everything or (), shown.near_misses))
     elif shown.because is not None:
         _print_because(found, shown.because)
     elif everything is not None or quiet:
@@ -191,19 +262,67 @@ def discover(
     else:
         from naysay.report.discoveries import print_discovery
 
-        print_discovery(found, best, console(color), source=input)
+        print_discovery(found, best, console(color), source=input, n_near=shown.near_misses)
     if not best and len(found.rules) and not everything:
         if shown.about or shown.like:
             say("no rule matches --about and --like; leave them out to see all rules")
+        elif rules_files:
+            say("no rule is left to decide about; --all shows every rule")
         else:
             say("no pair of rows tested any rule: they all hold because values are null; --all shows them")
     if shown.out is not None and not quiet and format == "text":
-        n_unsure = sum(isinstance(each, Finding) and each.advice is Advice.REJECT for each in written)
-        unsure = f"; {n_unsure:,} more are commented out because they are doubtful" if n_unsure else ""
-        say(f"{counted(len(written) - n_unsure, 'rule')} written to {shown.out}{unsure}")
+        say(_what_was_written(found, written, shown.out, review))
     if shown.report is not None and not quiet:
         say(f"report written to {shown.report}")
     return Exit.INTERRUPTED if found.partial and found.reason == "interrupted" else Exit.HOLDS
+
+
+def _review_of(shown: ShownRules, rules_files: tuple[Path, ...]) -> str | None:
+    """The text that pending rules are added to, perhaps none; None if the rules are not written for a review."""
+    out = shown.out
+    if shown.everything and not rules_files:
+        return None
+    if out is None or out.suffix.lower() not in (".yaml", ".yml"):
+        if out is not None and any(_is_same(out, path) for path in rules_files):
+            raise UsageError(f"{out} would lose what you decided: rules have a status in YAML; use --out FILE.yaml")
+        return None
+    if any(_is_same(out, path) for path in rules_files):
+        return out.read_text(encoding="utf-8")
+    if out.exists() and any(rule.status is not Status.PENDING for rule in read_rules_file(out).rules):
+        raise UsageError(
+            f"{out} has rules that you decided about; add --rules {out} to keep them, or name another file"
+        )
+    return ""
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
+def _save(
+    found: Discovery, out: Path, written: Sequence[Rule | Finding], review: str | None, types: Mapping[str, str]
+) -> None:
+    if review is None:
+        found.save(out, written)
+        return
+    text = found.review(written, types=types, after=review)
+    if review:
+        before, after = (read_rules(each, format=Format.YAML) for each in (review, text))
+        if after.errors or after.rules[: len(before.rules)] != before.rules:
+            raise UsageError(f"cannot add rules to {out}: its rules are not a plain list; name another file with --out")
+    out.write_text(text, encoding="utf-8")
+
+
+def _what_was_written(found: Discovery, written: Sequence[Rule | Finding], out: Path, review: str | None) -> str:
+    if review is None:
+        n_unsure = sum(
+            isinstance(each, Finding) and (each.advice is Advice.REJECT or each.is_unfounded) for each in written
+        )
+        unsure = f"; {n_unsure:,} more are commented out because they are doubtful" if n_unsure else ""
+        return f"{counted(len(written) - n_unsure, 'rule')} written to {out}{unsure}"
+    counts = Counter(rule.status.value for rule in read_rules_file(out).rules)
+    shown = statuses({status.value: counts[status.value] for status in Status if counts[status.value]})
+    return f"{out} has {shown or 'no rules'}; set each status to accepted or rejected, then use --rules {out}"
 
 
 def _print_because(found: Discovery, rule: str) -> None:
@@ -214,13 +333,19 @@ def _print_because(found: Discovery, rule: str) -> None:
         say(f"{rule} does not follow from the rules of the short list")
 
 
-def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple[str, ...], place: Place) -> None:
+def _refuse_contradictions(
+    search: SearchOptions, state: Path | None, key: tuple[str, ...], place: Place, rules_files: tuple[Path, ...]
+) -> None:
     if state is None:
         if search.method == "incdc":
             raise UsageError("the method incdc keeps indexes for later changes, so it needs --state DIR")
         if key:
             raise UsageError("--key identifies rows for naysay evolve, so it needs --state DIR")
         return
+    if rules_files:
+        raise UsageError("--rules does not apply to --state, which keeps all rules; leave out one of them")
+    if search.conditions is not None:
+        raise UsageError("--state cannot keep rules under conditions up to date; leave out --conditions")
     if place.engine == "spark" or place.master is not None:
         raise UsageError("--state keeps the table in this process; leave out --engine spark and --master")
     if search.max_rules is not None or search.max_seconds is not None:
@@ -233,12 +358,12 @@ def _refuse_contradictions(search: SearchOptions, state: Path | None, key: tuple
         raise UsageError("the method hydra cannot keep a state; leave out --state or choose another method")
 
 
-def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting) -> Discovery:
+def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting, rules: Sequence[Rule]) -> Discovery:
     # On Spark, memory and threads are those of the session.
     limits: dict[str, Any] = {}
     if place.engine == "local":
         limits = {"memory": place.memory, "threads": place.threads}
-    return api.discover(frame, **search.arguments, **limits, progress=_show_progress(waiting))
+    return api.discover(frame, **search.arguments, **limits, progress=_show_progress(waiting), rules=rules)
 
 
 # What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
@@ -250,6 +375,7 @@ _DOING = {
     "evidence": "comparing pairs of rows",
     "agreeing pairs": "comparing rows that agree",
     "covers": "searching for rules",
+    "conditions": "searching for rules under conditions",
     "planning": "planning proofs",
     "verify": "proving rules",
     "ranking": "ranking rules",
@@ -281,4 +407,5 @@ def _discover_with_state(
 
 def _all_rules(shown: ShownRules, found: Discovery) -> list[Rule]:
     rules = found.rules.about(*shown.about)
-    return list(rules if shown.like is None else rules.like(shown.like))
+    rules = rules if shown.like is None else rules.like(shown.like)
+    return [*rules, *(finding.rule for finding in found.conditional_about(shown.about, shown.like))]

@@ -46,6 +46,7 @@ def explain(
     from naysay.report.plans import print_plans, to_json
 
     joins = joins_of(rules.load())
+    rules.say_left_out()
     files = rules.declare(files)
     with Waiting() as waiting, without_values(input or "the table", hide):
         waiting.stage(f"reading {input or 'rules'}")

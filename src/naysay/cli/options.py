@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +20,8 @@ from naysay.cli.engine import Choice, choose_for_table, require_pyspark
 from naysay.cli.failure import Session, say
 from naysay.cli.settings import ENGINES, load_settings
 from naysay.errors import NaysayError, RuleError, TableError, UsageError
-from naysay.rule import Rule, parse, read_rules_file
+from naysay.report.words import statuses
+from naysay.rule import Rule, Status, parse, read_rules_file
 
 if TYPE_CHECKING:
     from naysay.cli.screen import Waiting
@@ -50,10 +52,20 @@ class RuleSource:
         return ", ".join([*map(str, self.rules_files), *(["--rule"] if self.rule_texts else [])])
 
     def load(self, columns: Sequence[str] | None = None) -> list[Rule]:
-        """Read all rules, those of files first. With `columns`, rules may mention no other columns.
+        """Read all accepted rules, those of files first. With `columns`, rules may mention no other columns.
 
         One error reports all bad rules, ten at most.
         """
+        accepted = [rule for rule in self.load_all(columns) if rule.status is Status.ACCEPTED]
+        if not accepted:
+            raise UsageError(
+                f"{self.name} has no accepted rules, only {statuses(self.left_out)}; set 'status: accepted' for those "
+                "that you know to be true"
+            )
+        return accepted
+
+    def load_all(self, columns: Sequence[str] | None = None) -> list[Rule]:
+        """The same with rules that are not accepted."""
         if not self:
             raise UsageError("no rules: name a file with --rules FILE, or write one with --rule 'ZipCode -> City'")
         rules: list[Rule] = []
@@ -72,6 +84,16 @@ class RuleSource:
         if errors:
             raise _joined(errors)
         return rules
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many rules of the files are not accepted, by their status."""
+        found = Counter(rule.status for path in self.rules_files for rule in read_rules_file(path).rules)
+        return {status.value: found[status] for status in Status if found[status] and status is not Status.ACCEPTED}
+
+    def say_left_out(self) -> None:
+        if self.left_out:
+            say(f"left out of {self.name}: {statuses(self.left_out)}")
 
     def declare(self, files: FileFormat) -> FileFormat:
         """The files with the column types that rules files declare; UsageError if two of them differ."""

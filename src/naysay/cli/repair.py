@@ -97,6 +97,7 @@ def repair(
     """
     _require_local(input)
     joins = joins_of(rules.load())
+    rules.say_left_out()
     if request.apply is not None:
         if request.hide:
             raise UsageError("--apply writes a copy of the table with all its values, and --hide hides some; drop one")

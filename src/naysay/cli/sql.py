@@ -44,6 +44,7 @@ def sql(
     query = Query(table, key, Nulls(nulls), count)
     chosen = Dialect(dialect)
     loaded = replace(rules, rule_texts=arguments + rules.rule_texts).load()
+    rules.say_left_out()
     click.echo("\n\n".join(to_sql(rule, chosen, query) for rule in loaded))
     for note in dict.fromkeys(note for rule in loaded for note in notes(rule, chosen)):
         say(f"note: {note}")

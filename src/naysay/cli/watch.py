@@ -247,6 +247,7 @@ def _load(rules: RuleSource, request: WatchRequest) -> dict[str, Rule] | None:
     if not rules and (journal_exists(request.state / "state.duckdb") or (request.state / "parts").exists()):
         return None
     loaded = named(rules.load())
+    rules.say_left_out()
     for name, rule in loaded.items():
         limits = ("max_rows", "max_rows_fraction", "max_remove")
         unknown = next((limit for limit in limits if getattr(rule, limit) is not None), None)

@@ -284,6 +284,7 @@ class Report(Document):
         table_warnings: The warnings about the table itself, such as that it is empty.
         strict: Whether warnings fail the check.
         rules_source: The names of the rules files, if they are known.
+        left_out: How many rules of these files were not checked because they are not accepted, by their status.
         run_id: A random ID of this check; empty in a report of an earlier version.
         time: When the check ended, in UTC; None in a report of an earlier version.
         rows_to_remove: The fewest rows to delete so that all rules hold together, as `least` and `most`; None unless
@@ -318,6 +319,7 @@ class Report(Document):
     rows_to_remove: Removal | None = None
     first_suspects: tuple[Suspect, ...] = ()
     suspects: Listing | None = field(default=None, compare=False)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import log
 
 from naysay.discovery import measured, selective
 from naysay.discovery.evidence import (
@@ -17,18 +18,21 @@ from naysay.discovery.evidence import (
     cuda_seconds,
     device_named,
 )
+from naysay.discovery.measured import FEWEST_ROWS, percent, sweep
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
-from naysay.discovery.ranking import MOST_EXCEPTIONS, Ranker, ranker_of
+from naysay.discovery.ranking import MOST_EXCEPTIONS, SIGNIFICANCE, Ranker, ranker_of
 from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
-from naysay.discovery.result import N_BEST, Discovery, Finding, Rules
+from naysay.discovery.result import N_BEST, Discovery, Finding, Rules, Tested
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import build_space
-from naysay.discovery.sweep import FEWEST_ROWS, percent, sweep
+from naysay.discovery.support import Conditional, Rows, find_conditional
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
 from naysay.published import published
-from naysay.table import Table
+from naysay.rule.describe import describe
+from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
+from naysay.table import Kind, Table
 
 # What measuring one finding, and all of them together, may take.
 _SECONDS_PER_FINDING, _SECONDS = 2.0, 20.0
@@ -38,6 +42,8 @@ _PATIENCE_SECONDS = 2.0
 _WORST_ESTIMATE = 40.0
 # The share of the time left that comparing all pairs may take if there is another way to find rules.
 _EVIDENCE_SHARE = 0.4
+# Columns whose values people name in rules: of other types a value is rarely what it looks like.
+_CONSTANT_KINDS = (Kind.TEXT, Kind.BOOL, Kind.INT, Kind.DATE)
 
 
 class TooSlow(Exception):
@@ -62,7 +68,7 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
         problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
         method, answer = solve(problem, measure)
         answer = replace(answer, notes=(*notes, *answer.notes))
-        found = conclude(problem, answer, method)
+        found = _with_conditional(conclude(problem, answer, method, measure=measure), table, problem)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
 
 
@@ -103,17 +109,70 @@ def _measured(found: Discovery, measure: MeasureTable, seconds: float) -> Discov
             too_many = known[1][0] > MOST_EXCEPTIONS * found.n_rows
             finding = replace(finding, rows_in_conflict=known[0], rows_to_remove=known[1], often_broken=too_many)
         findings.append(finding)
-    return replace(found, findings=tuple(findings))
+    return replace(found, findings=tuple(findings), table=measure)
 
 
-def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None) -> Discovery:
+def _with_conditional(found: Discovery, table: Table, problem: Problem) -> Discovery:
+    """With the dependencies that hold among the rows with one value of a column, if these are asked for."""
+    request, outcomes, budget = problem.request, problem.outcomes, problem.budget
+    fewest, groups = request.scope.conditions, problem.vertices.groups
+    if fewest is None or found.n_rows < 2:
+        return found
+    rows = Rows.of(outcomes, problem.vertices, found.n_rows, outcomes.n_rows)
+    names = {number: groups[number].comparison.left.name for number in rows.codes}
+    columns = [number for number, name in names.items() if table.kind(name) in _CONSTANT_KINDS]
+    with budget.phase("conditions"):
+        tested, complete = find_conditional(rows, columns, fewest, budget.stopped)
+    # As many rules could have been found at most.
+    tries = log(max(1, len(columns)) * (len(rows.codes) + 1) ** 2 * max(1, found.n_rows // fewest))
+    findings = []
+    for each in tested:
+        rule = _conditional_rule(each, table, names, int(outcomes.rows[each.place]))
+        if rule is not None and (request.is_narrowed or len(rule.predicates) <= (request.max_predicates or 4)):
+            surprise = each.surprise - tries
+            near = (each.near if each.fact.left else each.n_rows,)
+            how = Tested(near, 0, surprise, surprise < -log(SIGNIFICANCE))
+            findings.append(Finding(rule, how, 0, (0, 0), applies_to=each.n_rows))
+    notes = () if complete else (f"{budget.reason}: rules under conditions may be missing",)
+    return found.with_conditional(findings, notes)
+
+
+def _conditional_rule(found: Conditional, table: Table, names: Mapping[int, str], row: int) -> Rule | None:
+    """`left -> right where column == value`, or "no row has this value and another one on the right side"."""
+
+    def value_of(name: str) -> Constant | None:
+        value = table.arrow.column(table.names.index(name))[row].as_py()
+        return None if value is None else Constant(value)
+
+    assert found.fact.right is not None
+    column, right = names[found.column], names[found.fact.right]
+    value, only = value_of(column), value_of(right)
+    if value is None:
+        return None
+    condition = Predicate(Column(Row.LEFT, column), Op.EQ, value)
+    if found.fact.left:
+        left, other = (Column(row, names[found.fact.left[0]]) for row in Row)
+        differ = Predicate(Column(Row.LEFT, right), Op.NE, Column(Row.RIGHT, right))
+        rule = Rule((Predicate(left, Op.EQ, other), differ, condition, condition.swapped()))
+    elif only is None or table.kind(right) not in _CONSTANT_KINDS:
+        return None
+    else:
+        rule = Rule((condition, Predicate(Column(Row.LEFT, right), Op.NE, only)))
+    return replace(rule, description=describe(rule))
+
+
+def conclude(
+    problem: Problem, answer: Answer, method: str, ranker: Ranker | None = None, measure: MeasureTable | None = None
+) -> Discovery:
     """Make a discovery of an answer: ranked, and with everything there is to say about how it came about."""
     budget, space, request = problem.budget, problem.space, problem.request
     rules = rules_of(answer, problem)
     with budget.phase("ranking"):
         ranker = ranker or ranker_of(answer, problem)
         findings, n_ranked = ranker.rank(rules, N_BEST, budget)
+        findings, untested = ranker.with_pending(findings, lambda rule: _count_pairs(rule, measure, problem))
     notes = (*space.notes, *_notes(problem, answer), *answer.notes, *_equal_columns(ranker))
+    notes = (*notes, *([] if request.error else ranker.nearly_ordered()), *ranker.decision_notes, *untested)
     if budget.stopped() and n_ranked < len(rules):
         notes = (*notes, f"{budget.reason}: only the {n_ranked:,} shortest rules were ranked")
     reason, complete_up_to = "", request.max_predicates
@@ -137,7 +196,17 @@ def conclude(problem: Problem, answer: Answer, method: str, ranker: Ranker | Non
         ranker=ranker,
         complete_up_to=complete_up_to if reason else None,
         measure=request.measure.value,
+        given=request.rules,
     )
+
+
+def _count_pairs(rule: Rule, measure: MeasureTable | None, problem: Problem) -> int | None:
+    """The ordered pairs that break a rule, counted on the whole table; None if that takes too long."""
+    if measure is None:
+        return None
+    count = measure.pairs(rule, min(_SECONDS_PER_FINDING, max(0.1, problem.budget.left)))
+    others = problem.outcomes.n_table_rows - 1
+    return count if count is None or not rule.is_one_row else count * others
 
 
 def rules_of(answer: Answer, problem: Problem) -> Rules:

@@ -37,6 +37,9 @@ class MeasureTable(Protocol):
     def rows(self, rule: Rule, seconds: float) -> tuple[int, tuple[int, int]] | None:
         """The rows in conflict, and the least and most rows to remove."""
 
+    def examples(self, rule: Rule, limit: int) -> list[tuple[tuple[int, ...], str]]:
+        """Some pairs of rows that break it, by their numbers, and why, each reason once."""
+
     def sample(self, rows: Int64Array) -> MeasureTable:
         """The same for some rows of the table."""
 

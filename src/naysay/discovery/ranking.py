@@ -22,9 +22,10 @@ The short list holds the rules that pass, without those that follow from others 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
 import numpy as np
 
@@ -32,11 +33,17 @@ from naysay.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt6
 from naysay.budget import Budget
 from naysay.discovery.outcomes import FieldKind, Outcomes
 from naysay.discovery.problem import Answer, Problem
-from naysay.discovery.result import Finding, Rules, Tested
-from naysay.discovery.shortlist import Candidates, Implication, short_list
+from naysay.discovery.result import Finding, Rules, Tested, untested_note
+from naysay.discovery.shortlist import Candidates, Decisions, Implication, short_list
+from naysay.discovery.space import comes_first
 from naysay.discovery.support import Entities, Fact, Rows
 from naysay.discovery.vertices import Vertices
-from naysay.rule.model import Op, Rule
+from naysay.errors import UsageError
+from naysay.rule import canonical, render, simplify
+from naysay.rule.model import Nulls, Op, Rule, Status
+
+# Says how many ordered pairs break a rule; None if there is no time for it.
+CountPairs = Callable[[Rule], int | None]
 
 SIGNIFICANCE = 0.05
 # A rule of one predicate has no others to be independent of: it is tested as if every second pair satisfied it.
@@ -61,7 +68,7 @@ class Ranker:
     `max_equal` holds for each group of vertices the most rows that one row may meet in an equality of it. Counts
     that come from a sample are multiplied by `scale`. With `rows`, keys and dependencies are tested on these. `same_as`
     names, for columns that equal another one in every row, the first such column. `nullable` are the comparisons that
-    may be incomparable.
+    may be incomparable. `given` are rules that a person decided about, with their covers, if the space has them.
     """
 
     vertices: Vertices
@@ -73,6 +80,8 @@ class Ranker:
     rows: Rows | None = None
     same_as: Mapping[str, str] = field(default_factory=dict)
     nullable: frozenset[int] = frozenset()
+    given: tuple[tuple[Rule, UInt64Array | None], ...] = ()
+    nulls: Nulls = Nulls.SQL
     # What was computed once: the comparable pairs of each comparison, and the pairs that satisfy some of its vertices.
     _known: dict[tuple[int, int], float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -98,7 +107,10 @@ class Ranker:
             results, behind = self._test_on_rows(results, facts, budget)
         chosen = short_list(self._candidates(covers, results, facts, behind), n_wanted, fill=fill)
         findings = tuple(
-            replace(_finding(rules, results, entry.place), also=tuple(rules[place] for place in entry.also))
+            replace(
+                _finding(rules[entry.place], results, entry.place, self.n_rows),
+                also=tuple(rules[place] for place in entry.also),
+            )
             for entry in chosen
         )
         return findings, len(covers)
@@ -109,8 +121,100 @@ class Ranker:
         In every table that has nulls only where this one has some.
         """
         implication = Implication(self.vertices, self.nullable)
-        cover, *covers = self.vertices.words(self.vertices.cover(each) for each in (rule, *given))
-        return implication.reasons(cover, [implication.boxes(each) for each in covers]) or []
+        (cover,) = self.vertices.words([self.vertices.cover(rule)])
+        covers = ((number, cover_of(each, self.vertices, self.nulls)) for number, each in enumerate(given))
+        fitting = [(number, implication.boxes(each)) for number, each in covers if each is not None]
+        found = implication.reasons(cover, [boxes for _, boxes in fitting]) or []
+        return [fitting[place][0] for place in found]
+
+    def _decisions(self, implication: Implication) -> Decisions:
+        """What a person decided; a rejected rule that follows from accepted ones rejects nothing else."""
+        accepted = tuple(box for cover in self._covers(Status.ACCEPTED) for box in implication.boxes(cover))
+        rejected = self._covers(Status.REJECTED)
+        return Decisions(accepted, tuple(cover for cover in rejected if not implication.follows(cover, accepted)))
+
+    def _covers(self, status: Status) -> list[UInt64Array]:
+        return [cover for rule, cover in self.given if rule.status is status and cover is not None]
+
+    def with_pending(self, listed: Sequence[Finding], count: CountPairs) -> tuple[tuple[Finding, ...], list[str]]:
+        """The list with pending rules first, whether they hold or not, and a note for each that could not be tested.
+
+        Without those that follow from accepted ones. `count` says how many pairs break a rule if the evidence, which
+        may be that of a sample, does not.
+        """
+        asked = {canonical(rule) for rule, _ in self.given if rule.status is Status.PENDING}
+        known = [finding for finding in listed if canonical(finding.rule) in asked]
+        others, notes = self._test_pending({canonical(finding.rule) for finding in known}, count)
+        return (*known, *others, *(finding for finding in listed if finding not in known)), notes
+
+    def _test_pending(self, known: set[Rule], count: CountPairs) -> tuple[list[Finding], list[str]]:
+        """The pending rules that are not known, tested."""
+        implication = Implication(self.vertices, self._often_null(_MOSTLY_NULL))
+        accepted = self._decisions(implication).accepted
+        chosen = [
+            (rule, cover)
+            for rule, cover in self.given
+            if rule.status is Status.PENDING and cover is not None and canonical(rule) not in known
+            if not implication.follows(cover, accepted)
+        ]
+        if not chosen:
+            return [], []
+        covers = np.array([cover for _, cover in chosen], np.uint64)
+        facts, results, sees_all = self._facts(covers), self.test(covers), self._sees_all
+        counts = [int(results.violations[place]) if sees_all else count(rule) for place, (rule, _) in enumerate(chosen)]
+        results.violations[:] = [n_pairs or 0 for n_pairs in counts]
+        if self.rows is not None:
+            results, _ = self._test_on_rows(results, facts, None)
+        often = results.often_broken([] if self.rows is None else facts)
+        findings, notes = [], []
+        for place, (rule, _) in enumerate(chosen):
+            if counts[place] is None:
+                notes.append(f"pending: {render(rule, short=True)} is not tested: there was no time; use naysay check")
+            else:
+                finding = _finding(rule, results, place, self.n_rows)
+                findings.append(replace(finding, often_broken=bool(often[place])))
+        return findings, notes
+
+    @property
+    def _sees_all(self) -> bool:
+        """Whether the evidence is that of all pairs."""
+        return int(self.counts.sum()) == self.n_rows * (self.n_rows - 1)
+
+    def nearly_ordered(self) -> list[str]:
+        """Notes on columns of one row whose names say which comes first, but a few rows do not."""
+        notes = []
+        for number, group in enumerate(self.vertices.groups):
+            after = group.vertices_of(Op.GT) if group.comparison.within_row else None
+            first, second = group.comparison.left.name, group.comparison.right.name
+            if after is None or not self._sees_all or not comes_first(first, second):
+                continue
+            n_rows = round(self._pairs_with(number, after >> group.first) / max(1, self.n_rows - 1))
+            if 0 < n_rows <= MOST_EXCEPTIONS * self.n_rows:
+                rows = f"{n_rows:,} of {self.n_rows:,} rows"
+                notes.append(f"{first} is after {second} in only {rows}; error='auto' (--error auto) finds such rules")
+        return notes
+
+    @property
+    def decision_notes(self) -> list[str]:
+        """What was done with the rules that a person decided about."""
+        implication = Implication(self.vertices, self._often_null(_MOSTLY_NULL))
+        accepted = self._decisions(implication).accepted
+        count = Counter(rule.status for rule, _ in self.given)
+        notes = []
+        if count[Status.ACCEPTED]:
+            notes.append(f"{_rules(count[Status.ACCEPTED], 'accepted')} taken as given: what follows is not listed")
+        if count[Status.REJECTED]:
+            rejected = _rules(count[Status.REJECTED], "rejected")
+            notes.append(f"{rejected} not listed, nor is what would imply a rejected rule")
+        for rule, cover in self.given:
+            if cover is None and rule.status is Status.PENDING:
+                notes.append(untested_note(rule))
+            elif cover is None:
+                continue
+            elif rule.status is not Status.ACCEPTED and implication.follows(cover, accepted):
+                remedy = "accept or remove it" if rule.status is Status.PENDING else "one of the decisions is wrong"
+                notes.append(f"{rule.status.value}: {render(rule, short=True)} follows from accepted rules; {remedy}")
+        return notes
 
     def _often_null(self, share: float) -> list[int]:
         """The comparisons of which more than a share of the pairs are incomparable."""
@@ -121,6 +225,7 @@ class Ranker:
         self, covers: UInt64Array, results: Results, facts: dict[int, Fact], behind: dict[int, tuple[int, ...]]
     ) -> Candidates:
         vertices = self.vertices
+        implication = Implication(vertices, self._often_null(_MOSTLY_NULL))
         return Candidates(
             covers=covers,
             vertices=vertices,
@@ -132,7 +237,8 @@ class Ranker:
             removed=results.removed,
             facts=facts,
             behind=behind,
-            implication=Implication(vertices, self._often_null(_MOSTLY_NULL)),
+            implication=implication,
+            decisions=self._decisions(implication),
             same_as=self.same_as,
             n_values={} if self.rows is None else {column: self.rows.n_groups((column,)) for column in self.rows.codes},
         )
@@ -404,9 +510,13 @@ def _log_layers(vertices: Vertices) -> list[float]:
     return [log(max(1.0, n_rules)) + log(n_lengths) for n_rules in n_of_length]
 
 
-def _finding(rules: Rules, results: Results, place: int) -> Finding:
+def _finding(rule: Rule, results: Results, place: int, n_rows: int) -> Finding:
+    """A tested rule; of a rule about single rows, rows are counted instead of their pairs with all others."""
     tested = results.at(place)
-    return Finding(rules[place], tested) if tested.violations else Finding(rules[place], tested, 0, (0, 0))
+    if rule.is_one_row and n_rows > 1:
+        near = tuple(round(count / (n_rows - 1)) for count in tested.near)
+        tested = replace(tested, near=near, violations=ceil(tested.violations / (n_rows - 1)))
+    return Finding(rule, tested) if tested.violations else Finding(rule, tested, 0, (0, 0))
 
 
 def ranker_of(answer: Answer, problem: Problem) -> Ranker:
@@ -434,7 +544,26 @@ def make_ranker(
     if outcomes is not None:
         rows = Rows.of(outcomes, problem.vertices, n_rows)
         same_as = _same_columns(outcomes) if outcomes.n_table_rows == n_rows else {}
-    return Ranker(problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale, rows, same_as, nullable)
+    given = tuple((rule, cover_of(rule, problem.vertices, problem.request.nulls)) for rule in problem.request.rules)
+    evidence = problem.vertices, answer.edges, answer.counts, n_rows, max_equal, scale
+    return Ranker(*evidence, rows, same_as, nullable, given, problem.request.nulls)
+
+
+def cover_of(rule: Rule, vertices: Vertices, nulls: Nulls) -> UInt64Array | None:
+    """The vertices that a rule asks for; None if the space does not have them, or nothing could break the rule."""
+    simplified = simplify(rule, nulls)
+    if rule.measure is not None or simplified.never:
+        return None
+    try:
+        cover = vertices.cover(simplified.rule)
+    except UsageError:
+        return None
+    is_one = all(group.has_choice(cover) for group in vertices.groups)
+    return vertices.words([cover])[0] if is_one else None
+
+
+def _rules(count: int, status: str) -> str:
+    return f"{count:,} {status} {'rule is' if count == 1 else 'rules are'}"
 
 
 def _same_columns(outcomes: Outcomes) -> dict[str, str]:

@@ -11,7 +11,7 @@ from naysay.budget import Budget, Progress
 from naysay.discovery.evidence import parse_device
 from naysay.discovery.space import Scope, Space, scope_of
 from naysay.errors import ResourceError, UsageError
-from naysay.rule.model import Nulls
+from naysay.rule.model import Nulls, Rule
 
 
 class ErrorMeasure(Enum):
@@ -85,6 +85,7 @@ class DiscoverRequest:
     progress: called as the work goes on.
     measure: what the error is a fraction of.
     sweep: whether the error is chosen by looking at the table; then `error` is what it would be otherwise.
+    rules: rules that a person decided about, or still has to: see `rule.model.Status`.
     is_narrowed: set by `fitted_to` if the limit on predicates is not the caller's.
     """
 
@@ -103,6 +104,7 @@ class DiscoverRequest:
     progress: Callable[[Progress], None] | None = None
     measure: ErrorMeasure = ErrorMeasure.PAIRS
     sweep: Sweep = Sweep.NEVER
+    rules: tuple[Rule, ...] = ()
     is_narrowed: bool = False
 
     def __post_init__(self) -> None:
@@ -141,7 +143,8 @@ class DiscoverRequest:
     @property
     def may_be_approximate(self) -> bool:
         """Whether nothing asks for exact rules: the methods and spaces of papers have none but these."""
-        return self.method == "auto" and self.space == "naysay" and self.device != "cuda"
+        is_own = isinstance(self.space, Scope) or self.space == "naysay"
+        return self.method == "auto" and is_own and self.device != "cuda"
 
     @property
     def is_measured(self) -> bool:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import UNLIMITED, Int64Array, UInt64Array
 from naysay.discovery.request import ErrorMeasure
 from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, missing_some, n_missed, to_int
 from naysay.errors import UsageError
 from naysay.present import Document
-from naysay.rule import RuleKind, describe, kind, parse, render
+from naysay.rule import RuleKind, canonical, describe, kind, parse, render
 from naysay.rule.formats.rule_files import render_file
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule, Status
 from naysay.rule.scan import nearest_name
 
 if TYPE_CHECKING:
+    from naysay.discovery.problem import MeasureTable
     from naysay.discovery.ranking import Ranker
 
 
 N_BEST = 20
+# Rules under a condition in the short list.
+_MOST_CONDITIONAL = 6
 _UPWARDS = Context(prec=2, rounding=ROUND_CEILING)
 
 
@@ -134,7 +137,8 @@ class Tested:
     `near` counts, for each of its comparisons, the ordered pairs that satisfy all its other predicates and not this
     one: the pairs that came within one predicate of breaking it. `violations` break it. `surprise` is the negative
     logarithm of the chance that it holds by accident, less that of the number of such rules; `by_accident` says that
-    this chance is not small, `exact` that counts were not extrapolated from a sample of rows.
+    this chance is not small, `exact` that counts were not extrapolated from a sample of rows. Of a rule about single
+    rows, rows are counted.
     """
 
     near: tuple[int, ...]
@@ -167,7 +171,7 @@ class Finding:
 
     `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
     that say more of the same columns, such as the order behind a dependency. `often_broken`: too many rows
-    would have to be removed for the rule to hold.
+    would have to be removed for the rule to hold. `applies_to`: for a rule under a condition, the rows that meet it.
     """
 
     rule: Rule
@@ -176,6 +180,7 @@ class Finding:
     rows_to_remove: tuple[int, int] | None = None
     also: tuple[Rule, ...] = ()
     often_broken: bool = False
+    applies_to: int | None = None
 
     @property
     def kind(self) -> RuleKind:
@@ -186,10 +191,29 @@ class Finding:
         return describe(self.rule)
 
     @property
+    def unit(self) -> str:
+        """What is counted: pairs of rows, or rows if the rule is about single rows."""
+        return "row" if self.rule.is_one_row else "pair"
+
+    @property
+    def is_unfounded(self) -> bool:
+        """Whether it is only here because a person asked about it: it is broken."""
+        return self.rule.status is Status.PENDING and self.tested.violations > 0
+
+    @property
     def advice(self) -> Advice:
         if self.tested.by_accident or self.often_broken:
             return Advice.REJECT
         return Advice.LOOK if self.tested.violations else Advice.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """Two rows (or one, for a rule about single rows), by their numbers from 0, that break a rule or nearly do."""
+
+    rows: tuple[int, ...]
+    reason: str
+    breaks: bool
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -213,6 +237,9 @@ class Discovery(Document):
         engine: `"local"` or `"spark"`.
         complete_up_to: If the search was stopped: no rule of up to this many predicates is missing. None if none is.
         measure: What the error is a fraction of: `"pairs"`, `"rows"`, `"conflicts"` or `"tested"`.
+        conditional: All dependencies that hold only among the rows with one value of a column, if `Scope.conditions`
+            asked for them, best first; they are not in `rules`. The best of them are among the findings.
+        given: The rules that a person decided about, or still has to, as they were passed to `discover`.
 
     >>> import pyarrow as pa
     >>> from naysay import discover
@@ -237,6 +264,9 @@ class Discovery(Document):
     ranker: Ranker | None = None
     complete_up_to: int | None = None
     measure: str = "pairs"
+    conditional: tuple[Finding, ...] = ()
+    given: tuple[Rule, ...] = ()
+    table: MeasureTable | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
@@ -273,6 +303,15 @@ class Discovery(Document):
         """The number of all ordered pairs of rows, the denominator of every fraction."""
         return self.n_rows * (self.n_rows - 1)
 
+    def share_broken(self, finding: Finding) -> float:
+        """The share of all ordered pairs that break a rule; of all rows, for a rule about single rows."""
+        return finding.tested.violations / max(1, self.n_rows if finding.rule.is_one_row else self.n_pairs)
+
+    @property
+    def n_found(self) -> int:
+        """The number of rules found, those under a condition included."""
+        return len(self.rules) + len(self.conditional)
+
     def top(self, n: int = N_BEST, *, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
         """Return the `n` best rules, perhaps only some of them.
 
@@ -291,10 +330,19 @@ class Discovery(Document):
             return list(self.findings[:n])
         rules = self.rules.about(*((about,) if isinstance(about, str) else about))
         rules = rules if like is None else rules.like(like)
-        return [] if self.ranker is None else list(self.ranker.best(rules, n))
+        best = [] if self.ranker is None else list(self.ranker.best(rules, n))
+        found = best + self.conditional_about(about, like)
+        return sorted(found, key=lambda finding: finding.advice is Advice.REJECT)[:n]
+
+    def conditional_about(self, about: str | Sequence[str] = (), like: str | Rule | None = None) -> list[Finding]:
+        """Return the rules under a condition that mention all of some columns; none of them is like a rule without."""
+        names = {about} if isinstance(about, str) else set(about)
+        return [each for each in self.conditional if like is None and names <= set(each.rule.column_names)]
 
     def because(self, rule: str | Rule) -> list[Rule]:
-        """Return rules of the short list from which a rule follows, as few as possible; none if it does not follow.
+        """Return rules from which a rule follows, as few as possible; none if it does not follow.
+
+        These are accepted rules that were given, and rules of the short list.
 
         A rule follows if no two rows could break it without breaking one of these, whatever other values they have.
 
@@ -309,8 +357,44 @@ class Discovery(Document):
         if self.ranker is None:
             return []
         asked = parse(rule) if isinstance(rule, str) else rule
-        listed = [each for finding in self.findings for each in (finding.rule, *finding.also)]
+        listed = [rule for rule in self.given if rule.status is Status.ACCEPTED]
+        listed += [
+            each for finding in self.findings if not finding.is_unfounded for each in (finding.rule, *finding.also)
+        ]
         return [listed[place] for place in self.ranker.reasons(asked, listed)]
+
+    def near_misses(self, finding: Finding, limit: int = 3) -> list[NearMiss]:
+        """Return a few pairs of rows that decide about a rule; none on Spark and from an `Evolver`.
+
+        If the rule is broken, they break it. Otherwise they satisfy all its predicates but one: of a dependency they
+        agree on the right side, too, and of other rules it is the predicate that was tested least.
+        """
+        rule, violations = finding.rule, finding.tested.violations
+        if self.table is None or (not violations and len(rule.predicates) == 1):
+            return []
+        asked = rule if violations else _with_one_negated(finding)
+        return [NearMiss(rows, reason, violations > 0) for rows, reason in self.table.examples(asked, limit)]
+
+    def with_conditional(self, found: Sequence[Finding], notes: tuple[str, ...] = ()) -> Discovery:
+        """With rules under a condition; those that say something new and are no accident end the short list."""
+        found = sorted(found, key=lambda finding: -finding.tested.surprise)
+        decided = {canonical(rule): rule for rule in self.given}
+        asked = [each for each in found if _status(each.rule, decided) is Status.PENDING]
+        best: list[Finding] = []
+        told: set[object] = {each.rule.column_names for each in found if _status(each.rule, decided) is not None}
+        for finding in found:
+            if finding.tested.by_accident or len(best) == _MOST_CONDITIONAL:
+                break
+            # One value of a column for each dependency, and one condition for the same rows.
+            names = finding.rule.column_names
+            about = {names, (names[:2], finding.tested.near, finding.applies_to)}
+            if not about & told and not self.because(_without_value(finding.rule)):
+                best.append(finding)
+                told |= about
+        findings = (*asked, *self.findings, *best)
+        tested = {untested_note(decided[canonical(each.rule)]) for each in asked}
+        notes = (*(note for note in self.notes if note not in tested), *notes)
+        return replace(self, findings=findings, conditional=tuple(found), notes=notes)
 
     def groups(self) -> dict[RuleKind, list[Finding]]:
         """Return the findings by kind (keys, dependencies, orders, others), each best first."""
@@ -329,8 +413,77 @@ class Discovery(Document):
         return rules_text(self, self.findings if rules is None else rules)
 
     def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
-        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`."""
-        Path(path).write_text(self.text(rules), encoding="utf-8")
+        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`.
+
+        Findings in a file whose name ends in .yaml or .yml are for a person to decide: see `review`.
+        """
+        for_review = rules is None or self.given or any(isinstance(each, Finding) for each in rules)
+        for_review = for_review and Path(path).suffix.lower() in (".yaml", ".yml")
+        Path(path).write_text(self.review(rules) if for_review else self.text(rules), encoding="utf-8")
+
+    def review(
+        self, rules: Sequence[Rule | Finding] | None = None, *, types: Mapping[str, str] | None = None, after: str = ""
+    ) -> str:
+        """Return rules as YAML with a status for each: those that were given as they are, then new ones as pending.
+
+        Args:
+            rules: Rules or findings; None for the findings.
+            types: Types of columns, to be written, too.
+            after: The text of a file that has the given rules; new ones are added to it.
+
+        Returns:
+            Rules with `status: pending`, `accepted` or `rejected`, for a person to edit and `discover(rules=...)` and
+            `naysay discover --rules` to read; `check` and `load_rules` only use those that are accepted.
+        """
+        from naysay.rule.formats.yaml_files import write_yaml
+
+        known = {canonical(rule) for rule in self.given}
+        entries: list[str] = []
+        n_known = len(known)
+        for each in self.findings if rules is None else rules:
+            new = [rule for rule in _rules_of(each) if canonical(rule) not in known]
+            known |= {canonical(rule) for rule in new}
+            if new and isinstance(each, Finding):
+                entries.append(_comments([f"{each.advice.value}: {_reason(each)}"]))
+            entries += [write_yaml([replace(rule, status=Status.PENDING)], short=True) for rule in new]
+        if after:
+            return after.rstrip("\n") + "\n" + "".join(entries)
+        head = _comments([*_heading(self, len(known) - n_known), "set each status to accepted or rejected"])
+        if types:
+            head += write_yaml([], short=True, types=types).replace("rules: []", "rules:")
+        given = write_yaml(self.given, short=True, has_status=True) if self.given else ""
+        return head + given + "".join(entries)
+
+
+def _with_one_negated(finding: Finding) -> Rule:
+    """What a pair satisfies that came within one predicate of breaking a rule."""
+    predicates, near = list(finding.rule.predicates), finding.tested.near
+    differing = [place for place, each in enumerate(predicates) if each.op is Op.NE]
+    place = differing[-1] if differing else len(predicates) - 1
+    if not differing and len(near) == len(predicates):
+        place = min(range(len(near)), key=lambda each: near[each] or UNLIMITED)
+    chosen = predicates[place]
+    predicates[place] = Predicate(chosen.left, chosen.op.negated, chosen.right)
+    return Rule(tuple(predicates))
+
+
+def _status(rule: Rule, decided: Mapping[Rule, Rule]) -> Status | None:
+    """What a person said about a rule; None if nothing."""
+    known = decided.get(canonical(rule))
+    return None if known is None else known.status
+
+
+def untested_note(rule: Rule) -> str:
+    return f"pending: {render(rule, short=True)} is not tested: discovery does not compare this; use naysay check"
+
+
+def _without_value(rule: Rule) -> Rule:
+    """What would make a condition unnecessary: the same for any value that two rows agree on."""
+    names = rule.column_names
+    *left, right = names if rule.is_one_row else (names[0], names[2], names[1])
+    both = [(Column(Row.LEFT, name), Column(Row.RIGHT, name)) for name in (*left, right)]
+    same = tuple(Predicate(one, Op.EQ, other) for one, other in both[:-1])
+    return Rule((*same, Predicate(both[-1][0], Op.NE, both[-1][1])))
 
 
 def by_kind(findings: Sequence[Finding]) -> dict[RuleKind, list[Finding]]:
@@ -354,10 +507,11 @@ def _rules_of(each: Rule | Finding) -> tuple[Rule, ...]:
 
 
 def _is_doubtful(each: Rule | Finding) -> bool:
-    return isinstance(each, Finding) and each.advice is Advice.REJECT
+    return isinstance(each, Finding) and (each.advice is Advice.REJECT or each.is_unfounded)
 
 
 def _written(discovery: Discovery, rules: Sequence[Rule]) -> str:
+    rules = [replace(rule, status=Status.ACCEPTED) for rule in rules]
     if discovery.error and rules:
         return render_file(list(rules), short=True)
     return "".join(f"{render(rule, short=True)}  # {_one_line(describe(rule))}\n" for rule in rules)
@@ -373,12 +527,16 @@ def _commented_out(discovery: Discovery, findings: Sequence[Finding]) -> Iterato
 
 def _reason(finding: Finding) -> str:
     tested = finding.tested
-    if not tested.by_accident and finding.rows_to_remove is not None:
+    if finding.advice is Advice.REJECT and not tested.by_accident and finding.rows_to_remove is not None:
         return f"{finding.rows_to_remove[0]:,} rows or more would have to be removed"
+    if finding.advice is not Advice.REJECT:
+        number = f"{'' if tested.exact else 'about '}{tested.support:,}"
+        broken = f", broken by {tested.violations:,}" if tested.violations else ""
+        return f"tested by {number} {finding.unit}s{broken}"
     if not tested.support:
         return "no pair of rows tested it"
-    number = f"{'' if tested.exact else 'about '}{tested.support:,}"
-    return f"{number} {'pair' if tested.support == 1 else 'pairs'} of rows tested it, too few to rule out chance"
+    number = f"{'' if tested.exact else 'about '}{tested.support:,} {finding.unit}{'' if tested.support == 1 else 's'}"
+    return f"{number}{' of rows' if finding.unit == 'pair' else ''} tested it, too few to rule out chance"
 
 
 def _comments(lines: Sequence[str]) -> str:

@@ -35,7 +35,6 @@ from naysay.discovery.evidence import (
 )
 from naysay.discovery.measured import LevelSearch, MissCounter
 from naysay.discovery.outcomes import FieldKind
-from naysay.discovery.plan_pairs import Costs, choose_sets, equality_masks, settled_by
 from naysay.discovery.problem import (
     Answer,
     MeasureTable,
@@ -47,7 +46,7 @@ from naysay.discovery.problem import (
     some_of_the_shortest,
 )
 from naysay.discovery.shortest import search_rules
-from naysay.discovery.verify import BUDGET, Pair, TooLong, Verifier
+from naysay.discovery.verify import BUDGET, Costs, Pair, TooLong, Verifier, choose_sets, equality_masks, settled_by
 from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_unique, to_int
 from naysay.rule.model import Rule
 

@@ -7,10 +7,14 @@ Zip have equal City. If nothing is left of the pairs that break a rule, it follo
 That is Armstrong's closure for keys and dependencies, and does the same with orders. It is sound, and looks at two
 rows only: what takes a third row to see is not found.
 
-The list has keys and dependencies first (a canonical cover of those that pass the test), then orders of quantities.
+The list has keys and dependencies first (a canonical cover of those that pass the test), then orders of quantities and
+comparisons of two columns of one row.
 An order that says more of the columns of a dependency is told with it. Codes (numbers that name something: zip codes,
 phone numbers, identifiers) have no order that means anything. Rules of other forms (State and City never both differ)
 say little that a person could decide about, and are listed only if there is nothing else.
+
+What follows from rules that a person accepted is not listed, nor is a rule that was rejected, or from which a rejected
+one would follow: it cannot be true if that one is not.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from operator import and_
 
 import numpy as np
@@ -51,8 +55,8 @@ _MOST_CASES = 16
 
 # A person can hardly judge a longer rule: these are listed only if no other is.
 _MOST_PREDICATES = 4
-# Orders, and other rules, in the list; more are left to `Discovery.all`.
-_MOST_ORDERS, _MOST_OTHERS = 4, 6
+# Orders, comparisons within a row, and other rules, in the list; more are left to `Discovery.all`.
+_MOST_ORDERS, _MOST_ONE_ROW, _MOST_OTHERS = 4, 6, 6
 # Keys and dependencies, and orders, of which some may turn out to follow from later ones.
 _FACTS_AT_FIRST, _ORDERS_AT_FIRST = 60, 12
 # Rules of each form that are compared with the list, and those that only restate something that they are compared with.
@@ -189,6 +193,14 @@ def _exchanged(outcomes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a person decided: the pairs that break accepted rules, and rejected rules as covers."""
+
+    accepted: tuple[Box, ...] = ()
+    rejected: tuple[UInt64Array, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Tested rules, each by its place: arrays as in `ranking.Results`.
 
@@ -210,6 +222,7 @@ class Candidates:
     implication: Implication
     same_as: Mapping[str, str]
     n_values: Mapping[int, int]
+    decisions: Decisions = Decisions()
 
     def name(self, number: int) -> str:
         return self.vertices.groups[number].comparison.left.name
@@ -228,6 +241,18 @@ class Candidates:
         """The numbers of the columns that a rule asks to be equal."""
         groups = self.implication.groups_in(self.covers[place])
         return [number for number, group, ops in groups if Op.EQ in ops and not group.comparison.across]
+
+    def is_comparison(self, place: int) -> bool:
+        """Whether a rule orders or equates two columns of a row; that they are never equal says little."""
+        asked = self.implication.groups_in(self.covers[place])
+        return len(asked) == 1 and asked[0][2] != (Op.EQ,)
+
+    def is_rejected(self, place: int) -> bool:
+        """Whether a rejected rule would follow from a rule, together with the accepted ones."""
+        if not self.decisions.rejected:
+            return False
+        given = [*self.decisions.accepted, *self.implication.boxes(self.covers[place])]
+        return any(self.implication.follows(cover, given) for cover in self.decisions.rejected)
 
     def mentions_double(self, place: int) -> bool:
         """Whether a rule mentions a column that equals another one in every row."""
@@ -248,15 +273,18 @@ class Entry:
 def short_list(candidates: Candidates, n_wanted: int, *, fill: bool = False) -> list[Entry]:
     """The rules to look at first, best first: those that pass the test, else the best of the others.
 
-    `fill` adds others, as many as wanted.
+    `fill` adds others, as many as wanted. Once a person has accepted rules, there may be nothing left to decide.
     """
     order = candidates.order()
     sure = [place for place in order if not (candidates.by_accident[place] or candidates.often_broken[place])]
-    found = _ShortList(candidates).of(sure) or _ShortList(candidates).of(order, everything=True)
+    found = _ShortList(candidates).of(sure)
+    if not found and not candidates.decisions.accepted:
+        found = _ShortList(candidates).of(order, everything=True)
     found = found[:n_wanted]
     if fill:
         listed = {place for entry in found for place in (entry.place, *entry.also)}
-        found += [Entry(place) for place in order if place not in listed][: n_wanted - len(found)]
+        others = (Entry(place) for place in order if place not in listed and not candidates.is_rejected(place))
+        found += islice(others, n_wanted - len(found))
     return found
 
 
@@ -280,10 +308,13 @@ class _ShortList:
         constants = [place for place in facts if not candidates.facts[place].left]
         codes = _codes(candidates, facts)
         orders: list[int] = []
+        one_row: list[int] = []
         others: list[int] = []
         for place in [place for place in short if place not in candidates.facts]:
             form = _form(candidates, place, codes)
-            if form is not None:
+            if form is RuleKind.ONE_ROW and candidates.is_comparison(place):
+                one_row.append(place)
+            elif form is not None:
                 (orders if form is RuleKind.ORDER else others).append(place)
             if len(orders) + len(others) == 2 * _MOST_COMPARED:
                 break
@@ -292,19 +323,25 @@ class _ShortList:
         told = {order for added in also.values() for order in added}
         found = [Entry(place, tuple(also[place])) for place in facts if place not in constants]
         found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
+        found += [Entry(place) for place in self._cover(one_row, _MOST_ONE_ROW)]
         found += [Entry(place) for place in constants]
-        if everything or not found:
+        if everything or not (found or candidates.decisions.accepted):
             found += [Entry(place) for place in self._add(others, _MOST_OTHERS)]
-        if not found:
+        if not found and not candidates.decisions.accepted:
             found = [Entry(place) for place in self._add(places, _FACTS_AT_FIRST)]
         return found
+
+    @property
+    def _known(self) -> list[Box]:
+        """The pairs that break a rule of the list or an accepted one."""
+        return [*self.candidates.decisions.accepted, *(box for boxes in self.boxes.values() for box in boxes)]
 
     def _cover(self, places: Sequence[int], most: int) -> list[int]:
         """A canonical cover: rules of which none follows from the others, but all that were left out do."""
         kept = self._add(places, most)
         for place in reversed(kept.copy()):
             boxes = self.boxes.pop(place)
-            if not self._follows(place, [box for others in self.boxes.values() for box in others]):
+            if not self._follows(place, self._known):
                 self.boxes[place] = boxes
             else:
                 kept.remove(place)
@@ -316,8 +353,10 @@ class _ShortList:
         for place in places[:_MOST_COMPARED]:
             if len(kept) == most:
                 break
-            known = [box for boxes in self.boxes.values() for box in boxes]
+            known = self._known
             if self._follows(place, known) or self._follows(place, known + self._more_general(place)):
+                continue
+            if self.candidates.is_rejected(place):
                 continue
             self.boxes[place] = self.candidates.implication.boxes(self.candidates.covers[place])
             kept.append(place)
@@ -350,7 +389,7 @@ def _form(candidates: Candidates, place: int, codes: set[str]) -> RuleKind | Non
     groups = candidates.implication.groups_in(candidates.covers[place])
     for _, group, ops in groups:
         names = {group.comparison.left.name, group.comparison.right.name}
-        if any(op.is_order for op in ops) and names & codes:
+        if any(op.is_order for op in ops) and names & codes and not group.comparison.within_row:
             return None
     pairs = [(group.comparison, op) for _, group, ops in groups for op in ops]
     return kind(Rule(tuple(Predicate(pair.left, op, pair.right) for pair, op in pairs)))

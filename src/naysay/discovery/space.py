@@ -2,7 +2,7 @@
 
 As in the papers (Hydra, section 7.1; Chu et al., PVLDB 6(13), 2013): text and booleans compare for = and != only,
 everything with an order by all six operators; two different columns compare only if they hold the same kind of
-thing and enough of the same values.
+thing and enough of the same values. Of one row, two columns are ordered if their names say which comes first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -87,31 +88,76 @@ class Shared(Enum):
     OCCURRENCES = "occurrences"
 
 
+# Words of two column names of which the first comes first, or is less: start_date and end_date.
+_FIRST_AND_SECOND = (
+    *(("start", "end"), ("begin", "end"), ("start", "stop"), ("start", "finish"), ("from", "to"), ("from", "until")),
+    *(("since", "until"), ("min", "max"), ("minimum", "maximum"), ("low", "high"), ("lower", "upper")),
+    *(("first", "last"), ("dep", "arr"), ("departure", "arrival"), ("in", "out"), ("opened", "closed")),
+    *(("opening", "closing"), ("created", "updated"), ("created", "modified"), ("created", "closed")),
+    *(("ordered", "shipped"), ("order", "ship"), ("order", "delivery"), ("shipped", "delivered")),
+    *(("birth", "death"), ("born", "died"), ("admission", "discharge"), ("pickup", "dropoff"), ("net", "gross")),
+    *(("issued", "expires"), ("issue", "expiry"), ("hire", "termination")),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the space holds besides each column compared with itself.
+    """What rules may compare besides each column with itself.
 
-    `cross` compares different columns if they share at least (OCCURRENCES: more than) `share` of their values;
-    `both_ways` takes t.A with s.B and t.B with s.A, else only the earlier column on the left. `average_factor` keeps
-    order comparisons between different columns to numbers whose averages lie within that factor.
-    `within_row` adds comparisons of two columns of one row: only of t unless `both_ways`, and only for = and !=
-    unless `order_within_row`. `order_text` orders text and booleans too.
+    Args:
+        cross: Whether two rows are compared in different columns of the same kind that share enough values.
+        share: The share of common values from which on two columns are compared.
+        shared: How common values are counted: `"distinct"`, as a fraction of the distinct values of the column that has
+            more; `"occurrences"`, by how often they occur, as the programs published with the papers do.
+        both_ways: Compare `t.A` with `s.B` and `t.B` with `s.A`; otherwise only the earlier column on the left.
+        average_factor: Order different columns only if their averages lie within this factor; None for no limit.
+        within_row: Which columns of one row are compared with each other: `"named"`, those whose names say which comes
+            first, such as `start` and `end`; `True`, those that share enough values; `False`, none.
+        order_within_row: Whether `within_row=True` compares by all six operators, or only for equality.
+        order_text: Whether text and booleans are ordered, too.
+        conditions: Also find dependencies that hold only among the rows with one value of a column, if at least this
+            many rows have the value; None for none. In-process only.
+
+    >>> import naysay, pyarrow as pa
+    >>> stays = pa.table({"arrival": [1, 3, 5] * 20, "departure": [2, 4, 9] * 20})
+    >>> found = naysay.discover(stays, space=naysay.Scope(within_row=True, share=0.0), max_predicates=1)
+    >>> [naysay.render(rule) for rule in found.best]
+    ['not(t.arrival >= t.departure)']
     """
 
     cross: bool = True
     share: float = 0.30
-    shared: Shared = Shared.DISTINCT
+    shared: Shared | str = Shared.DISTINCT
     both_ways: bool = True
     average_factor: float | None = None
-    within_row: bool = False
+    within_row: bool | Literal["named"] = "named"
     order_within_row: bool = True
     order_text: bool = False
+    conditions: int | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "shared", Shared(self.shared))
+        except ValueError:
+            names = ", ".join(each.value for each in Shared)
+            raise UsageError(f"shared must be one of {names}, not {self.shared!r}") from None
+        if not 0.0 <= self.share <= 1.0:
+            raise UsageError(f"share must be a fraction from 0 to 1, not {self.share!r}")
+        if self.within_row not in (True, False, "named"):
+            raise UsageError(f"within_row must be True, False or 'named', not {self.within_row!r}")
+        if self.conditions is not None and self.conditions < 2:
+            raise UsageError(f"conditions must be a number of rows from 2 on, not {self.conditions!r}")
+
+    @property
+    def compares_values(self) -> bool:
+        """Whether common values decide about comparisons."""
+        return self.cross or self.within_row is True
 
 
 # The predicate spaces of the papers, so that their answers can be reproduced. IncDC, section 3; Hydra, section 7.1.
 SCOPES = {
     "naysay": Scope(),
-    "incdc": Scope(share=0.30, both_ways=False),
+    "incdc": Scope(share=0.30, both_ways=False, within_row=False),
     "hydra": Scope(share=0.20, both_ways=False, average_factor=10.0, within_row=True, order_within_row=False),
 }
 
@@ -120,7 +166,7 @@ def scope_of(space: str | Scope, cross: bool) -> Scope:
     """A scope by name; `cross=False` takes the comparisons of different columns out of any."""
     if isinstance(space, str):
         if space not in SCOPES:
-            raise UsageError(f"unknown predicate space {space!r}; choose one of {', '.join(SCOPES)}")
+            raise UsageError(f"unknown predicate space {space!r}; choose one of {', '.join(SCOPES)}, or pass a Scope")
         space = SCOPES[space]
     return space if cross else replace(space, cross=False, within_row=False)
 
@@ -132,7 +178,7 @@ def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope
         # Raises TableError if rules cannot compare the column.
         table.codes(name, ordered=False)
     names, notes = columns_of(kinds, columns)
-    values = {name: _value_counts(table, name) for name in names} if scope.cross or scope.within_row else {}
+    values = {name: _value_counts(table, name) for name in names} if scope.compares_values else {}
     averages = _averages(table, names) if scope.average_factor is not None else {}
     return space_over(
         {name: kinds[name] for name in names},
@@ -159,9 +205,13 @@ def space_over(
     across: list[Comparison] = []
     for first, second in itertools.combinations(kinds, 2) if scope.cross or scope.within_row else ():
         kind = kinds[first]
-        if kind is kinds[second] and kind not in (Kind.NULL, Kind.OTHER) and share_enough(first, second):
+        if kind is not kinds[second] or kind in (Kind.NULL, Kind.OTHER):
+            continue
+        if scope.compares_values and share_enough(first, second):
             ordered = _has_order(kind, scope) and _averages_allow(averages, first, second, scope)
             across += _comparisons(first, second, ordered, scope)
+        if scope.within_row == "named" and kind.has_order:
+            across += _named(first, second)
     return Space((*same, *across), notes)
 
 
@@ -190,11 +240,33 @@ def _comparisons(first: str, second: str, ordered: bool, scope: Scope) -> list[C
         found.append(Comparison(Column(Row.LEFT, first), Column(Row.RIGHT, second), ordered))
         if scope.both_ways:
             found.append(found[0].mirrored())
-    if scope.within_row:
+    if scope.within_row is True:
         ordered = ordered and scope.order_within_row
         pair = Comparison(Column(Row.LEFT, first), Column(Row.LEFT, second), ordered)
         found += [pair, pair.mirrored()] if scope.both_ways else [pair]
     return found
+
+
+def _named(first: str, second: str) -> list[Comparison]:
+    """The comparison of two columns of one row if their names say which comes first."""
+    for lower, higher in ((first, second), (second, first)):
+        if comes_first(lower, higher):
+            return [Comparison(Column(Row.LEFT, lower), Column(Row.LEFT, higher), True)]
+    return []
+
+
+def comes_first(lower: str, higher: str) -> bool:
+    """Whether the names of two columns differ only in words of which the first comes first.
+
+    >>> comes_first("StartDate", "end date"), comes_first("min_age", "max_price"), comes_first("end", "start")
+    (True, False, False)
+    """
+    low, high = ("".join(character for character in name.lower() if character.isalnum()) for name in (lower, higher))
+    return any(
+        low.startswith(one, place) and low[:place] + two + low[place + len(one) :] == high
+        for one, two in _FIRST_AND_SECOND
+        for place in range(len(low) - len(one) + 1)
+    )
 
 
 _Counts = tuple[pa.ChunkedArray, Int64Array]

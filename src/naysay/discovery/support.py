@@ -15,17 +15,20 @@ frequent that g rows hardly could all differ.
 Rows that repeat one thing are one observation of it. If a set of columns Z determines all columns of a rule, and the
 rule is not about Z itself (its left side does not determine Z, nor is part of it), then one row for each value of Z
 is tested: that two phones of one hospital never differ in their city says nothing if a hospital has a single city.
+
+A dependency may hold only among the rows with one value of a column: see `find_conditional`. It is tested on these
+rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
 
-from naysay.arrays import Float64Array, Int64Array
+from naysay.arrays import BoolArray, Float64Array, Int64Array
 from naysay.discovery.outcomes import FieldKind, Outcomes
 from naysay.discovery.vertices import Vertices
 
@@ -73,9 +76,9 @@ class Rows:
     _shares: dict[tuple[tuple[int, ...], int], tuple[Float64Array, Float64Array]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcomes: Outcomes, vertices: Vertices, n_table_rows: int) -> Rows:
+    def of(cls, outcomes: Outcomes, vertices: Vertices, n_table_rows: int, most_rows: int = MOST_ROWS) -> Rows:
         """The rows behind outcomes, which may be only some of the rows of a table."""
-        places, n_fields = _sampled(outcomes.n_rows), len(outcomes.layout.fields)
+        places, n_fields = _sampled(outcomes.n_rows, most_rows), len(outcomes.layout.fields)
         codes, skips_null = {}, {}
         for number, column in enumerate(outcomes.layout.fields):
             if column.place is None or vertices.groups[column.place].comparison.across:
@@ -324,7 +327,107 @@ def closure(columns: Sequence[int], dependencies: Sequence[Fact]) -> frozenset[i
     return frozenset(known)
 
 
-def _sampled(n_rows: int) -> Int64Array:
-    if n_rows <= MOST_ROWS:
+def _sampled(n_rows: int, most_rows: int) -> Int64Array:
+    if n_rows <= most_rows:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n_rows, most_rows, replace=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """A dependency that holds among the rows with one value of a column, but not among all rows.
+
+    `fact` has one column on the left, or none if the right side has a single value there. `place` is a row that has the
+    value, and one on the right side; `n_rows` how many rows have both, weights included. `near` counts the ordered
+    pairs of them that agree on both sides.
+    """
+
+    column: int
+    fact: Fact
+    place: int
+    n_rows: int
+    near: int
+    surprise: float
+
+
+def find_conditional(
+    rows: Rows, columns: Sequence[int], fewest: int, is_stopped: Callable[[], bool]
+) -> tuple[list[Conditional], bool]:
+    """Every minimal dependency among the rows with one value of one of `columns`; and whether none is missing.
+
+    At least `fewest` rows have the value, and at least two of them a value on both sides. Left out is what follows from
+    a dependency on the column: if `column, left -> right` holds among all rows, no condition is needed.
+    """
+    found: list[Conditional] = []
+    for column in columns:
+        frequent = np.bincount(rows.codes[column], weights=rows.weights) >= fewest
+        # Zero is null, which no condition asks for.
+        frequent[0] = False
+        single: dict[int, BoolArray] = {}
+        for left in (None, *(other for other in rows.codes if other != column)):
+            if not frequent.any() or is_stopped():
+                break
+            groups = _Groups.of(rows, column, left)
+            for right in [other for other in rows.codes if other not in (column, left)]:
+                broken = groups.broken(right, frequent.size)
+                holds = frequent & ~broken & ~single.get(right, np.zeros(frequent.size, np.bool_))
+                if left is None:
+                    single[right] = frequent & ~broken
+                if broken.any():
+                    fact = Fact(() if left is None else (left,), right)
+                    found += _tested(rows, column, fact, np.flatnonzero(holds))
+    return found, not is_stopped()
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Rows that agree on a column and perhaps a second one, group by group; rows with a null there are in none."""
+
+    rows: Rows
+    order: Int64Array
+    starts: Int64Array
+    values: Int64Array
+
+    @classmethod
+    def of(cls, rows: Rows, column: int, left: int | None) -> _Groups:
+        columns = (column,) if left is None else (column, left)
+        # Not `rows.ids`, which keeps what it finds: there are many pairs of columns.
+        ids = rows.codes[column]
+        if left is not None:
+            ids = ids * (int(rows.codes[left].max(initial=0)) + 1) + rows.codes[left]
+        order = np.argsort(ids, kind="stable")
+        for each in columns:
+            order = order[rows.codes[each][order] != 0] if rows.skips_null[each] else order
+        starts = np.flatnonzero(np.append(True, np.diff(ids[order]) != 0)) if order.size else order
+        return cls(rows, order, starts, rows.codes[column][order[starts]])
+
+    def broken(self, right: int, n_values: int) -> BoolArray:
+        """For each value of the column whether two rows of a group differ on the right side."""
+        broken = np.zeros(n_values, np.bool_)
+        if self.starts.size:
+            greatest = self.rows.codes[right][self.order]
+            is_null = (greatest == 0) if self.rows.skips_null[right] else False
+            least = np.where(is_null, np.iinfo(np.int64).max, greatest)
+            differs = np.minimum.reduceat(least, self.starts) < np.maximum.reduceat(greatest, self.starts)
+            broken[self.values[differs]] = True
+        return broken
+
+
+def _tested(rows: Rows, column: int, fact: Fact, values: Int64Array) -> Iterator[Conditional]:
+    """A dependency for each value of a column among whose rows it holds."""
+    assert fact.right is not None
+    comparable = rows._chosen(fact, None)
+    places = np.arange(rows.n_rows) if comparable is None else comparable
+    shares = _Sample(rows, comparable, False)._shares((), fact.right)[1] if places.size else np.ones(1)
+    for value in values.tolist():
+        chosen = places[rows.codes[column][places] == value]
+        codes = {each: np.unique(rows.codes[each][chosen], return_inverse=True)[1] for each in fact.columns}
+        sample = _Sample(Rows(codes, rows.skips_null, rows.weights[chosen], True), None, False)
+        n_rows = int(sample.weights.sum())
+        if n_rows < 2:
+            continue
+        if fact.left:
+            near, surprise = sample.near(fact)[fact.columns.index(fact.right)], sample.dependency_surprise(fact, 0.0)
+        else:
+            near, surprise = n_rows * (n_rows - 1), -(n_rows - 1) * log(shares[0])
+        yield Conditional(column, fact, int(chosen[0]), n_rows, near, max(0.0, surprise))

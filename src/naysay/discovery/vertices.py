@@ -89,6 +89,11 @@ class VertexGroup:
         """The vertices that together mean an operator; None if this comparison does not have it."""
         return next((chosen << self.first for chosen, ops in _MEANING[self.kind].items() if ops == (op,)), None)
 
+    def has_choice(self, cover: int) -> bool:
+        """Whether what a cover has of this group means something."""
+        chosen = (cover & self.mask) >> self.first
+        return not chosen or chosen in _MEANING[self.kind]
+
     def ops(self, cover: int) -> tuple[Op, ...]:
         """What a cover says about this comparison; nothing if it has none of its vertices."""
         chosen = (cover & self.mask) >> self.first

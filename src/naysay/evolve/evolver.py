@@ -65,7 +65,7 @@ class Evolver:
         nulls: What a comparison with null means, as in `check`.
         method: `"all-pairs"`, `"selective"`, `"incdc"`, or `"auto"` to choose by the number of rows and the error.
         device: Where pairs are compared: `"cpu"`, `"cuda"`, or `"auto"` for a GPU if there is one and it is faster.
-        space: The predicates that rules may use, as for `discover`.
+        space: The predicates that rules may use, as for `discover`, or a `Scope`.
         threads: The number of threads; 0 for all cores.
 
     >>> import naysay, pyarrow as pa
@@ -108,6 +108,8 @@ class Evolver:
             space="naysay" if isinstance(space, Space) else space,
             threads=threads,
         )
+        if request.scope.conditions is not None:
+            raise UsageError("rules under conditions cannot be kept up to date; leave out conditions, or use discover")
         given_space = space if isinstance(space, Space) else None
         self._engine: EvolveEngine
         if on_spark:

@@ -20,10 +20,9 @@ import numpy as np
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.discovery.evidence import Block, Evidence, codes_of_pairs, group_blocks, triangle, word_order
 from naysay.discovery.outcomes import CodeLayout, Field, FieldKind, mirrored
-from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import MOST_RULES, Problem
 from naysay.discovery.selective import _FIRST_PAIRS, _FIRST_PAIRS_A_ROW, SAMPLE_ROWS, SelectiveSearch
-from naysay.discovery.verify import Pair, Verifier
+from naysay.discovery.verify import Costs, Pair, Verifier
 from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, sorted_unique, to_int
 from naysay.discovery.vertices import _less as is_less
 from naysay.evolve.covers import Search, all_covers, members, places, update_covers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,20 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from naysay.discovery.result import Advice, Discovery, Finding, by_kind
+from naysay.discovery.result import Advice, Discovery, Finding, NearMiss, by_kind
 from naysay.report.html import standalone, table_cell
 from naysay.report.terminal import indented, print_trimmed, printed_text
 from naysay.report.words import counted, duration, meaning, printable, rule_text
 from naysay.rule import RuleKind, describe, render
-from naysay.rule.model import Op, Rule, is_pair, split_same
+from naysay.rule.model import Op, Rule, Status, is_pair, split_same
 from naysay.version import __version__
 
 if TYPE_CHECKING:
     from naysay.evolve.change import RuleChange
 
 SCHEMA_VERSION = 1
+# Pairs of rows that are shown for each rule if a person is to decide about it.
+_NEAR_MISSES = 2
 _LOOK = "Look: a few rows break these. Are the rows wrong, or the rules?"
 _REJECT = "Reject unless you know better: these may hold by chance, or too many rows break them"
 _TITLES = {
@@ -44,28 +47,32 @@ def headline(discovery: Discovery) -> str:
     up_to = f", each {discovery.allowance}" if discovery.error else ""
     part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
-    return f"{rules} {verb}{up_to}{part}"
+    under = f", and {len(discovery.conditional):,} under a condition" if discovery.conditional else ""
+    return f"{rules} {verb}{up_to}{under}{part}"
 
 
-def print_discovery(discovery: Discovery, shown: Sequence[Finding], console: Console, *, source: str = "") -> None:
-    """Print findings by kind, each with its meaning and figures."""
-    print_trimmed(console, lambda: _print(discovery, shown, console, source))
+def print_discovery(
+    discovery: Discovery, shown: Sequence[Finding], console: Console, *, source: str = "", n_near: int | None = None
+) -> None:
+    """Print findings by kind, each with its meaning and figures, and some near misses."""
+    print_trimmed(console, lambda: _print(discovery, shown, console, source, n_near))
 
 
-def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, source: str) -> None:
+def _print(discovery: Discovery, shown: Sequence[Finding], console: Console, source: str, n_near: int | None) -> None:
     console.print(Text(headline(discovery), "bold yellow" if discovery.partial else "bold"))
     console.print(Text("  " + " · ".join(facts(discovery, source)), "dim"))
     for note in discovery.notes:
         console.print(Text(f"  note: {printable(note)}", "dim"))
-    for title, lines in sections(shown, discovery):
+    for title, lines in sections(shown, discovery, n_near):
         console.print()
         console.print(Text(title, "bold"))
         for line in lines:
             console.print(indented(Text(line.text, _COLOURS[line.advice])))
             for sentence in line.meaning:
                 console.print(indented(Text(sentence), 4))
-            console.print(indented(Text(line.figures, "dim"), 4))
-    if len(shown) < len(discovery.rules):
+            for figure in (line.figures, *line.near_misses):
+                console.print(indented(Text(figure, "dim"), 4))
+    if len(shown) < discovery.n_found:
         console.print()
         console.print(Text(left_out(discovery, shown), "dim"))
 
@@ -75,7 +82,7 @@ def left_out(discovery: Discovery, shown: Sequence[Finding]) -> str:
     why = ""
     if any(finding.advice is not Advice.REJECT for finding in shown):
         why = ": the others follow from these, say less, or may hold by chance"
-    return f"{len(shown):,} of {len(discovery.rules):,} rules shown{why}; --all shows every rule"
+    return f"{len(shown):,} of {discovery.n_found:,} rules shown{why}; --all shows every rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +96,22 @@ class Line:
     meaning: list[str]
     figures: str
     advice: Advice
+    near_misses: list[str]
 
 
-def sections(shown: Sequence[Finding], discovery: Discovery) -> list[tuple[str, list[Line]]]:
-    """Findings by what to do with them, those to keep by kind, with a title each."""
+def sections(shown: Sequence[Finding], discovery: Discovery, n_near: int | None = None) -> list[tuple[str, list[Line]]]:
+    """Findings by what to do with them, those to keep by kind, with a title each, and `n_near` near misses of each."""
     keep, look, reject = ([each for each in shown if each.advice is advice] for advice in Advice)
+    conditional = [each for each in keep if each.applies_to is not None]
+    keep = [each for each in keep if each.applies_to is None]
     found = [(f"Keep: {_TITLES[kind]}", findings) for kind, findings in by_kind(keep).items()]
+    found.append(("Keep: rules under a condition", conditional))
     for title, findings in ((_LOOK, look), (_REJECT, reject)):
         found.append((title, [finding for of_kind in by_kind(findings).values() for finding in of_kind]))
-    return [(title, _lines(findings, discovery)) for title, findings in found if findings]
+    return [(title, _lines(findings, discovery, n_near)) for title, findings in found if findings]
 
 
-def _lines(findings: Sequence[Finding], discovery: Discovery) -> list[Line]:
+def _lines(findings: Sequence[Finding], discovery: Discovery, n_near: int | None) -> list[Line]:
     """One line for each left side, for columns that determine each other, and for all constants."""
     sides = [_sides(finding) for finding in findings]
     classes = _classes({(next(iter(left)), right) for left, right in sides if len(left) == 1 and right is not None})
@@ -112,7 +123,7 @@ def _lines(findings: Sequence[Finding], discovery: Discovery) -> list[Line]:
             groups.setdefault(classes[right], []).append(finding)
         else:
             groups.setdefault(left, []).append(finding)
-    return [_line(members, discovery, key if isinstance(key, tuple) else ()) for key, members in groups.items()]
+    return [_line(members, discovery, key if isinstance(key, tuple) else (), n_near) for key, members in groups.items()]
 
 
 def _classes(arrows: set[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -137,11 +148,13 @@ def is_constant(rule: Rule) -> bool:
     return not same and len(rest) == 1 and is_pair(rest[0]) and rest[0].op is Op.NE
 
 
-def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence[str]) -> Line:
+def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence[str], n_near: int | None) -> Line:
     first = members[0]
+    # Of rules that share a line, the one that was tested least is the one to look at.
+    near = near_misses(min(members, key=lambda each: each.tested.support), discovery, n_near)
     if len(members) == 1:
         told = [meaning(rule) for rule in (first.rule, *first.also)]
-        return Line(rule_text(first.rule), told, figures(first, discovery), first.advice)
+        return Line(rule_text(first.rule), told, figures(first, discovery), first.advice, near)
     names, _ = split_same(first.rule)
     same = [printable(name) for name in names]
     rights = [printable(split_same(each.rule)[1][0].left.name) for each in members]
@@ -155,7 +168,24 @@ def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence
         sentence = f"For two rows with the same {listed(same)}, {listed(rights)} never differ."
     else:
         text, sentence = f"constant: {', '.join(rights)}", f"All rows have the same {listed(rights)}."
-    return Line(text, [sentence], tested, first.advice)
+    return Line(text, [sentence], tested, first.advice, near)
+
+
+def _near_misses(finding: Finding, discovery: Discovery, n_near: int | None) -> list[NearMiss]:
+    """Some near misses; a few if nobody said how many, but a person decides about rules."""
+    if n_near is None:
+        n_near = _NEAR_MISSES if discovery.given else 0
+    return discovery.near_misses(finding, n_near) if n_near else []
+
+
+def near_misses(finding: Finding, discovery: Discovery, n_near: int | None) -> list[str]:
+    """A few pairs of rows that break a rule or nearly do, in words."""
+    found = _near_misses(finding, discovery, n_near)
+    return [
+        f"{'broken by' if each.breaks else 'near miss:'} row{'s' if len(each.rows) > 1 else ''} "
+        f"{listed([f'{row:,}' for row in each.rows])}: {printable(each.reason)}"
+        for each in found
+    ]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -178,17 +208,17 @@ def facts(discovery: Discovery, source: str = "") -> list[str]:
 
 def shown_support(finding: Finding) -> str:
     about = "" if finding.tested.exact else "about "
-    return f"{about}{counted(finding.tested.support, 'pair')}"
+    return f"{about}{counted(finding.tested.support, finding.unit)}"
 
 
 def figures(finding: Finding, discovery: Discovery) -> str:
     """How well the data tested a rule, and how often it is broken: in words, then as the measures g1, g2 and g3."""
     tested = finding.tested
-    words = [f"tested by {shown_support(finding)}"]
+    words = [] if finding.applies_to is None else [f"applies to {counted(finding.applies_to, 'row')}"]
+    words.append(f"tested by {shown_support(finding)}")
     if tested.violations:
-        share = tested.violations / max(1, discovery.n_pairs)
-        words.append(f"broken by {counted(tested.violations, 'pair')}")
-        measures = [f"g1 {share:.2g}"]
+        words.append(f"broken by {counted(tested.violations, finding.unit)}")
+        measures = [f"g1 {discovery.share_broken(finding):.2g}"]
         if finding.rows_in_conflict is not None:
             words.append(f"{counted(finding.rows_in_conflict, 'row')} in conflict")
             measures.append(f"g2 {finding.rows_in_conflict / max(1, discovery.n_rows):.2g}")
@@ -201,8 +231,11 @@ def figures(finding: Finding, discovery: Discovery) -> str:
     return "; ".join(words)
 
 
-def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") -> dict[str, Any]:
+def to_json(
+    discovery: Discovery, shown: Sequence[Finding], source: str = "", n_near: int | None = None
+) -> dict[str, Any]:
     """The discovery as plain values, ready for json.dumps."""
+    statuses = Counter(rule.status.value for rule in discovery.given)
     return {
         "schema": SCHEMA_VERSION,
         "naysay": __version__,
@@ -221,24 +254,30 @@ def to_json(discovery: Discovery, shown: Sequence[Finding], source: str = "") ->
         "reason": discovery.reason,
         "complete_up_to": discovery.complete_up_to,
         "n_rules": len(discovery.rules),
+        "n_conditional": len(discovery.conditional),
         "seconds": round(sum(discovery.seconds.values()), 6),
         "phases": {name: round(seconds, 6) for name, seconds in discovery.seconds.items()},
         "notes": list(discovery.notes),
-        "rules": [_finding(finding, discovery) for finding in shown],
+        "given": {status.value: statuses[status.value] for status in Status},
+        "rules": [_finding(finding, discovery, n_near) for finding in shown],
     }
 
 
 def dumps(
-    discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "", everything: Sequence[Rule] = ()
+    discovery: Discovery,
+    shown: Sequence[Finding] | None = None,
+    source: str = "",
+    everything: Sequence[Rule] = (),
+    n_near: int | None = None,
 ) -> str:
     """As text, with details of the shown findings, and the text of more rules under `all` if they are given."""
-    document = to_json(discovery, discovery.findings if shown is None else shown, source)
+    document = to_json(discovery, discovery.findings if shown is None else shown, source, n_near)
     if everything:
         document["all"] = [render(rule) for rule in everything]
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
+def _finding(finding: Finding, discovery: Discovery, n_near: int | None = None) -> dict[str, Any]:
     tested, removal = finding.tested, finding.rows_to_remove
     in_conflict = finding.rows_in_conflict
     n_rows = max(1, discovery.n_rows)
@@ -248,13 +287,18 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
         "kind": finding.kind.value,
         "advice": finding.advice.value,
         "also": [render(rule) for rule in finding.also],
+        "applies_to": finding.applies_to,
         "support": tested.support,
         "near_misses": list(tested.near),
+        "examples": [
+            {"rows": list(each.rows), "reason": each.reason, "breaks": each.breaks}
+            for each in _near_misses(finding, discovery, n_near)
+        ],
         "exact": tested.exact,
         "surprise": round(tested.surprise, 3) if abs(tested.surprise) < 1e300 else None,
         "by_accident": tested.by_accident,
         "violations": tested.violations,
-        "g1": tested.violations / max(1, discovery.n_pairs),
+        "g1": discovery.share_broken(finding),
         "rows_in_conflict": in_conflict,
         "g2": None if in_conflict is None else in_conflict / n_rows,
         "rows_to_remove": None if removal is None else removal[1],
@@ -263,7 +307,9 @@ def _finding(finding: Finding, discovery: Discovery) -> dict[str, Any]:
     }
 
 
-def to_html(discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "") -> str:
+def to_html(
+    discovery: Discovery, shown: Sequence[Finding] | None = None, source: str = "", n_near: int | None = None
+) -> str:
     """A self-contained HTML page that needs no network. Every value is escaped."""
     shown = discovery.findings if shown is None else shown
     return standalone(
@@ -272,10 +318,10 @@ def to_html(discovery: Discovery, shown: Sequence[Finding] | None = None, source
         headline=headline(discovery),
         facts=facts(discovery),
         notes=[printable(note) for note in discovery.notes],
-        sections=sections(shown, discovery),
+        sections=sections(shown, discovery, n_near),
         state="tolerated" if any(finding.advice is not Advice.KEEP for finding in shown) else "holds",
         classes={Advice.KEEP: "holds", Advice.LOOK: "warning", Advice.REJECT: "tolerated"},
-        left_out="" if len(shown) == len(discovery.rules) else left_out(discovery, shown).partition(";")[0],
+        left_out="" if len(shown) == discovery.n_found else left_out(discovery, shown).partition(";")[0],
     )
 
 
@@ -295,10 +341,10 @@ def discovery_cell(discovery: Discovery) -> str:
 def discovery_table(discovery: Discovery) -> pa.Table:
     """One row per finding."""
     types = {"rule": pa.string(), "description": pa.string(), "kind": pa.string(), "advice": pa.string()}
-    types |= {"support": pa.int64()}
+    types |= {"applies_to": pa.int64(), "support": pa.int64()}
     types |= {"surprise": pa.float64(), "by_accident": pa.bool_(), "violations": pa.int64(), "g1": pa.float64()}
     types |= {"rows_in_conflict": pa.int64(), "g2": pa.float64(), "rows_to_remove": pa.int64(), "g3": pa.float64()}
-    return pa.Table.from_pylist([_finding(finding, discovery) for finding in discovery.findings], pa.schema(types))
+    return pa.Table.from_pylist([_finding(finding, discovery, 0) for finding in discovery.findings], pa.schema(types))
 
 
 def rule_change_text(change: RuleChange, limit: int | None = 20) -> str:

@@ -57,6 +57,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "run_id": report.run_id,
         "time": None if report.time is None else report.time.isoformat(timespec="seconds"),
         "rules_source": report.rules_source,
+        "left_out": dict(report.left_out),
         "warnings": [
             {
                 **caution_json(caution),
@@ -224,6 +225,7 @@ def _report(document: Mapping[str, Any]) -> Report:
         table_warnings=tuple(_warning(entry) for entry in document.get("warnings", ()) if not entry["rules"]),
         strict=bool(document.get("strict", False)),
         rules_source=str(document.get("rules_source", "")),
+        left_out={str(status): int(count) for status, count in document.get("left_out", {}).items()},
         run_id=str(document.get("run_id", "")),
         time=datetime.fromisoformat(document["time"]) if document.get("time") else None,
         rows_to_remove=_read_removal(document),

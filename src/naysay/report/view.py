@@ -19,7 +19,7 @@ from naysay.detect.result import (
     ValueGroup,
     within_tolerance,
 )
-from naysay.report.words import counted, printable, share, shortened, shown, title
+from naysay.report.words import counted, printable, share, shortened, shown, statuses, title
 from naysay.rule.model import Column, Op, Row, Rule, Severity, split_where
 
 SIGNS = {Op.EQ: "=", Op.NE: "≠", Op.LT: "<", Op.LE: "≤", Op.GT: ">", Op.GE: "≥"}
@@ -117,6 +117,8 @@ def warned_rules(report: Report, caution: Caution) -> str:
 def run_facts(report: Report) -> list[str]:
     """What identifies a run: its rules, its time and its ID, as far as they are known."""
     found = [f"rules from {printable(report.rules_source)}"] if report.rules_source else []
+    if report.left_out:
+        found.append(f"not checked: {statuses(report.left_out)}")
     if report.time is not None:
         found.append(f"{report.time:%Y-%m-%d %H:%M:%S} UTC")
     return [*found, f"run {printable(report.run_id)}"] if report.run_id else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import unicodedata
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -125,6 +126,15 @@ def common_suffix(left: str, right: str, after: int) -> int:
     """The number of characters that two texts have in common at their end, ignoring the first `after`."""
     length = min(len(left), len(right)) - after
     return next((i for i in range(length) if left[-1 - i] != right[-1 - i]), length)
+
+
+def statuses(left_out: Mapping[str, int]) -> str:
+    """Rules by their status, in words.
+
+    >>> statuses({"pending": 2, "rejected": 1})
+    '2 pending rules, 1 rejected rule'
+    """
+    return ", ".join(counted(count, f"{status} rule") for status, count in left_out.items())
 
 
 def counted(number: int, noun: str) -> str:

@@ -28,6 +28,7 @@ from naysay.rule.model import (
     Rule,
     RuleKind,
     Severity,
+    Status,
     Value,
     kind,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "RulesFile",
     "Severity",
     "Simplified",
+    "Status",
     "Value",
     "canonical",
     "describe",

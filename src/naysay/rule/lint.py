@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from naysay.rule.implication import Simplified, implies, simplify
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Nulls, Rule, Status
 from naysay.rule.render import canonical, normal_form, render, render_predicate
 from naysay.rule.scan import shortened
 
@@ -24,6 +24,7 @@ class ProblemKind(Enum):
     IMPLIED = "implied"
     SUPERFLUOUS = "superfluous predicate"
     SAME_NAME = "same name"
+    CONTRADICTION = "contradiction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +94,26 @@ def _repeated(rules: Sequence[Rule], simplified: Sequence[Simplified], labels: S
 
 def _tolerance(rule: Rule) -> tuple[object, ...]:
     by_rows = (rule.max_rows, rule.max_rows_fraction, rule.max_remove, rule.min_rows)
-    return rule.max_violations, rule.max_fraction, *by_rows, rule.severity
+    return rule.max_violations, rule.max_fraction, *by_rows, rule.severity, rule.status
 
 
 def _implied(
     simplified: Sequence[Simplified], labels: Sequence[str], left_out: set[int], nulls: Nulls
 ) -> Iterator[LintProblem]:
-    """For each rule the first other rule from which it follows."""
+    """For each rule the first accepted one from which it follows; if it is rejected, the two contradict each other."""
     names = [frozenset(found.rule.column_names) for found in simplified]
     kept = [index for index in range(len(simplified)) if index not in left_out]
+    accepted = [index for index in kept if simplified[index].rule.status is Status.ACCEPTED]
     for index in kept:
-        for other in kept:
+        for other in accepted:
             if other == index or not names[other] <= names[index]:
                 continue
             if implies(simplified[other].rule, simplified[index].rule, nulls):
-                message = f"{labels[index]} follows from {labels[other]}: {render(simplified[other].rule)}"
-                yield LintProblem(ProblemKind.IMPLIED, index, message, other)
+                kind, says = ProblemKind.IMPLIED, "follows from"
+                if simplified[index].rule.status is Status.REJECTED:
+                    kind, says = ProblemKind.CONTRADICTION, "is rejected, but follows from the accepted"
+                message = f"{labels[index]} {says} {labels[other]}: {render(simplified[other].rule)}"
+                yield LintProblem(kind, index, message, other)
                 break
 
 

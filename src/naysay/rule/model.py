@@ -79,6 +79,14 @@ class Severity(Enum):
     INFO = "info"
 
 
+class Status(Enum):
+    """What a person decided about a rule: it is true, it is not, or nobody has decided yet."""
+
+    ACCEPTED = "accepted"
+    PENDING = "pending"
+    REJECTED = "rejected"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     row: Row
@@ -216,7 +224,8 @@ class Rule:
     `max_violations` and `max_fraction` are tolerances: the rule passes while violations (or their share of all
     ordered pairs; of all rows for a one-row rule) stay at or below them. So are `max_rows` and `max_rows_fraction`, for
     the rows in conflict, and `max_remove`, for the fewest rows to remove. One that is met is enough. On a table of
-    fewer than `min_rows` rows it does not pass. `tags` and `owner` are passed through to reports.
+    fewer than `min_rows` rows it does not pass. `tags` and `owner` are passed through to reports. `status` is what a
+    person decided about a rule that was discovered; a rule without one is accepted.
 
     A rule with a `measure` is about the whole table: its predicates choose the rows that are measured.
     """
@@ -234,6 +243,7 @@ class Rule:
     tags: tuple[str, ...] = ()
     owner: str = ""
     measure: RowCount | Freshness | None = None
+    status: Status = Status.ACCEPTED
 
     def __repr__(self) -> str:
         from naysay.rule.render import render

@@ -69,7 +69,7 @@ def space_of(frame: Frame, columns: Sequence[str] | None, scope: Scope) -> Space
     for name in names:
         _require(frame, name)
     kinds = {name: every[name] for name in names}
-    shared = _shared(frame, kinds) if scope.cross or scope.within_row else Counter()
+    shared = _shared(frame, kinds) if scope.compares_values else Counter()
 
     def share_enough(first: str, second: str) -> bool:
         larger = max(shared[first, first], shared[second, second])
@@ -202,6 +202,8 @@ def _refuse_local_options(request: DiscoverRequest) -> None:
         raise UsageError(
             f"measure={request.measure.value!r} applies to frames in memory; on Spark an error is a fraction of pairs"
         )
+    if request.scope.conditions is not None:
+        raise UsageError("conditions applies to frames in memory; on Spark leave it out, or use a sample of rows")
     if request.error and request.method == "selective":
         raise UsageError("on Spark the method selective finds exact rules only; use all-pairs for rules with an error")
 

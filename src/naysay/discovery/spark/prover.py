@@ -17,12 +17,12 @@ import pyarrow as pa
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.budget import Budget
 from naysay.discovery.evidence import agreeing_pairs
-from naysay.discovery.plan_pairs import equality_masks
 from naysay.discovery.problem import Problem
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.selective import ENUMERATE, SelectiveSearch
 from naysay.discovery.space import Space
 from naysay.discovery.spark.worker import WEIGHT, Batches, outcomes_with_weights
+from naysay.discovery.verify import equality_masks
 from naysay.discovery.vertices import missing_some, to_int
 from naysay.rule.model import Nulls
 

@@ -20,11 +20,11 @@ from pyspark.sql import types as T
 
 from naysay.arrays import UInt64Array
 from naysay.budget import Budget
-from naysay.discovery.plan_pairs import Costs
 from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.selective import SelectiveSearch, TooManyChecks, find
 from naysay.discovery.spark.prover import HASH, PART, SCHEMA, Question, QuestionKind, ReplyPart, answer, covers_of
 from naysay.discovery.spark.worker import WEIGHT
+from naysay.discovery.verify import Costs
 from naysay.discovery.vertices import missing_some, to_int
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import map_in_arrow

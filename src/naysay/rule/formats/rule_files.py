@@ -12,7 +12,7 @@ from pathlib import Path
 from naysay.errors import RuleError, UsageError
 from naysay.rule.formats import foreign
 from naysay.rule.literal import write_quoted
-from naysay.rule.model import Rule
+from naysay.rule.model import Rule, Status
 from naysay.rule.parse import BARE_NAME, read_rule
 from naysay.rule.render import render
 from naysay.rule.scan import Scanner
@@ -47,7 +47,11 @@ class RulesFile:
 
 
 def load_rules(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, format: Format | str | None = None
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    format: Format | str | None = None,
+    *,
+    status: Status | str | None = Status.ACCEPTED,
 ) -> list[Rule]:
     """Read a file of rules, in any format that the command line reads.
 
@@ -56,16 +60,23 @@ def load_rules(
         columns: The columns of the table. Any other column in a rule is an error that suggests the nearest name.
         format: "lines", "yaml" or "columns". Default: YAML for .yaml, .yml and .json; otherwise the text shows it:
             see `parse_rules`.
+        status: Which rules to return: `"accepted"`, `"pending"` or `"rejected"`; None for all. A rule without a status
+            is accepted.
 
     Returns:
         The rules in the order of the file. RuleError shows the first text that is not a rule; UsageError: the file
         cannot be read.
     """
-    return _rules_of(read_rules_file(path, columns=columns, format=_format_named(format)))
+    return _rules_of(read_rules_file(path, columns=columns, format=_format_named(format)), status)
 
 
 def parse_rules(
-    text: str, *, source: str = "", columns: Sequence[str] | None = None, format: Format | str | None = None
+    text: str,
+    *,
+    source: str = "",
+    columns: Sequence[str] | None = None,
+    format: Format | str | None = None,
+    status: Status | str | None = Status.ACCEPTED,
 ) -> list[Rule]:
     """Read the text of a file of rules.
 
@@ -75,6 +86,7 @@ def parse_rules(
         columns: The columns of the table. Any other column in a rule is an error that suggests the nearest name.
         format: "lines", "yaml" or "columns". Default: YAML begins with a list or a key without a value; a column file
             of Rapidash has `Column operator Column` on each line and compares a column with itself; the rest is lines.
+        status: Which rules to return, as in `load_rules`.
 
     Returns:
         The rules in the order of the text. RuleError shows the first text that is not a rule.
@@ -82,7 +94,7 @@ def parse_rules(
     >>> [rule.name for rule in parse_rules("zip: ZipCode -> City  # one per line\\nphone: key(AreaCode, Phone)")]
     ['zip', 'phone']
     """
-    return _rules_of(read_rules(text, source=source, columns=columns, format=_format_named(format)))
+    return _rules_of(read_rules(text, source=source, columns=columns, format=_format_named(format)), status)
 
 
 def _format_named(format: Format | str | None) -> Format | None:
@@ -93,10 +105,15 @@ def _format_named(format: Format | str | None) -> Format | None:
         raise UsageError(f"unknown format {format!r} of rules; choose one of {known}") from None
 
 
-def _rules_of(found: RulesFile) -> list[Rule]:
+def _rules_of(found: RulesFile, status: Status | str | None) -> list[Rule]:
     if found.errors:
         raise found.errors[0]
-    return list(found.rules)
+    try:
+        wanted = None if status is None else Status(status)
+    except ValueError:
+        known = ", ".join(known.value for known in Status)
+        raise UsageError(f"unknown status {status!r} of rules; choose one of {known}") from None
+    return [rule for rule in found.rules if wanted in (None, rule.status)]
 
 
 def read_rules_file(

@@ -12,6 +12,7 @@ A rule is its text, or a mapping of the text and what else there is to say about
       description: A zip code belongs to one city.
       tags: [address, monthly]
       owner: data-team@example.com
+      status: accepted
 
 Next to `rules:` there may be a `min_rows` for all rules that have none.
 
@@ -30,7 +31,7 @@ import yaml
 
 from naysay.errors import RuleError
 from naysay.rule.formats.column_types import TYPE_NAMES, column_type
-from naysay.rule.model import Rule, Severity
+from naysay.rule.model import Rule, Severity, Status
 from naysay.rule.parse import read_rule
 from naysay.rule.render import render
 from naysay.rule.scan import HALF_CHARACTER, VALID_UTF_8, Scanner, nearest_name, shortened
@@ -39,7 +40,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 8
 _NUMBERS = ("max_violations", "max_rows", "max_remove", "min_rows")
 _FRACTIONS = ("max_fraction", "max_rows_fraction")
-_FIELDS = ("name", "rule", "severity", *_NUMBERS, *_FRACTIONS, "description", "tags", "owner")
+_FIELDS = ("name", "rule", "severity", *_NUMBERS, *_FRACTIONS, "description", "tags", "owner", "status")
+_CHOICES: dict[str, type[Severity] | type[Status]] = {"severity": Severity, "status": Status}
 _WHOLE = re.compile(r"\+?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -199,11 +201,11 @@ class _Reader:
 
     def _field(self, name: str, node: _YamlNode) -> Any:
         text, shown = node.text, repr(shortened(node.text))
-        if name == "severity":
-            names = [severity.value for severity in Severity]
+        if name in _CHOICES:
+            names = [choice.value for choice in _CHOICES[name]]
             if text.lower() not in names:
-                self.fail(node, f"{shown} is not a severity", f"Use one of {', '.join(names)}.")
-            return Severity(text.lower())
+                self.fail(node, f"{shown} is not a {name}", f"Use one of {', '.join(names)}.")
+            return _CHOICES[name](text.lower())
         if name == "tags":
             return self._tags(node)
         if name in _NUMBERS:
@@ -275,12 +277,20 @@ def _compose(text: str, reader: _Reader) -> _YamlNode | None:
     return roots[0] if roots else None
 
 
-def write_yaml(rules: Sequence[Rule], *, short: bool, types: Mapping[str, str] | None = None) -> str:
-    """Write rules as a YAML list that `read_yaml` reads back; under `rules:` if there are types of columns."""
+def write_yaml(
+    rules: Sequence[Rule], *, short: bool, types: Mapping[str, str] | None = None, has_status: bool = False
+) -> str:
+    """Write rules as a YAML list that `read_yaml` reads back; under `rules:` if there are types of columns.
+
+    If a person still has to decide about one of them, each has its status.
+    """
+    has_status = has_status or any(rule.status is not Status.ACCEPTED for rule in rules)
     entries = []
     for rule in rules:
         entry: dict[str, Any] = {"name": rule.name} if rule.name else {}
         entry["rule"] = render(rule, short=short)
+        if has_status:
+            entry["status"] = rule.status.value
         if rule.severity is not Severity.ERROR:
             entry["severity"] = rule.severity.value
         for names, kind in ((_NUMBERS, int), (_FRACTIONS, float)):
