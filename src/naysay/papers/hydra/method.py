@@ -21,7 +21,7 @@ from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, 
 from naysay.discovery.verify import Verifier
 from naysay.discovery.vertices import edges_of, sorted_unique, to_int
 from naysay.rule.implication import Network
-from naysay.rule.model import Op
+from naysay.rule.model import Op, Row
 
 SAMPLES_A_ROW = 20
 EFFICIENCY = 0.005
@@ -159,8 +159,8 @@ class Completion:
 
     def __init__(self, problem: Problem, edges: UInt64Array, counts: Int64Array) -> None:
         self.problem = problem
-        self.verifier = Verifier(problem.outcomes, problem.vertices)
-        self._conditions = cache(self.verifier.conditions_of)
+        self._conditions = cache(Verifier(problem.outcomes, problem.vertices).conditions_of)
+        self._predicate = cache(self._predicate_of)
         self.edges, self.counts = edges, counts
         n_words = problem.outcomes.layout.n_words
         self.evidence = Evidence(np.empty((0, n_words), np.int32), np.empty(0, np.int64))
@@ -223,37 +223,32 @@ class Completion:
                 self.walk(below, refined)
 
     def refine(self, refiner: Refiner, partition: Partition) -> Iterator[Partition]:
-        from naysay.kernels.evidence.refine import refine, refine_two
+        from naysay.kernels.evidence.refine import refine
 
         state = np.zeros(2, np.int64)
-        operands = [self._operands(bits) for bits in refiner]
+        predicates = np.array([self._predicate(bits) for bits in refiner], np.int64)
+        sides = (self.problem.outcomes.left, self.problem.outcomes.right)
         while state[0] < partition[1].size - 1 and not self.problem.budget.stopped():
-            if len(operands) == 1:
-                refined = refine(partition, *operands[0], state, _LIMIT_ROWS)
-            else:
-                lefts, rights, kinds = (np.array(parts) for parts in zip(*operands, strict=True))
-                refined = refine_two(partition, lefts, rights, kinds, state, _LIMIT_ROWS)
+            refined = refine(partition, sides, predicates, state, _LIMIT_ROWS)
             if refined[1].size > 1:
                 yield refined
 
-    def _operands(self, bits: int) -> tuple[Int64Array, Int64Array, int]:
-        """Both sides of a predicate, turned so that > is <, negative if a row satisfies nothing; and the comparison."""
-        from naysay.kernels.evidence.refine import AT_MOST, DIFFERS, EQUAL, LESS
+    def _predicate_of(self, bits: int) -> tuple[int, ...]:
+        """A predicate as `kernels.evidence.refine` wants it."""
+        from naysay.kernels.evidence.refine import AT_MOST, BOTH, DIFFERS, EQUAL, LEFT, LESS, RIGHT
 
-        conditions = self._conditions(bits)
+        conditions, layout = self._conditions(bits), self.problem.outcomes.layout
         number = conditions.fields[0]
-        sides = []
-        for left in (True, False):
-            values = self.verifier.values(number, left=left)
-            valid = self.verifier.valid(conditions.values_only, left=left)
-            sides.append(values if valid is None else np.where(valid, values, -1))
-        if not conditions.orders:
-            return sides[0], sides[1], EQUAL if conditions.keys else DIFFERS
-        op = conditions.orders[0][1]
-        if op in (Op.GT, Op.GE):
-            highest = max(int(side.max(initial=0)) for side in sides)
-            sides = [np.where(side < 0, side, highest - side) for side in sides]
-        return sides[0], sides[1], LESS if op.is_strict else AT_MOST
+        compared = layout.fields[number]
+        kind, sign = EQUAL if conditions.keys else DIFFERS, 1
+        if conditions.orders:
+            op = conditions.orders[0][1]
+            kind, sign = LESS if op.is_strict else AT_MOST, -1 if op in (Op.GT, Op.GE) else 1
+        about = BOTH
+        if compared.comparison.within_row:
+            about = LEFT if compared.comparison.left.row is Row.LEFT else RIGHT
+        missing = compared.missing if conditions.values_only else 0
+        return number, kind, sign, len(layout.fields) + compared.word, missing, about
 
     def see(self, partition: Partition) -> None:
         """Add the evidence of all pairs of a partition, both ways round; a row never meets itself."""
