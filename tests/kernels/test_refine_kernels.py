@@ -132,11 +132,3 @@ def test_filters_keep_the_other_cluster(kind: int, about: int) -> None:
 
 def split(rows: np.ndarray, starts: np.ndarray) -> list[list[int]]:
     return [rows[start:stop].tolist() for start, stop in pairwise(starts)]
-
-
-def clusters_of(pairs: list[tuple[list[int], list[int]]]) -> tuple[np.ndarray, ...]:
-    sides = []
-    for side in zip(*pairs, strict=True):
-        starts = np.cumsum([0, *map(len, side)])
-        sides += [np.array([row for cluster in side for row in cluster], np.int64), starts]
-    return tuple(sides)

@@ -19,9 +19,8 @@ from naysay.discovery.evidence import Evidence, codes_of_pairs, count_blocks, eq
 from naysay.discovery.outcomes import FieldKind, Outcomes
 from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, finish_rules
 from naysay.discovery.verify import Verifier
-from naysay.discovery.vertices import edges_of, sorted_unique, to_int
-from naysay.rule.implication import Network
-from naysay.rule.model import Op, Row
+from naysay.discovery.vertices import edges_of, n_vertices, sorted_unique, to_int
+from naysay.rule.model import Nulls, Op, Row
 
 SAMPLES_A_ROW = 20
 EFFICIENCY = 0.005
@@ -68,13 +67,18 @@ class Focus:
 
 
 class Sampler:
-    """Evidence of sampled pairs of the distinct rows of a table, and how often each was drawn at random."""
+    """Evidence of sampled pairs of the distinct rows of a table, and how often each was drawn."""
 
     def __init__(self, outcomes: Outcomes, budget: Budget) -> None:
         self.outcomes = outcomes
         self.budget = budget
         self.rng = np.random.default_rng(0)
         self.evidence = Evidence(np.empty((0, outcomes.layout.n_words), np.int32), np.empty(0, np.int64))
+        # Some bits are there only for the mirrors of others: no predicate of the space depends on them.
+        self._own_bits = np.zeros(outcomes.layout.n_words, np.int32)
+        for compared in outcomes.layout.fields:
+            if compared.place is not None:
+                self._own_bits[compared.word] |= compared.less | compared.equal | compared.missing
 
     def random(self) -> None:
         """Choose partners for each row at random; the counts tell how selective predicates are (section 4.2)."""
@@ -102,12 +106,16 @@ class Sampler:
     def apply(self, focus: Focus) -> float:
         """The number of evidences first seen by a focus, as a share of those computed."""
         lefts, rights = focus.partners(self.rng)
-        before = len(self.evidence)
+        before = self.n_distinct
         self.see(lefts, rights)
-        return (len(self.evidence) - before) / max(1, lefts.size)
+        return (self.n_distinct - before) / max(1, lefts.size)
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of sets of predicates that pairs seen so far satisfy."""
+        return len(merge([Evidence(self.evidence.codes & self._own_bits, self.evidence.counts)]))
 
     def see(self, lefts: Int64Array, rights: Int64Array) -> None:
-        """Add pairs and their mirrors."""
         from naysay.kernels.evidence.pairs import pair_codes
 
         outcomes, layout = self.outcomes, self.outcomes.layout
@@ -115,8 +123,11 @@ class Sampler:
             stop = start + _CHUNK_PAIRS
             fields = (outcomes.left, outcomes.right, layout.masks, layout.spans)
             codes = pair_codes(fields, lefts[start:stop], rights[start:stop])
-            once = merge([Evidence(codes, np.ones(len(codes), np.int64))])
-            self.evidence = merge([self.evidence, once, mirror_of(once, layout)])
+            self.evidence = merge([self.evidence, Evidence(codes, np.ones(len(codes), np.int64))])
+
+    def both_ways(self) -> Evidence:
+        """What is seen, and the same pairs with their rows exchanged."""
+        return merge([self.evidence, mirror_of(self.evidence, self.outcomes.layout)])
 
 
 def foci_of(outcomes: Outcomes) -> list[Focus]:
@@ -274,26 +285,24 @@ def _selves(partition: Partition, n_rows: int) -> Int64Array:
     return np.intersect1d(left, right, assume_unique=True) % n_rows
 
 
-# Pruning by implication between columns looks at the rules one by one; for more rules it costs more than it saves.
-_MAX_IMPLIED = 2000
-
-
 def find(problem: Problem) -> Answer:
     """All minimal exact rules, or none if it was stopped before the last inversion."""
     outcomes, vertices, budget = problem.outcomes, problem.vertices, problem.budget
     sampler = Sampler(outcomes, budget)
     with budget.phase("random sampling"):
         sampler.random()
-    edges, counts = edges_of(sampler.evidence, outcomes.layout, vertices)
+    edges, counts = edges_of(sampler.both_ways(), outcomes.layout, vertices)
     with budget.phase("focused sampling"):
         sampler.focused()
-    known = merge([sampler.evidence, equal_rows(outcomes)])
+    known = merge([sampler.both_ways(), equal_rows(outcomes)])
     preliminary = _invert(problem, edges_of(known, outcomes.layout, vertices)[0])
     if preliminary is None:
         return empty_answer(problem, partial=True)
-    with budget.phase("completion"):
+    with budget.phase("minimisation"):
         candidates, _ = drop_impossible(vertices.once(preliminary), vertices)
-        delta = Completion(problem, edges, counts).run(_drop_implied(candidates, problem))
+        candidates = drop_redundant(candidates, problem)
+    with budget.phase("completion"):
+        delta = Completion(problem, edges, counts).run(candidates)
     if budget.stopped():
         return empty_answer(problem, partial=True)
     every = edges_of(merge([known, delta]), outcomes.layout, vertices)[0]
@@ -338,19 +347,28 @@ def _invert(problem: Problem, edges: UInt64Array) -> UInt64Array | None:
     return None if brake.stopped or budget.stopped() else parts[0]
 
 
-def _drop_implied(covers: UInt64Array, problem: Problem) -> UInt64Array:
-    """Drop rules that another one implies by way of several columns (section 6.4, redundant DCs).
+def drop_redundant(covers: UInt64Array, problem: Problem) -> UInt64Array:
+    """Drop the rules that only pairs break that break another one, too, perhaps with their rows exchanged (6.4).
 
-    Within one comparison no cover implies another. A rule is dropped when another one's predicates all follow from
-    its own; of two that imply each other the first stays.
+    Of rules that imply each other the shortest stays. Within one comparison no cover implies another, except that
+    `<=` and `>=` imply `==` if nulls equal each other.
     """
-    if not any(group.comparison.across for group in problem.vertices.groups) or len(covers) > _MAX_IMPLIED:
-        return covers
-    rules = [problem.vertices.rule(cover) for cover in map(to_int, covers)]
-    everything = [predicate for rule in rules for predicate in rule.predicates]
-    kept: list[int] = []
-    for place, rule in enumerate(rules):
-        network = Network(rule.predicates, problem.request.nulls, everything)
-        if not any(all(network.implies(predicate) for predicate in rules[other].predicates) for other in kept):
-            kept.append(place)
-    return covers[np.array(kept, np.int64)]
+    from naysay.kernels.covers.implied import not_implied_before
+    from naysay.kernels.covers.possible import VALUES
+
+    vertices, brake = problem.vertices, Brake()
+    operands, means = vertices.operands, vertices.means()
+    if problem.request.nulls is Nulls.SQL:
+        means[means[:, 2] != 0, 2] |= VALUES
+    numbers = {operand: number for number, operand in enumerate(operands)}
+    swapped = np.array([numbers.get(operand.swapped(), -1) for operand in operands], np.int64)
+
+    def work() -> UInt64Array:
+        kept = covers[np.lexsort((n_vertices(covers), vertices.n_predicates(covers)))]
+        # First with the shorter ones in front, then with the longer ones: a rule may be implied by either.
+        for _ in range(2):
+            kept = kept[not_implied_before(np.ascontiguousarray(kept), means, swapped, brake.control)][::-1]
+        return kept
+
+    found = run_all([work], problem.budget, on_stop=brake.stop)
+    return found[0] if found else covers
