@@ -155,6 +155,8 @@ Refiner = tuple[int, ...]
 
 # A refinement is interrupted, and what it has so far goes on to the next predicate, once it wrote this many rows.
 _LIMIT_ROWS = 1 << 20
+# Of more inequalities in a rule the best pair is taken first: there are too many ways to pair all of them.
+_MAX_PAIRED = 6
 
 
 @dataclass(slots=True)
@@ -172,6 +174,7 @@ class Completion:
         self.problem = problem
         self._conditions = cache(Verifier(problem.outcomes, problem.vertices).conditions_of)
         self._predicate = cache(self._predicate_of)
+        self._selectivity = cache(self._selectivity_of)
         self.edges, self.counts = edges, counts
         n_words = problem.outcomes.layout.n_words
         self.evidence = Evidence(np.empty((0, n_words), np.int32), np.empty(0, np.int64))
@@ -187,36 +190,41 @@ class Completion:
         """Rules that begin with the same refiners share them: frequent and selective ones come first (6.4)."""
         groups = self.problem.vertices.groups
         rules = [[cover & group.mask for group in groups if cover & group.mask] for cover in map(to_int, covers)]
-        weights = self._weights(rules)
-        root = RefinementNode()
+        frequency: Counter[Refiner] = Counter()
         for predicates in rules:
+            frequency.update(itertools.combinations(filter(self._is_order, predicates), 2))
+        refined = [self._refiners(predicates, frequency) for predicates in rules]
+        # What is frequent as a pair of predicates may be rare as a refiner, if they are mostly in other pairs.
+        frequency = Counter(refiner for refiners in refined for refiner in refiners)
+        root = RefinementNode()
+        for refiners in refined:
             node = root
-            for refiner in sorted(self._paired(predicates, weights), key=lambda refiner: (-weights[refiner], refiner)):
+            for refiner in sorted(refiners, key=lambda each: (-frequency[each] / self._selectivity(each), each)):
                 node = node.children.setdefault(refiner, RefinementNode())
             node.ends = True
         return root
 
-    def _weights(self, rules: list[list[int]]) -> dict[Refiner, float]:
-        """Frequency among the rules over selectivity among the sampled pairs, for predicates and inequality pairs."""
-        frequency: Counter[Refiner] = Counter()
-        for predicates in rules:
-            frequency.update((bits,) for bits in predicates)
-            frequency.update(itertools.combinations(filter(self._is_order, predicates), 2))
-        total = max(1, int(self.counts.sum()))
-        return {key: times / max(self._n_satisfying(sum(key)) / total, 1.0 / total) for key, times in frequency.items()}
+    def _selectivity_of(self, refiner: Refiner) -> float:
+        """The share of the sampled pairs that satisfy a predicate, or both of two."""
+        words = self.problem.vertices.words([sum(refiner)])[0]
+        n_satisfying = int(self.counts[~(self.edges & words).any(axis=1)].sum())
+        return max(1, n_satisfying) / max(1, int(self.counts.sum()))
 
-    def _n_satisfying(self, cover: int) -> int:
-        words = self.problem.vertices.words([cover])[0]
-        return int(self.counts[~(self.edges & words).any(axis=1)].sum())
+    def _refiners(self, predicates: list[int], frequency: Counter[Refiner]) -> list[Refiner]:
+        """Inequalities two by two, everything else one by one.
 
-    def _paired(self, predicates: list[int], weights: dict[Refiner, float]) -> list[Refiner]:
-        """Inequalities two by two, the best pair first; everything else one by one."""
+        Of all ways to pair the inequalities the one with the greatest total frequency over total selectivity.
+        """
         orders = [bits for bits in predicates if self._is_order(bits)]
-        refiners: list[Refiner] = [(bits,) for bits in predicates if not self._is_order(bits)]
+        refiners: list[Refiner] = [(bits,) for bits in predicates if bits not in orders]
+
+        def weight(pairs: tuple[Refiner, ...]) -> float:
+            return sum(frequency[pair] for pair in pairs) / sum(self._selectivity(pair) for pair in pairs)
+
         while len(orders) > 1:
-            best = max(itertools.combinations(orders, 2), key=lambda pair: weights[pair])
-            refiners.append(best)
-            orders = [bits for bits in orders if bits not in best]
+            pairs = max(_pairings(orders) if len(orders) <= _MAX_PAIRED else _single_pairs(orders), key=weight)
+            refiners += pairs
+            orders = [bits for bits in orders if not any(bits in pair for pair in pairs)]
         return refiners + [(bits,) for bits in orders]
 
     def _is_order(self, bits: int) -> bool:
@@ -274,6 +282,23 @@ class Completion:
         found = merge([found, itself])
         found = Evidence(found.codes[found.counts > 0], found.counts[found.counts > 0])
         self.evidence = merge([self.evidence, found, mirror_of(found, outcomes.layout)])
+
+
+def _pairings(predicates: list[int]) -> Iterator[tuple[Refiner, ...]]:
+    """All ways to make pairs of some predicates; one is left over if their number is odd."""
+    if len(predicates) < 2:
+        yield ()
+    elif len(predicates) % 2:
+        for alone in predicates:
+            yield from _pairings([bits for bits in predicates if bits != alone])
+    else:
+        for other in predicates[1:]:
+            rest = [bits for bits in predicates[1:] if bits != other]
+            yield from (((predicates[0], other), *pairs) for pairs in _pairings(rest))
+
+
+def _single_pairs(predicates: list[int]) -> Iterator[tuple[Refiner, ...]]:
+    return ((pair,) for pair in itertools.combinations(predicates, 2))
 
 
 def _selves(partition: Partition, n_rows: int) -> Int64Array:
