@@ -19,6 +19,7 @@ import pytest
 import naive
 import naysay
 from naysay.budget import Budget
+from naysay.discovery.engine import discover
 from naysay.discovery.evidence import all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
@@ -43,6 +44,7 @@ STAFF = pa.table(
         "Salary": [3200, 3500, 2900, 3200, 2700],
     }
 )
+_EVERYTHING = Scope(share=0.0, both_ways=True, within_row=True)
 Clusters = list[tuple[set[int], set[int]]]
 
 
@@ -100,6 +102,27 @@ def test_rules_that_a_sample_missed_are_completed() -> None:
 def test_tables_without_pairs_to_sample(n_rows: int) -> None:
     found = naysay.discover(STAFF.slice(0, n_rows), method="hydra", error=0)
     assert list(found.rules) == list(naysay.discover(STAFF.slice(0, n_rows), method="all-pairs", error=0).rules)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_orders_within_a_row_are_completed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few samples: the completion has to find most evidence, also by filters on both rows."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(method, "SAMPLES_A_ROW", 1)
+    monkeypatch.setattr(method, "foci_of", lambda outcomes: [])
+    values = [1, 2, 3, 4, None] if seed % 2 else [1, 2, 3, 4]
+    table = from_frame(
+        pa.table({name: pa.array([rng.choice(values) for _ in range(25)], pa.int64()) for name in ("a", "b")})
+    )
+    request = DiscoverRequest(
+        nulls=list(Nulls)[seed % 4 // 2],
+        space=Scope(share=0.0, both_ways=seed % 3 > 0, within_row=True),
+        threads=1,
+        max_predicates=4,
+    )
+    expected = discover(table, replace(request, method="all-pairs"))
+    found = discover(table, replace(request, method="hydra"))
+    assert set(map(to_int, found.rules.covers)) == set(map(to_int, expected.rules.covers))
 
 
 # ----------------------------------------------------------------------------------------------------------- section 4
@@ -244,6 +267,14 @@ def test_filters_change_only_the_cluster_of_their_row() -> None:
     assert refined(problem, "not(t.Hired < t.Salary)", [(everyone, everyone)]) == [({1, 3}, everyone)]
 
 
+def test_filters_on_both_rows_are_not_taken_for_a_pair_of_inequalities() -> None:
+    problem = problem_of(pa.table({"a": [1, 5, 1, 6, 2], "b": [2, 4, 9, 5, 7]}), _EVERYTHING)
+    rule = "not(t.a < t.b and s.a < s.b)"
+    found = completion_of(problem).run(covers_of(problem, [rule]))
+    # Of the ordered pairs of rows 0, 2 and 4 each is found one way round and the other way round.
+    assert found.n_pairs == 2 * 6
+
+
 def test_iejoin_merges_left_rows_with_the_same_partners() -> None:
     """Rows 0 to 2 have the same partners, though not the same values; row 3 has fewer."""
     table = pa.table({"a": [1, 1, 2, 3, 4, 5, 3], "b": [1, 1, 2, 3, 4, 5, 9], "id": list(range(7))})
@@ -255,7 +286,6 @@ def test_iejoin_merges_left_rows_with_the_same_partners() -> None:
 # --------------------------------------------------------------------------------------------------------- section 6.4
 
 _ABC = pa.table({name: pa.array([1, 2, 3], pa.int64()) for name in "ABC"})
-_EVERYTHING = Scope(share=0.0, both_ways=True, within_row=True)
 
 
 @pytest.mark.parametrize(

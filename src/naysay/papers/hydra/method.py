@@ -193,7 +193,7 @@ class Completion:
         frequency: Counter[Refiner] = Counter()
         for predicates in rules:
             frequency.update(itertools.combinations(filter(self._is_order, predicates), 2))
-        refined = [self._refiners(predicates, frequency) for predicates in rules]
+        refined = [self._refiners(rule, frequency) for rule in rules if not self.problem.budget.stopped()]
         # What is frequent as a pair of predicates may be rare as a refiner, if they are mostly in other pairs.
         frequency = Counter(refiner for refiners in refined for refiner in refiners)
         root = RefinementNode()
@@ -228,7 +228,9 @@ class Completion:
         return refiners + [(bits,) for bits in orders]
 
     def _is_order(self, bits: int) -> bool:
-        return bool(self._conditions(bits).orders)
+        """Whether it is an inequality of two rows; within one row it is a filter."""
+        orders = self._conditions(bits).orders
+        return bool(orders) and not self.problem.outcomes.layout.fields[orders[0][0]].comparison.within_row
 
     def walk(self, node: RefinementNode, partition: Partition) -> None:
         """Depth first: what a refinement yields goes on before the refinement does (pipelining, 6.2)."""
