@@ -75,14 +75,25 @@ def test_incdc_has_as_many_predicates_as_its_table_10_says(
     assert len(predicates_across(table, "incdc")) == n_across
 
 
+def test_hydra_adds_the_predicates_of_one_row_to_those_that_incdc_counts_for_adult(shared: Path) -> None:
+    """Hydra's paper has no Adult; IncDC's has 60 predicates, 6 of them between the two columns that share values."""
+    table = pyarrow.csv.read_csv(shared / "data" / "adult" / "adult.csv")
+    assert build_space(from_frame(table), None, SCOPES["hydra"]).n_predicates == 60 + 2
+    assert [op for op, within_row in predicates_across(table, "hydra") if within_row] == [Op.EQ, Op.NE]
+
+
 @pytest.mark.parametrize("method", ["all-pairs", "selective", "hydra"])
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_rules_with_predicates_on_one_row(method: str, nulls: Nulls) -> None:
     for seed in range(6):
         rng = random.Random(seed)
         values = [1, 2, 3, None] if seed % 2 else [1, 2, 3]
-        columns = {name: pa.array([rng.choice(values) for _ in range(8)], pa.int64()) for name in ("a", "b")}
+        columns = {name: pa.array([rng.choice(values) for _ in range(8)], pa.int64()) for name in ("a", "b c")}
+        # The third column and the equal rows are there for seeds of their own.
+        if seed % 3 == 0:
+            columns["text"] = pa.array([rng.choice(["x", "y", None]) for _ in range(8)])
         table = pa.table(columns)
+        table = pa.concat_tables([table, table.slice(0, seed % 2)])
         built = build_space(from_frame(table), None, SCOPES["hydra"])
         assert any(pair.within_row for pair in built.comparisons)
         found = discover(from_frame(table), DiscoverRequest(space="hydra", nulls=nulls, method=method, threads=1))

@@ -99,6 +99,31 @@ def test_methods_that_look_at_few_pairs(spark: Any, method: str) -> None:
     assert found.reason == expected.reason
 
 
+@pytest.mark.parametrize("method", ["all-pairs", "hydra"])
+def test_space_of_hydra(spark: Any, method: str) -> None:
+    """Predicates on one row, orders between columns whose averages are alike, and only equality if they are not."""
+    rng = random.Random(3)
+    low = [rng.randrange(1, 9) for _ in range(30)]
+    table = pa.table(
+        {
+            "low": low,
+            "high.price": [value + rng.randrange(3) for value in low],
+            "far": [rng.choice([rng.randrange(1, 9), 5000]) for _ in range(30)],
+            "ticker": [rng.choice(["x", "y", None]) for _ in range(30)],
+        }
+    )
+    expected = naysay.discover(table, space="hydra", method=method, max_predicates=3, error=0)
+    found = naysay.discover(to_spark(spark, table), space="hydra", method=method, max_predicates=3, error=0)
+    assert found.engine == "spark"
+    assert found.method == method
+    assert found.space.comparisons == expected.space.comparisons
+    across = [pair for pair in found.space.comparisons if pair.across]
+    assert {pair.within_row for pair in across} == {True, False}
+    assert {pair.ordered for pair in across if not pair.within_row} == {True, False}
+    assert list(found.rules) == list(expected.rules)
+    assert any(p.left.row is p.right.row for rule in found.rules for p in rule.predicates)
+
+
 def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Provers] = []
     proved: list[set[int]] = []

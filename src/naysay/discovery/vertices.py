@@ -53,12 +53,13 @@ _MEANING: dict[FieldKind, dict[int, tuple[Op, ...]]] = {
 _LENGTHS = {
     kind: np.array([len(sets.get(chosen, ())) for chosen in range(16)], np.int64) for kind, sets in _MEANING.items()
 }
-# What each vertex says of its two operands, for `kernels.covers.possible`: left at most right, at least right, differs.
-_AT_MOST, _AT_LEAST, _DIFFERS = 1, 2, 4
+# What each vertex says of its two operands, for `kernels.covers.possible`: left at most right, at least right, differs;
+# neither is null, even if nulls equal each other.
+_AT_MOST, _AT_LEAST, _DIFFERS, _VALUES = 1, 2, 4, 8
 _SAYS = {
     FieldKind.EQUALITY: (_AT_MOST | _AT_LEAST, _DIFFERS),
-    FieldKind.ORDER: (_AT_LEAST, _DIFFERS, _AT_MOST),
-    FieldKind.ORDER_OR_NULL: (_AT_LEAST, _DIFFERS, _AT_MOST, _AT_MOST | _AT_LEAST),
+    FieldKind.ORDER: (_AT_LEAST | _VALUES, _DIFFERS, _AT_MOST | _VALUES),
+    FieldKind.ORDER_OR_NULL: (_AT_LEAST | _VALUES, _DIFFERS, _AT_MOST | _VALUES, _AT_MOST | _AT_LEAST),
 }
 _SIZE = {FieldKind.EQUALITY: 2, FieldKind.ORDER: 3, FieldKind.ORDER_OR_NULL: 4}
 _FLIPPED = {FieldKind.EQUALITY: (0, 1), FieldKind.ORDER: (2, 1, 0), FieldKind.ORDER_OR_NULL: (2, 1, 0, 3)}
@@ -199,15 +200,19 @@ class Vertices:
 
     def means(self) -> Int64Array:
         """`means` as `kernels.covers.possible` wants it."""
-        numbers: dict[Column, int] = {}
+        numbers = {operand: number for number, operand in enumerate(self.operands)}
         means = np.zeros((64 * self.n_words, 3), np.int64)
         for group in self.groups:
-            left, right = (
-                numbers.setdefault(operand, len(numbers)) for operand in (group.comparison.left, group.comparison.right)
-            )
+            left, right = numbers[group.comparison.left], numbers[group.comparison.right]
             for vertex, says in enumerate(_SAYS[group.kind], group.first):
                 means[vertex] = left, right, says
         return means
+
+    @property
+    def operands(self) -> tuple[Column, ...]:
+        """What the comparisons compare, in the order of the numbers that `means` gives them."""
+        sides = (side for group in self.groups for side in (group.comparison.left, group.comparison.right))
+        return tuple(dict.fromkeys(sides))
 
     def all(self) -> UInt64Array:
         """Every vertex, as a row of words."""

@@ -18,7 +18,7 @@ from naysay.kernels.compile import kernel
 from naysay.kernels.covers.minimal import CoverLimits, append_set, count_groups, join_vertex, may_join
 
 _VERTEX, _CHILD, _NEXT, _COUNT = 0, 1, 2, 3
-_MAX_SIZE = 1024
+MAX_SIZE = 1024
 
 
 @kernel
@@ -68,7 +68,7 @@ def _doubled(nodes: Int64Array) -> Int64Array:
 def holds_part(nodes: Int64Array, cover: UInt64Array, resume: Int64Array) -> bool:
     """Whether some cover of the trie is part of the given one. No cover is part of another, so all end in leaves.
 
-    `resume` is scratch space of length _MAX_SIZE.
+    `resume` is scratch space of length MAX_SIZE.
     """
     depth = 0
     resume[0] = nodes[0, _CHILD]
@@ -100,7 +100,7 @@ def _has_live_child(nodes: Int64Array, node: int) -> bool:
 @kernel
 def take_missing(nodes: Int64Array, edge: UInt64Array, taken: UInt64Array) -> tuple[UInt64Array, int]:
     """Take all covers that miss an edge out of the trie; returns them, in `taken` or a larger array, and how many."""
-    path, resume = np.empty((2, _MAX_SIZE), np.int64)
+    path, resume = np.empty((2, MAX_SIZE), np.int64)
     cover = np.empty(edge.size, np.uint64)
     depth = 0
     path[0] = 0
@@ -138,7 +138,7 @@ def invert(edges: UInt64Array, nodes: Int64Array, n_nodes: int, limits: CoverLim
     n_words = edges.shape[1]
     taken = np.zeros((64, n_words), np.uint64)
     wider, ignored = np.zeros((2, n_words), np.uint64)
-    scratch = np.empty(_MAX_SIZE, np.int64)
+    scratch = np.empty(MAX_SIZE, np.int64)
     for number in range(edges.shape[0]):
         if control[0] != 0:
             break

@@ -14,7 +14,7 @@ from naysay.arrays import BoolArray, Int64Array, UInt64Array
 from naysay.kernels.bits import ONE, ZERO, bit, has, lowest
 from naysay.kernels.compile import kernel
 
-AT_MOST, AT_LEAST, DIFFERS = 1, 2, 4
+AT_MOST, AT_LEAST, DIFFERS, VALUES = 1, 2, 4, 8
 
 
 @kernel
@@ -22,7 +22,7 @@ def are_possible(covers: UInt64Array, means: Int64Array) -> BoolArray:
     """For each cover whether two rows could satisfy all of it.
 
     covers uint64[n, n_words]; means int64[64 * n_words, 3]: for each vertex its left and right operand, numbered from
-    0, and a mask of AT_MOST, AT_LEAST and DIFFERS. O(k^3 / 64) for a cover with k operands.
+    0, and a mask of AT_MOST, AT_LEAST, DIFFERS and VALUES (neither is null). O(k^3 / 64) for a cover with k operands.
     """
     possible = np.ones(covers.shape[0], np.bool_)
     n_operands = 1
@@ -32,9 +32,9 @@ def are_possible(covers: UInt64Array, means: Int64Array) -> BoolArray:
     number, operands = np.full(n_operands, -1, np.int64), np.zeros(n_operands, np.int64)
     below = np.zeros((n_operands, (n_operands + 63) >> 6), np.uint64)
     for place in range(covers.shape[0]):
-        n_used, differs = _read(covers[place], means, number, operands, below)
+        n_used, differs = read_cover(covers[place], means, number, operands, below)
         if differs:
-            _close(below, n_used)
+            close_below(below, n_used)
             possible[place] = not _is_contradiction(covers[place], means, number, below)
         for k in range(n_used):
             number[operands[k]] = -1
@@ -42,7 +42,7 @@ def are_possible(covers: UInt64Array, means: Int64Array) -> BoolArray:
 
 
 @kernel
-def _read(
+def read_cover(
     cover: UInt64Array, means: Int64Array, number: Int64Array, operands: Int64Array, below: UInt64Array
 ) -> tuple[int, bool]:
     """Number the operands of a cover, and note which it says are at most which; also whether any must differ.
@@ -73,7 +73,7 @@ def _read(
 
 
 @kernel
-def _close(below: UInt64Array, n_used: int) -> None:
+def close_below(below: UInt64Array, n_used: int) -> None:
     """What is at most something is at most everything that this is at most (Warshall)."""
     n_words = (n_used + 63) >> 6
     for middle in range(n_used):

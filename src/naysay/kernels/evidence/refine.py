@@ -1,50 +1,98 @@
-"""Refining pairs of clusters of rows, as Hydra does (section 6.3): keep the pairs of rows for which a predicate holds.
+"""Refining pairs of clusters of rows, as Hydra does (section 6.3): keep the pairs of rows that satisfy a predicate.
 
-A partition is a list of cluster pairs: rows and starts of the left side, then of the right; pair c represents all
-(t, s) with t in left_rows[left_starts[c]:left_starts[c + 1]] and s likewise on the right, t != s. values int64 for each
-side, by row, negative if a row satisfies nothing. Output clusters are copies, so a refinement stops once it has written
-about `limit` rows, and is called again with the state that it left: int64[2], the cluster pair and the run of left rows
-to begin with; state[0] is the number of cluster pairs when it is done.
+partition   cluster pairs: rows and starts of the left side, then of the right; pair c represents all (t, s) with t in
+            left_rows[left_starts[c]:left_starts[c + 1]] and s likewise on the right, t != s.
+sides       int32[n_lines, n_rows] left and right, as in `evidence.pairs`.
+predicates  int64[n, 6]: the line of the values; the kind of comparison; 1, or -1 to turn the values, so that > is <;
+            a line and bits of it that are set for rows that satisfy nothing; and which row it is about: BOTH, or LEFT
+            or RIGHT if all rows of the other side have the same value. n is 2 for two inequalities, else 1.
+state       int64[2]: the cluster pair and the place among its left rows to begin with. Output clusters are copies, so
+            a refinement stops once it has written about `limit` rows, and is called again with the state that it left;
+            state[0] is the number of cluster pairs when it is done.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.kernels.bits import ALL, ONE, ZERO, bit, lowest
 from naysay.kernels.compile import kernel
 
 Partition = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
+Sides = tuple[Int32Array, Int32Array]
+# A partition that grows, and its number of cluster pairs.
+Output = tuple[Int64Array, Int64Array, Int64Array, Int64Array, int]
 
 EQUAL, DIFFERS, LESS, AT_MOST = 0, 1, 2, 3
+BOTH, LEFT, RIGHT = 0, 1, 2
+_LINE, _KIND, _SIGN, _NULL_LINE, _NULL_BITS, _ABOUT = 0, 1, 2, 3, 4, 5
+# Below all values, which have 32 bits.
+_NOTHING = -(1 << 40)
 
 
 @kernel
-def _sorted_cluster(rows: Int64Array, start: int, stop: int, values: Int64Array) -> Int64Array:
-    """The rows of a cluster that have a value, by value."""
-    kept = np.empty(stop - start, np.int64)
-    n_kept = 0
-    for k in range(start, stop):
-        if values[rows[k]] >= 0:
-            kept[n_kept] = rows[k]
-            n_kept += 1
-    keys = np.empty(n_kept, np.int64)
-    for k in range(n_kept):
-        keys[k] = values[kept[k]]
-    order = np.argsort(keys, kind="mergesort")
-    cluster = np.empty(n_kept, np.int64)
-    for k in range(n_kept):
-        cluster[k] = kept[order[k]]
-    return cluster
+def refine(partition: Partition, sides: Sides, predicates: Int64Array, state: Int64Array, limit: int) -> Partition:
+    """The pairs of a partition that satisfy the predicates, from `state` on, which is advanced."""
+    left_rows, left_starts, right_rows, right_starts = partition
+    rows, marks = np.empty((2, 1024), np.int64), np.zeros((2, 64), np.int64)
+    output = (rows[0], marks[0], rows[1], marks[1], 0)
+    while state[0] < left_starts.size - 1 and _n_written(output) < limit:
+        c = state[0]
+        left = left_rows[left_starts[c] : left_starts[c + 1]]
+        right = right_rows[right_starts[c] : right_starts[c + 1]]
+        i = left.size
+        if left.size == 1 or predicates[0, _ABOUT] == RIGHT:
+            output = _emit(output, left, _satisfying(right, left[:1], sides, predicates, False), left[:0])
+        elif right.size == 1 or predicates[0, _ABOUT] == LEFT:
+            output = _emit(output, _satisfying(left, right[:1], sides, predicates, True), right, left[:0])
+        elif predicates.shape[0] == 1:
+            output, i = _join(output, left, right, sides, predicates[0], state[1], limit)
+        else:
+            output, i = _inequality_join(output, left, right, sides, predicates, state[1], limit)
+        state[1] = i
+        if i >= left.size:
+            state[0] = c + 1
+            state[1] = 0
+    left_rows, left_starts, right_rows, right_starts, n_pairs = output
+    return (
+        left_rows[: left_starts[n_pairs]].copy(),
+        left_starts[: n_pairs + 1].copy(),
+        right_rows[: right_starts[n_pairs]].copy(),
+        right_starts[: n_pairs + 1].copy(),
+    )
 
 
 @kernel
-def _run_end(cluster: Int64Array, start: int, values: Int64Array) -> int:
-    end = start + 1
-    while end < cluster.size and values[cluster[end]] == values[cluster[start]]:
-        end += 1
-    return end
+def _n_written(output: Output) -> int:
+    return output[1][output[4]] + output[3][output[4]]
+
+
+@kernel
+def _emit(output: Output, left: Int64Array, right: Int64Array, more: Int64Array) -> Output:
+    """Append a cluster pair, the right one in two stretches, unless it contains no pair of different rows."""
+    left_rows, left_starts, right_rows, right_starts, n_pairs = output
+    n_right = right.size + more.size
+    if left.size == 0 or n_right == 0:
+        return output
+    if left.size == 1 and n_right == 1 and left[0] == (right[0] if right.size else more[0]):
+        return output
+    left_rows, n_left = _append(left_rows, left_starts[n_pairs], left)
+    right_rows, place = _append(right_rows, right_starts[n_pairs], right)
+    right_rows, place = _append(right_rows, place, more)
+    left_starts, n_pairs = _reserve(left_starts, n_pairs + 1, n_pairs + 2), n_pairs + 1
+    right_starts = _reserve(right_starts, n_pairs, n_pairs + 1)
+    left_starts[n_pairs] = n_left
+    right_starts[n_pairs] = place
+    return left_rows, left_starts, right_rows, right_starts, n_pairs
+
+
+@kernel
+def _append(rows: Int64Array, n_rows: int, cluster: Int64Array) -> tuple[Int64Array, int]:
+    rows = _reserve(rows, n_rows, n_rows + cluster.size)
+    for k in range(cluster.size):
+        rows[n_rows + k] = cluster[k]
+    return rows, n_rows + cluster.size
 
 
 @kernel
@@ -59,183 +107,190 @@ def _reserve(array: Int64Array, n_used: int, n_needed: int) -> Int64Array:
 
 
 @kernel
-def _append(rows: Int64Array, n_rows: int, cluster: Int64Array, start: int, stop: int) -> tuple[Int64Array, int]:
-    rows = _reserve(rows, n_rows, n_rows + stop - start)
-    for k in range(start, stop):
-        rows[n_rows + k - start] = cluster[k]
-    return rows, n_rows + stop - start
+def _value(side: Int32Array, predicate: Int64Array, row: int) -> int:
+    """What a predicate compares of a row; _NOTHING if the row does not satisfy it with any other."""
+    if predicate[_NULL_BITS] and side[predicate[_NULL_LINE], row] & predicate[_NULL_BITS]:
+        return _NOTHING
+    return predicate[_SIGN] * side[predicate[_LINE], row]
 
 
 @kernel
-def _mark(starts: Int64Array, n_pairs: int, n_rows: int) -> Int64Array:
-    """Note where the cluster after the n_pairs-th starts."""
-    starts = _reserve(starts, n_pairs + 1, n_pairs + 2)
-    starts[n_pairs + 1] = n_rows
-    return starts
+def _holds(left: int, right: int, kind: int) -> bool:
+    if left == _NOTHING or right == _NOTHING:
+        return False
+    if kind == EQUAL:
+        return left == right
+    if kind == DIFFERS:
+        return left != right
+    return left < right or (kind == AT_MOST and left == right)
 
 
 @kernel
-def _trim(
-    left: Int64Array, left_marks: Int64Array, right: Int64Array, right_marks: Int64Array, n_pairs: int
-) -> Partition:
-    """Copies of the parts of four arrays that are in use."""
-    left, right = left[: left_marks[n_pairs]].copy(), right[: right_marks[n_pairs]].copy()
-    return left, left_marks[: n_pairs + 1].copy(), right, right_marks[: n_pairs + 1].copy()
+def _satisfying(
+    cluster: Int64Array, other: Int64Array, sides: Sides, predicates: Int64Array, is_left: bool
+) -> Int64Array:
+    """The rows of a cluster that satisfy the predicates with one row, or with any: filters, and clusters of one row."""
+    kept = np.empty(cluster.size, np.int64)
+    n_kept = 0
+    for row in cluster:
+        fits = other.size > 0
+        for k in range(predicates.shape[0]):
+            if fits:
+                left = _value(sides[0], predicates[k], row if is_left else other[0])
+                right = _value(sides[1], predicates[k], other[0] if is_left else row)
+                fits = _holds(left, right, predicates[k, _KIND])
+        if fits:
+            kept[n_kept] = row
+            n_kept += 1
+    return kept[:n_kept]
 
 
 @kernel
-def refine(
-    partition: Partition, left_values: Int64Array, right_values: Int64Array, kind: int, state: Int64Array, limit: int
-) -> Partition:
-    """The pairs of a partition for which left `kind` right holds, from `state` on, which is advanced."""
-    left_rows, left_starts, right_rows, right_starts = partition
-    out_left, out_right = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    left_marks, right_marks = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    n_left = n_right = n_pairs = 0
-    while state[0] < left_starts.size - 1 and n_left + n_right < limit:
-        c = state[0]
-        left = _sorted_cluster(left_rows, left_starts[c], left_starts[c + 1], left_values)
-        right = _sorted_cluster(right_rows, right_starts[c], right_starts[c + 1], right_values)
-        i = state[1]
-        j = 0
-        while i < left.size and n_left + n_right < limit:
-            value = left_values[left[i]]
-            end = _run_end(left, i, left_values)
-            while j < right.size and right_values[right[j]] < value:
-                j += 1
-            stop = j
-            while stop < right.size and right_values[right[stop]] == value:
-                stop += 1
-            # Of the right cluster two stretches are joined with the run: before `low` and from `high` on.
-            low, high = 0, right.size
-            if kind == EQUAL:
-                high = j
-            elif kind == DIFFERS:
-                low, high = j, stop
-                while stop == j and end < left.size and not _contains(right, right_values, left_values[left[end]]):
-                    end = _run_end(left, end, left_values)
-            else:
-                high = stop if kind == LESS else j
-                while end < left.size and _same_stretch(right, right_values, high, left_values[left[end]], kind):
-                    end = _run_end(left, end, left_values)
-            n_before = n_right
-            if kind == EQUAL:
-                out_right, n_right = _append(out_right, n_right, right, j, stop)
-            else:
-                out_right, n_right = _append(out_right, n_right, right, 0, low)
-                out_right, n_right = _append(out_right, n_right, right, high, right.size)
-            alone = n_right - n_before == 1 and end - i == 1 and out_right[n_before] == left[i]
-            if n_right == n_before or alone:
-                n_right = n_before
-            else:
-                out_left, n_left = _append(out_left, n_left, left, i, end)
-                left_marks = _mark(left_marks, n_pairs, n_left)
-                right_marks = _mark(right_marks, n_pairs, n_right)
-                n_pairs += 1
-            i = end
-        state[1] = i
-        if i >= left.size:
-            state[0] = c + 1
-            state[1] = 0
-    return _trim(out_left, left_marks, out_right, right_marks, n_pairs)
+def _sorted_cluster(rows: Int64Array, side: Int32Array, predicate: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The rows of a cluster that have a value, by value, and their values."""
+    kept, values = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
+    n_kept = 0
+    for row in rows:
+        value = _value(side, predicate, row)
+        if value != _NOTHING:
+            kept[n_kept] = row
+            values[n_kept] = value
+            n_kept += 1
+    order = np.argsort(values[:n_kept], kind="mergesort")
+    return kept[order], values[order]
 
 
 @kernel
-def _contains(cluster: Int64Array, values: Int64Array, value: int) -> bool:
-    """Whether a cluster that is sorted by value contains a value."""
-    place = _first_above(cluster, values, value, AT_MOST)
-    return place < cluster.size and values[cluster[place]] == value
+def _join(
+    output: Output, left: Int64Array, right: Int64Array, sides: Sides, predicate: Int64Array, i: int, limit: int
+) -> tuple[Output, int]:
+    """One predicate: runs of left rows with the same partners, from place i on. Also the place to go on from."""
+    kind = predicate[_KIND]
+    n_rows = left.size
+    left, left_values = _sorted_cluster(left, sides[0], predicate)
+    right, right_values = _sorted_cluster(right, sides[1], predicate)
+    nothing = right[:0]
+    if kind == DIFFERS:
+        n_alone = _unequal_first(left, left_values, right_values)
+        if i < n_alone:
+            output, i = _emit(output, left[:n_alone], right, nothing), n_alone
+    low = 0
+    while i < left.size and _n_written(output) < limit:
+        value = left_values[i]
+        end = i + 1
+        while end < left.size and left_values[end] == value:
+            end += 1
+        while low < right.size and right_values[low] < value:
+            low += 1
+        high = low
+        while high < right.size and right_values[high] == value:
+            high += 1
+        if kind == EQUAL:
+            output = _emit(output, left[i:end], right[low:high], nothing)
+        elif kind == DIFFERS:
+            output = _emit(output, left[i:end], right[:low], right[high:])
+        else:
+            first = high if kind == LESS else low
+            while end < left.size and (first == right.size or _holds(left_values[end], right_values[first], kind)):
+                end += 1
+            output = _emit(output, left[i:end], right[first:], nothing)
+        i = end
+    return output, (n_rows if i == left.size else i)
 
 
 @kernel
-def _same_stretch(right: Int64Array, values: Int64Array, high: int, value: int, kind: int) -> bool:
-    """Whether another left value has the same partners from `high` on."""
-    if high == right.size:
-        return True
-    return value < values[right[high]] if kind == LESS else value <= values[right[high]]
+def _unequal_first(rows: Int64Array, values: Int64Array, others: Int64Array) -> int:
+    """Bring the rows whose value no other has to the front; returns how many these are. All ascend by value."""
+    old_rows, old_values = rows.copy(), values.copy()
+    is_alone = np.empty(rows.size, np.bool_)
+    j = 0
+    for i in range(rows.size):
+        while j < others.size and others[j] < values[i]:
+            j += 1
+        is_alone[i] = j == others.size or others[j] != values[i]
+    n_alone = 0
+    for wanted in (True, False):
+        for i in range(rows.size):
+            if is_alone[i] == wanted:
+                rows[n_alone] = old_rows[i]
+                values[n_alone] = old_values[i]
+                n_alone += 1
+    return is_alone.sum()
 
 
 @kernel
-def refine_two(
-    partition: Partition,
-    left_values: Int64Array,
-    right_values: Int64Array,
-    kinds: Int64Array,
-    state: Int64Array,
-    limit: int,
-) -> Partition:
-    """Two inequalities in one pass, IEJoin made to give clusters; values int64[2, n_rows], kinds LESS or AT_MOST.
+def _inequality_join(
+    output: Output, left: Int64Array, right: Int64Array, sides: Sides, predicates: Int64Array, i: int, limit: int
+) -> tuple[Output, int]:
+    """Two inequalities in one pass, IEJoin made to give clusters, from place i on. Also the place to go on from.
 
     The left rows come by descending first value, so that right rows only ever join those whose first inequality
-    holds: bits in the order of their second values.
+    holds: bits in the order of their second values. Left rows with the same partners become one cluster.
     """
-    left_rows, left_starts, right_rows, right_starts = partition
-    out_left, out_right = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    left_marks, right_marks = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    n_left = n_right = n_pairs = 0
-    while state[0] < left_starts.size - 1 and n_left + n_right < limit:
-        c = state[0]
-        left = _sorted_cluster(left_rows, left_starts[c], left_starts[c + 1], left_values[0])
-        right = _sorted_cluster(right_rows, right_starts[c], right_starts[c + 1], right_values[0])
-        second = _sorted_cluster(right, 0, right.size, right_values[1])
-        place_of = _places(right, second)
-        joined = np.zeros((second.size >> 6) + 1, np.uint64)
-        j = right.size
-        i = 0
-        while i < left.size and n_left + n_right < limit:
-            row = left[left.size - 1 - i]
-            first = _first_above(right, right_values[0], left_values[0, row], kinds[0])
-            while j > first:
+    n_rows = left.size
+    left, left_values = _by_two_values(left, sides[0], predicates)
+    right, right_values = _sorted_cluster(right, sides[1], predicates[0])
+    second, second_values = _sorted_cluster(right, sides[1], predicates[1])
+    place_of = _places(right, second)
+    joined = np.zeros((second.size >> 6) + 1, np.uint64)
+    partners, last = np.empty((2, second.size), np.int64)
+    nothing = right[:0]
+    n_last = 0
+    start = k = i
+    j = right.size
+    while k < left.size and _n_written(output) < limit:
+        if k == i or left_values[0, k] != left_values[0, k - 1] or left_values[1, k] != left_values[1, k - 1]:
+            while j > 0 and _holds(left_values[0, k], right_values[j - 1], predicates[0, _KIND]):
                 j -= 1
                 if place_of[j] >= 0:
                     joined[place_of[j] >> 6] |= bit(place_of[j])
-            if i >= state[1] and left_values[1, row] >= 0:
-                n_before = n_right
-                first = _first_above(second, right_values[1], left_values[1, row], kinds[1])
-                out_right, n_right = _collect(joined, first, second, row, out_right, n_right)
-                if n_right > n_before:
-                    out_left, n_left = _append(out_left, n_left, left, left.size - 1 - i, left.size - i)
-                    left_marks = _mark(left_marks, n_pairs, n_left)
-                    right_marks = _mark(right_marks, n_pairs, n_right)
-                    n_pairs += 1
-            i += 1
-        state[1] = i
-        if i >= left.size:
-            state[0] = c + 1
-            state[1] = 0
-    return _trim(out_left, left_marks, out_right, right_marks, n_pairs)
+            first = np.searchsorted(second_values, left_values[1, k] + (predicates[1, _KIND] == LESS))
+            n_partners = _collect(joined, first, second, partners)
+            if n_partners != n_last or (partners[:n_partners] != last[:n_last]).any():
+                output = _emit(output, left[start:k], last[:n_last], nothing)
+                start = k
+                partners, last, n_last = last, partners, n_partners
+        k += 1
+    if k == left.size:
+        output = _emit(output, left[start:], last[:n_last], nothing)
+        start = n_rows
+    return output, start
 
 
 @kernel
-def _first_above(cluster: Int64Array, values: Int64Array, value: int, kind: int) -> int:
-    """The first place of a sorted cluster whose value is greater than (AT_MOST: at least) the given one."""
-    low = 0
-    high = cluster.size
-    while low < high:
-        middle = (low + high) >> 1
-        here = values[cluster[middle]]
-        if here > value or (kind == AT_MOST and here == value):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+def _by_two_values(rows: Int64Array, side: Int32Array, predicates: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The rows of a cluster that have both values, by descending first and ascending second value; and the values."""
+    kept, keys, values = (
+        np.empty(rows.size, np.int64),
+        np.empty(rows.size, np.int64),
+        np.empty((2, rows.size), np.int64),
+    )
+    n_kept = 0
+    for row in rows:
+        first, second = _value(side, predicates[0], row), _value(side, predicates[1], row)
+        if first != _NOTHING and second != _NOTHING:
+            kept[n_kept] = row
+            values[0, n_kept] = first
+            values[1, n_kept] = second
+            keys[n_kept] = second - (first << 32)
+            n_kept += 1
+    order = np.argsort(keys[:n_kept], kind="mergesort")
+    return kept[order], values[:, order]
 
 
 @kernel
-def _collect(
-    joined: UInt64Array, first: int, second: Int64Array, row: int, out: Int64Array, n_out: int
-) -> tuple[Int64Array, int]:
-    """Append the rows of `second` from `first` on whose bits are set, except the row itself."""
+def _collect(joined: UInt64Array, first: int, second: Int64Array, partners: Int64Array) -> int:
+    """Put the rows of `second` from `first` on whose bits are set into `partners`; returns how many these are."""
+    n_partners = 0
     for word in range(first >> 6, joined.size):
         left = joined[word]
         if word == first >> 6:
             left &= ALL << np.uint64(first & 63)
         while left != ZERO:
-            place = 64 * word + np.int64(lowest(left))
+            partners[n_partners] = second[64 * word + np.int64(lowest(left))]
             left &= left - ONE
-            if second[place] != row:
-                out, n_out = _append(out, n_out, second, place, place + 1)
-    return out, n_out
+            n_partners += 1
+    return n_partners
 
 
 @kernel

@@ -19,9 +19,8 @@ from naysay.discovery.evidence import Evidence, codes_of_pairs, count_blocks, eq
 from naysay.discovery.outcomes import FieldKind, Outcomes
 from naysay.discovery.problem import MOST_RULES, Answer, Problem, empty_answer, finish_rules
 from naysay.discovery.verify import Verifier
-from naysay.discovery.vertices import edges_of, sorted_unique, to_int
-from naysay.rule.implication import Network
-from naysay.rule.model import Op
+from naysay.discovery.vertices import edges_of, n_vertices, sorted_unique, to_int
+from naysay.rule.model import Nulls, Op, Row
 
 SAMPLES_A_ROW = 20
 EFFICIENCY = 0.005
@@ -68,13 +67,18 @@ class Focus:
 
 
 class Sampler:
-    """Evidence of sampled pairs of the distinct rows of a table, and how often each was drawn at random."""
+    """Evidence of sampled pairs of the distinct rows of a table, and how often each was drawn."""
 
     def __init__(self, outcomes: Outcomes, budget: Budget) -> None:
         self.outcomes = outcomes
         self.budget = budget
         self.rng = np.random.default_rng(0)
         self.evidence = Evidence(np.empty((0, outcomes.layout.n_words), np.int32), np.empty(0, np.int64))
+        # Some bits are there only for the mirrors of others: no predicate of the space depends on them.
+        self._own_bits = np.zeros(outcomes.layout.n_words, np.int32)
+        for compared in outcomes.layout.fields:
+            if compared.place is not None:
+                self._own_bits[compared.word] |= compared.less | compared.equal | compared.missing
 
     def random(self) -> None:
         """Choose partners for each row at random; the counts tell how selective predicates are (section 4.2)."""
@@ -102,12 +106,16 @@ class Sampler:
     def apply(self, focus: Focus) -> float:
         """The number of evidences first seen by a focus, as a share of those computed."""
         lefts, rights = focus.partners(self.rng)
-        before = len(self.evidence)
+        before = self.n_distinct
         self.see(lefts, rights)
-        return (len(self.evidence) - before) / max(1, lefts.size)
+        return (self.n_distinct - before) / max(1, lefts.size)
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of sets of predicates that pairs seen so far satisfy."""
+        return len(merge([Evidence(self.evidence.codes & self._own_bits, self.evidence.counts)]))
 
     def see(self, lefts: Int64Array, rights: Int64Array) -> None:
-        """Add pairs and their mirrors."""
         from naysay.kernels.evidence.pairs import pair_codes
 
         outcomes, layout = self.outcomes, self.outcomes.layout
@@ -115,8 +123,11 @@ class Sampler:
             stop = start + _CHUNK_PAIRS
             fields = (outcomes.left, outcomes.right, layout.masks, layout.spans)
             codes = pair_codes(fields, lefts[start:stop], rights[start:stop])
-            once = merge([Evidence(codes, np.ones(len(codes), np.int64))])
-            self.evidence = merge([self.evidence, once, mirror_of(once, layout)])
+            self.evidence = merge([self.evidence, Evidence(codes, np.ones(len(codes), np.int64))])
+
+    def both_ways(self) -> Evidence:
+        """What is seen, and the same pairs with their rows exchanged."""
+        return merge([self.evidence, mirror_of(self.evidence, self.outcomes.layout)])
 
 
 def foci_of(outcomes: Outcomes) -> list[Focus]:
@@ -144,6 +155,8 @@ Refiner = tuple[int, ...]
 
 # A refinement is interrupted, and what it has so far goes on to the next predicate, once it wrote this many rows.
 _LIMIT_ROWS = 1 << 20
+# Of more inequalities in a rule the best pair is taken first: there are too many ways to pair all of them.
+_MAX_PAIRED = 6
 
 
 @dataclass(slots=True)
@@ -159,8 +172,9 @@ class Completion:
 
     def __init__(self, problem: Problem, edges: UInt64Array, counts: Int64Array) -> None:
         self.problem = problem
-        self.verifier = Verifier(problem.outcomes, problem.vertices)
-        self._conditions = cache(self.verifier.conditions_of)
+        self._conditions = cache(Verifier(problem.outcomes, problem.vertices).conditions_of)
+        self._predicate = cache(self._predicate_of)
+        self._selectivity = cache(self._selectivity_of)
         self.edges, self.counts = edges, counts
         n_words = problem.outcomes.layout.n_words
         self.evidence = Evidence(np.empty((0, n_words), np.int32), np.empty(0, np.int64))
@@ -176,40 +190,47 @@ class Completion:
         """Rules that begin with the same refiners share them: frequent and selective ones come first (6.4)."""
         groups = self.problem.vertices.groups
         rules = [[cover & group.mask for group in groups if cover & group.mask] for cover in map(to_int, covers)]
-        weights = self._weights(rules)
-        root = RefinementNode()
+        frequency: Counter[Refiner] = Counter()
         for predicates in rules:
+            frequency.update(itertools.combinations(filter(self._is_order, predicates), 2))
+        refined = [self._refiners(rule, frequency) for rule in rules if not self.problem.budget.stopped()]
+        # What is frequent as a pair of predicates may be rare as a refiner, if they are mostly in other pairs.
+        frequency = Counter(refiner for refiners in refined for refiner in refiners)
+        root = RefinementNode()
+        for refiners in refined:
             node = root
-            for refiner in sorted(self._paired(predicates, weights), key=lambda refiner: (-weights[refiner], refiner)):
+            for refiner in sorted(refiners, key=lambda each: (-frequency[each] / self._selectivity(each), each)):
                 node = node.children.setdefault(refiner, RefinementNode())
             node.ends = True
         return root
 
-    def _weights(self, rules: list[list[int]]) -> dict[Refiner, float]:
-        """Frequency among the rules over selectivity among the sampled pairs, for predicates and inequality pairs."""
-        frequency: Counter[Refiner] = Counter()
-        for predicates in rules:
-            frequency.update((bits,) for bits in predicates)
-            frequency.update(itertools.combinations(filter(self._is_order, predicates), 2))
-        total = max(1, int(self.counts.sum()))
-        return {key: times / max(self._n_satisfying(sum(key)) / total, 1.0 / total) for key, times in frequency.items()}
+    def _selectivity_of(self, refiner: Refiner) -> float:
+        """The share of the sampled pairs that satisfy a predicate, or both of two."""
+        words = self.problem.vertices.words([sum(refiner)])[0]
+        n_satisfying = int(self.counts[~(self.edges & words).any(axis=1)].sum())
+        return max(1, n_satisfying) / max(1, int(self.counts.sum()))
 
-    def _n_satisfying(self, cover: int) -> int:
-        words = self.problem.vertices.words([cover])[0]
-        return int(self.counts[~(self.edges & words).any(axis=1)].sum())
+    def _refiners(self, predicates: list[int], frequency: Counter[Refiner]) -> list[Refiner]:
+        """Inequalities two by two, everything else one by one.
 
-    def _paired(self, predicates: list[int], weights: dict[Refiner, float]) -> list[Refiner]:
-        """Inequalities two by two, the best pair first; everything else one by one."""
+        Of all ways to pair the inequalities the one with the greatest total frequency over total selectivity.
+        """
         orders = [bits for bits in predicates if self._is_order(bits)]
-        refiners: list[Refiner] = [(bits,) for bits in predicates if not self._is_order(bits)]
+        refiners: list[Refiner] = [(bits,) for bits in predicates if bits not in orders]
+
+        def weight(pairs: tuple[Refiner, ...]) -> float:
+            return sum(frequency[pair] for pair in pairs) / sum(self._selectivity(pair) for pair in pairs)
+
         while len(orders) > 1:
-            best = max(itertools.combinations(orders, 2), key=lambda pair: weights[pair])
-            refiners.append(best)
-            orders = [bits for bits in orders if bits not in best]
+            pairs = max(_pairings(orders) if len(orders) <= _MAX_PAIRED else _single_pairs(orders), key=weight)
+            refiners += pairs
+            orders = [bits for bits in orders if not any(bits in pair for pair in pairs)]
         return refiners + [(bits,) for bits in orders]
 
     def _is_order(self, bits: int) -> bool:
-        return bool(self._conditions(bits).orders)
+        """Whether it is an inequality of two rows; within one row it is a filter."""
+        orders = self._conditions(bits).orders
+        return bool(orders) and not self.problem.outcomes.layout.fields[orders[0][0]].comparison.within_row
 
     def walk(self, node: RefinementNode, partition: Partition) -> None:
         """Depth first: what a refinement yields goes on before the refinement does (pipelining, 6.2)."""
@@ -223,37 +244,32 @@ class Completion:
                 self.walk(below, refined)
 
     def refine(self, refiner: Refiner, partition: Partition) -> Iterator[Partition]:
-        from naysay.kernels.evidence.refine import refine, refine_two
+        from naysay.kernels.evidence.refine import refine
 
         state = np.zeros(2, np.int64)
-        operands = [self._operands(bits) for bits in refiner]
+        predicates = np.array([self._predicate(bits) for bits in refiner], np.int64)
+        sides = (self.problem.outcomes.left, self.problem.outcomes.right)
         while state[0] < partition[1].size - 1 and not self.problem.budget.stopped():
-            if len(operands) == 1:
-                refined = refine(partition, *operands[0], state, _LIMIT_ROWS)
-            else:
-                lefts, rights, kinds = (np.array(parts) for parts in zip(*operands, strict=True))
-                refined = refine_two(partition, lefts, rights, kinds, state, _LIMIT_ROWS)
+            refined = refine(partition, sides, predicates, state, _LIMIT_ROWS)
             if refined[1].size > 1:
                 yield refined
 
-    def _operands(self, bits: int) -> tuple[Int64Array, Int64Array, int]:
-        """Both sides of a predicate, turned so that > is <, negative if a row satisfies nothing; and the comparison."""
-        from naysay.kernels.evidence.refine import AT_MOST, DIFFERS, EQUAL, LESS
+    def _predicate_of(self, bits: int) -> tuple[int, ...]:
+        """A predicate as `kernels.evidence.refine` wants it."""
+        from naysay.kernels.evidence.refine import AT_MOST, BOTH, DIFFERS, EQUAL, LEFT, LESS, RIGHT
 
-        conditions = self._conditions(bits)
+        conditions, layout = self._conditions(bits), self.problem.outcomes.layout
         number = conditions.fields[0]
-        sides = []
-        for left in (True, False):
-            values = self.verifier.values(number, left=left)
-            valid = self.verifier.valid(conditions.values_only, left=left)
-            sides.append(values if valid is None else np.where(valid, values, -1))
-        if not conditions.orders:
-            return sides[0], sides[1], EQUAL if conditions.keys else DIFFERS
-        op = conditions.orders[0][1]
-        if op in (Op.GT, Op.GE):
-            highest = max(int(side.max(initial=0)) for side in sides)
-            sides = [np.where(side < 0, side, highest - side) for side in sides]
-        return sides[0], sides[1], LESS if op.is_strict else AT_MOST
+        compared = layout.fields[number]
+        kind, sign = EQUAL if conditions.keys else DIFFERS, 1
+        if conditions.orders:
+            op = conditions.orders[0][1]
+            kind, sign = LESS if op.is_strict else AT_MOST, -1 if op in (Op.GT, Op.GE) else 1
+        about = BOTH
+        if compared.comparison.within_row:
+            about = LEFT if compared.comparison.left.row is Row.LEFT else RIGHT
+        missing = compared.missing if conditions.values_only else 0
+        return number, kind, sign, len(layout.fields) + compared.word, missing, about
 
     def see(self, partition: Partition) -> None:
         """Add the evidence of all pairs of a partition, both ways round; a row never meets itself."""
@@ -270,6 +286,23 @@ class Completion:
         self.evidence = merge([self.evidence, found, mirror_of(found, outcomes.layout)])
 
 
+def _pairings(predicates: list[int]) -> Iterator[tuple[Refiner, ...]]:
+    """All ways to make pairs of some predicates; one is left over if their number is odd."""
+    if len(predicates) < 2:
+        yield ()
+    elif len(predicates) % 2:
+        for alone in predicates:
+            yield from _pairings([bits for bits in predicates if bits != alone])
+    else:
+        for other in predicates[1:]:
+            rest = [bits for bits in predicates[1:] if bits != other]
+            yield from (((predicates[0], other), *pairs) for pairs in _pairings(rest))
+
+
+def _single_pairs(predicates: list[int]) -> Iterator[tuple[Refiner, ...]]:
+    return ((pair,) for pair in itertools.combinations(predicates, 2))
+
+
 def _selves(partition: Partition, n_rows: int) -> Int64Array:
     """The rows on both sides of a cluster pair."""
     left_rows, left_starts, right_rows, right_starts = partition
@@ -279,26 +312,24 @@ def _selves(partition: Partition, n_rows: int) -> Int64Array:
     return np.intersect1d(left, right, assume_unique=True) % n_rows
 
 
-# Pruning by implication between columns looks at the rules one by one; for more rules it costs more than it saves.
-_MAX_IMPLIED = 2000
-
-
 def find(problem: Problem) -> Answer:
     """All minimal exact rules, or none if it was stopped before the last inversion."""
     outcomes, vertices, budget = problem.outcomes, problem.vertices, problem.budget
     sampler = Sampler(outcomes, budget)
     with budget.phase("random sampling"):
         sampler.random()
-    edges, counts = edges_of(sampler.evidence, outcomes.layout, vertices)
+    edges, counts = edges_of(sampler.both_ways(), outcomes.layout, vertices)
     with budget.phase("focused sampling"):
         sampler.focused()
-    known = merge([sampler.evidence, equal_rows(outcomes)])
+    known = merge([sampler.both_ways(), equal_rows(outcomes)])
     preliminary = _invert(problem, edges_of(known, outcomes.layout, vertices)[0])
     if preliminary is None:
         return empty_answer(problem, partial=True)
-    with budget.phase("completion"):
+    with budget.phase("minimisation"):
         candidates, _ = drop_impossible(vertices.once(preliminary), vertices)
-        delta = Completion(problem, edges, counts).run(_drop_implied(candidates, problem))
+        candidates = drop_redundant(candidates, problem)
+    with budget.phase("completion"):
+        delta = Completion(problem, edges, counts).run(candidates)
     if budget.stopped():
         return empty_answer(problem, partial=True)
     every = edges_of(merge([known, delta]), outcomes.layout, vertices)[0]
@@ -343,19 +374,28 @@ def _invert(problem: Problem, edges: UInt64Array) -> UInt64Array | None:
     return None if brake.stopped or budget.stopped() else parts[0]
 
 
-def _drop_implied(covers: UInt64Array, problem: Problem) -> UInt64Array:
-    """Drop rules that another one implies by way of several columns (section 6.4, redundant DCs).
+def drop_redundant(covers: UInt64Array, problem: Problem) -> UInt64Array:
+    """Drop the rules that only pairs break that break another one, too, perhaps with their rows exchanged (6.4).
 
-    Within one comparison no cover implies another. A rule is dropped when another one's predicates all follow from
-    its own; of two that imply each other the first stays.
+    Of rules that imply each other the shortest stays. Within one comparison no cover implies another, except that
+    `<=` and `>=` imply `==` if nulls equal each other.
     """
-    if not any(group.comparison.across for group in problem.vertices.groups) or len(covers) > _MAX_IMPLIED:
-        return covers
-    rules = [problem.vertices.rule(cover) for cover in map(to_int, covers)]
-    everything = [predicate for rule in rules for predicate in rule.predicates]
-    kept: list[int] = []
-    for place, rule in enumerate(rules):
-        network = Network(rule.predicates, problem.request.nulls, everything)
-        if not any(all(network.implies(predicate) for predicate in rules[other].predicates) for other in kept):
-            kept.append(place)
-    return covers[np.array(kept, np.int64)]
+    from naysay.kernels.covers.implied import not_implied_before
+    from naysay.kernels.covers.possible import VALUES
+
+    vertices, brake = problem.vertices, Brake()
+    operands, means = vertices.operands, vertices.means()
+    if problem.request.nulls is Nulls.SQL:
+        means[means[:, 2] != 0, 2] |= VALUES
+    numbers = {operand: number for number, operand in enumerate(operands)}
+    swapped = np.array([numbers.get(operand.swapped(), -1) for operand in operands], np.int64)
+
+    def work() -> UInt64Array:
+        kept = covers[np.lexsort((n_vertices(covers), vertices.n_predicates(covers)))]
+        # First with the shorter ones in front, then with the longer ones: a rule may be implied by either.
+        for _ in range(2):
+            kept = kept[not_implied_before(np.ascontiguousarray(kept), means, swapped, brake.control)][::-1]
+        return kept
+
+    found = run_all([work], problem.budget, on_stop=brake.stop)
+    return found[0] if found else covers
