@@ -32,8 +32,8 @@ Chains = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 def assign_chains(order: Int64Array, one: Int64Array, two: Int64Array, strict: bool) -> Int64Array:
     """For each row, in an order that ascends in `one`, its chain; as few chains as possible. O(n log n).
 
-    Algorithm OptIndex (6.1): a row follows the greatest last row that it may follow in `two`. `strict`: in a chain `two`
-    differs. The last rows descend from chain to chain.
+    Algorithm OptIndex (6.1): a row follows the greatest last row that it may follow in `two`, which differs along a
+    chain if `strict`. The last rows descend from chain to chain.
     """
     chosen = np.empty(order.size, np.int64)
     lasts = np.empty(order.size, np.int64)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.arrays import Int64Array, UInt64Array
 from naysay.discovery.vertices import Vertices
 from naysay.rule.model import Column, Op, Predicate
 
@@ -99,7 +99,7 @@ class ChainIndex:
         return rows
 
     def fetch(self, one: int, two: int, wanted: tuple[Op, Op]) -> Int64Array:
-        """Algorithm Fetch: the rows t with t.A op one and t.B op two, for operators of any strictness and direction (6.2).
+        """Algorithm Fetch: the rows t with t.A op one and t.B op two; the operators may be stricter or reversed (6.2).
 
         With values of other columns it is Fetch+ (5.3).
         """
@@ -170,7 +170,7 @@ _SAMPLE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of an index: rows t with t.A op1 s.B and t.C op2 s.D, by the columns `probe` (B, D) of a new row s."""
+    """What is asked of an index: rows t with t.A op1 s.B and t.C op2 s.D, by columns `probe` (B, D) of a new row s."""
 
     probe: tuple[str, str]
     ops: tuple[Op, Op]
@@ -344,7 +344,7 @@ class _Cover:
         self._said = self._said[left == 1]
 
     def _serves(self, one: int, two: int) -> dict[tuple[Use, ...], Int64Array]:
-        """For the operators that rules have on two comparisons, the uses by which pairs are fetched, and the rules served.
+        """For the operators that rules have on two comparisons the uses that fetch their pairs, and the rules served.
 
         What differs is less or greater (section 7), so that != makes two uses. If each column is compared with itself,
         a rule means the same with both rows exchanged, and has the first operator as > or >=.

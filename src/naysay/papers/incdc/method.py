@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.arrays import BoolArray, UInt64Array
 from naysay.discovery.cover import Brake
 from naysay.discovery.outcomes import CodeLayout, FieldKind
 from naysay.discovery.problem import Answer
@@ -35,13 +36,14 @@ from naysay.papers.incdc.indexes import (
 )
 from naysay.rule.model import Column, Op, Predicate
 
+if TYPE_CHECKING:
+    from naysay.kernels.covers.breaking import Trie
+
 # New rows are looked up together as long as their marks, a bit for each pair, take at most so many words for a thread.
 _MARKS = 1 << 22
 # Edges that are looked at together: their bits stay in the nearest cache.
 _EDGES = 1 << 12
 _OPS = tuple(Op)
-
-Trie = tuple[UInt64Array, Int64Array]
 
 
 class Indexes:
@@ -157,20 +159,24 @@ def see_marked_pairs(
 
     sides = (rows.left, rows.right, layout.masks, layout.spans)
 
-    def work(start: int, stop: int) -> PairEvidence:
+    def work(part: slice) -> PairEvidence:
         table = (
             np.empty((1 << 12, layout.n_words), np.int32),
             np.zeros((1 << 12) + 1, np.int64),
             np.empty(1 << 12, np.int64),
         )
-        keys, counts, pairs = see_marked(sides, marks, first, start, stop, table)
+        keys, counts, pairs = see_marked(sides, marks, first, part.start, part.stop, table)
         used = np.flatnonzero(counts[:-1])
         left, right = rows.serials[pairs[used] >> 32], rows.serials[pairs[used] & 0xFFFFFFFF]
         return PairEvidence(keys[used], counts[used], left, right)
 
-    n_workers = max(1, min(n_threads, len(marks)))
-    ends = np.linspace(0, len(marks), n_workers + 1).astype(np.int64).tolist()
-    return merge_evidence(run_tasks([partial(work, *pair) for pair in itertools.pairwise(ends)], n_workers))
+    return merge_evidence(run_tasks([partial(work, part) for part in _parts(len(marks), n_threads)], n_threads))
+
+
+def _parts(n_items: int, n_threads: int) -> list[slice]:
+    """Items in parts for threads: a few for each, as some take longer."""
+    step = max(1, -(-n_items // (4 * n_threads))) if n_threads > 1 else max(1, n_items)
+    return [slice(start, min(n_items, start + step)) for start in range(0, max(1, n_items), step)]
 
 
 def find_broken(covers: UInt64Array, edges: UInt64Array, n_threads: int) -> tuple[Trie, BoolArray, BoolArray]:
@@ -201,7 +207,9 @@ def invert(covers: UInt64Array, edges: UInt64Array, search: Search) -> tuple[UIn
 
     Both are sorted, as are the covers given.
     """
-    from naysay.kernels.covers.breaking import grow_broken_covers
+    from naysay.kernels.covers.breaking import free_vertices, grow_broken_covers
+    from naysay.kernels.covers.changing import first_missed
+    from naysay.kernels.covers.minimal import find_holders
 
     if not len(covers) or not len(edges):
         return covers, edges[:0]
@@ -215,7 +223,15 @@ def invert(covers: UInt64Array, edges: UInt64Array, search: Search) -> tuple[UIn
         start, rest = search.vertices.words([1 << int(vertex) for vertex in np.flatnonzero(bits)]), missed[1:]
     brake = Brake(int(search.limits[1]))
     limits = (*search.vertices.tables(), search.limits, brake.control)
-    grown = grow_broken_covers(start, rest, trie, is_broken, limits)
+    first, rest = first_missed(start, len(rest), find_holders(rest, 1)), np.ascontiguousarray(rest)
+
+    def work(part: slice) -> UInt64Array:
+        return free_vertices(start[part], rest, first[part], trie, is_broken, limits)
+
+    free = np.concatenate(
+        run_tasks([partial(work, part) for part in _parts(len(start), search.n_threads)], search.n_threads)
+    )
+    grown = grow_broken_covers(start, rest, free, trie, is_broken, limits)
     check_brake(brake)
     return sorted_unique(np.concatenate([covers[~is_broken], grown])), missed
 
