@@ -283,12 +283,12 @@ def test_indexes_are_shared() -> None:
 def test_inversion_equals_covers_from_scratch(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incdc, "_EDGES", 64)
     rng = np.random.default_rng(11)
-    for n_columns, most in ((3, None), (5, None), (30, 2), (4, 2)):
+    for n_columns, most in ((3, None), (30, 2), (4, 2)):
         table = pa.table({f"c{number}": rng.integers(0, 4, 30) for number in range(n_columns)})
         space = build_space(from_frame(table), None, Scope(cross=n_columns < 5))
         vertices = vertices_of(space, outcomes_of(from_frame(table), space, Nulls.SQL).layout)
         search = Search(vertices, most, n_threads)
-        words = rng.integers(0, 2**63, (400, vertices.n_words), np.int64).astype(np.uint64) & vertices.all()
+        words = rng.integers(0, 2**63, (120, vertices.n_words), np.int64).astype(np.uint64) & vertices.all()
         edges = sorted_unique(words[n_vertices(words) > 1])
         rng.shuffle(edges)
         covers = np.zeros((1, vertices.n_words), np.uint64)
@@ -307,7 +307,7 @@ def test_inversion_equals_covers_from_scratch(n_threads: int, monkeypatch: pytes
 
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_inserts_equal_the_oracle(nulls: Nulls) -> None:
-    for seed in range(12):
+    for seed in range(8):
         rng = random.Random(seed)
         pool = [1, 2, 3, None] if seed % 3 else [1, 2, 3]
         types = {"a": pa.int64(), "b": pa.int64(), "c": pa.string()}
@@ -350,8 +350,9 @@ def test_airport(shared: Path, tmp_path: Path) -> None:
         evolver = Evolver.open(state, threads=2)
     after = {canonical(rule) for rule in evolver.rules}
     evolver.close()
-    table = pa.concat_tables([original, more])
-    assert after == rules_from_scratch(table, evolver.space, Setting(Nulls.EQUAL, 0.0, None, ""))
+    scratch = naysay.discover(pa.concat_tables([original, more]), nulls="equal", space="incdc", error=0)
+    assert scratch.space.comparisons == evolver.space.comparisons
+    assert after == {canonical(rule) for rule in scratch.rules}
     assert (len(theirs - after), len(after - theirs)) == (11, 8)
 
 
