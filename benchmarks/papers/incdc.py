@@ -2,10 +2,10 @@
 
     python benchmarks/papers/incdc.py [--only table-10,figure-12] [--rows 10000] [--write]
 
-Seconds of processor time on one thread. AirPort and Adult are the authors' files, read from ../shared/data; Adult has the
-first 2,000 rows, which have more rules than its 24,000. Tax is generated and takes the place of FLI, Atom and Claim. The
-other tables of the paper are not public in its form. A run of more than a minute is stopped, one of
-Hydra after half a minute.
+Seconds of processor time on one thread. AirPort and Adult are the authors' files, read from ../shared/data; Adult has
+the first 2,000 rows, which have more rules than its 24,000. Tax is generated and takes the place of FLI, Atom and
+Claim. The other tables of the paper are not public in its form. A run of more than a minute is stopped, one of Hydra
+after half a minute.
 """
 
 from __future__ import annotations
