@@ -14,15 +14,17 @@ from tables import to_spark
 
 import naysay
 from naysay.discovery.request import DiscoverRequest
-from naysay.discovery.space import Scope
+from naysay.discovery.space import SCOPES, Scope, build_space
 from naysay.discovery.spark import spread as spark_discover_spread
-from naysay.discovery.spark.engine import Blocks, discover
+from naysay.discovery.spark.engine import Blocks, discover, space_of
 from naysay.discovery.spark.prover import HASH, QuestionKind, ReplyPart, same_order
 from naysay.discovery.spark.spread import Provers
 from naysay.discovery.spark.worker import task_of
 from naysay.errors import TableError, UsageError
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
+from naysay.spark.frame import Frame
+from naysay.table import from_frame
 
 
 class Tiny(Blocks):
@@ -266,3 +268,18 @@ def test_command_on_spark(spark: Any, tmp_path: Path) -> None:
     assert "zip -> city" in rules.read_text(encoding="utf-8")
     checked = CliRunner().invoke(command, ["check", str(path), "--engine", "spark", "--rules", str(rules), "-q"])
     assert checked.exit_code == 0
+
+
+def test_the_space_of_incdc_is_that_of_its_paper(spark: Any, shared: Path) -> None:
+    """60 predicates for Adult, 6 of them between two columns (table 10), as in-process."""
+    table = pyarrow.csv.read_csv(shared / "data" / "adult" / "adult.csv").slice(0, 2000)
+    found = space_of(Frame.of(to_spark(spark, table)), None, SCOPES["incdc"])
+    assert found.n_predicates == 60
+    assert sum(len(pair.ops) for pair in found.comparisons if pair.across) == 6
+    assert found.comparisons == build_space(from_frame(table), None, SCOPES["incdc"]).comparisons
+
+
+def test_the_method_incdc_is_refused_on_spark(spark: Any, tmp_path: Path) -> None:
+    frame = to_spark(spark, pa.table({"id": [1, 2], "a": [1, 1]}))
+    with pytest.raises(UsageError, match="method 'incdc' applies to frames in memory; on Spark it is 'all-pairs'"):
+        naysay.Evolver(frame, key="id", method="incdc", space="incdc", state=tmp_path / "state")

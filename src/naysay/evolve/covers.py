@@ -52,7 +52,7 @@ def all_covers(edges: UInt64Array, search: Search, counts: Int64Array | None = N
     # The search does not count the covers that its first levels find.
     if len(covers) > 2 * MOST_RULES:
         brake.stop()
-    _check_brake(brake)
+    check_brake(brake)
     return sorted_unique(covers)
 
 
@@ -95,7 +95,7 @@ def grow_broken(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, sea
     parts = _in_parts(
         covers, lambda part: grow_covers(edges, holders, fresh, part, order, every, limits), search.n_threads
     )
-    _check_brake(brake)
+    check_brake(brake)
     return np.concatenate(parts)
 
 
@@ -115,7 +115,7 @@ def shrink(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
         for start in range(0, len(gone), _TASK)
     ]
     new = sorted_unique(np.concatenate(run_tasks(tasks, search.n_threads)))
-    _check_brake(brake)
+    check_brake(brake)
     if len(new) < len(covers):
         stale = sorted_unique(grow_broken(new, edges, gone, search))
         kept = covers[~members(covers, stale)]
@@ -209,7 +209,7 @@ def _keys(rows: UInt64Array) -> NDArray[np.void] | UInt64Array:
     return keys
 
 
-def _check_brake(brake: Brake) -> None:
+def check_brake(brake: Brake) -> None:
     if brake.stopped:
         raise ResourceError(
             f"more than {MOST_RULES:,} rules hold, too many to keep current; set max_predicates, or name fewer columns"

@@ -241,4 +241,6 @@ def _folded(whole: Arrays, change: Arrays) -> Arrays:
         lines = {name: np.concatenate([whole[name][stay], change[name]]) for name in ("lines", "left", "right")}
         order = word_order(lines["lines"])
         folded |= {name: np.ascontiguousarray(array[order]) for name, array in lines.items()}
+    if "sizes" in change:
+        folded["sizes"] = np.append(whole["sizes"], change["sizes"])
     return folded

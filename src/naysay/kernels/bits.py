@@ -28,6 +28,10 @@ if numba.config.DISABLE_JIT:
         """The number of the lowest bit set; the word is not zero."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
+    def highest(word: Any) -> Any:
+        """The number of the highest bit set; the word is not zero."""
+        return np.uint64(int(word).bit_length() - 1)
+
 else:
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -45,6 +49,16 @@ else:
 
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+        return types.uint64(types.uint64), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def highest(_context: Any, _word: Any) -> Any:
+        """The number of the highest bit set; the word is not zero."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            zeros = builder.ctlz(arguments[0], context.get_constant(types.boolean, True))
+            return builder.sub(context.get_constant(types.uint64, 63), zeros)
 
         return types.uint64(types.uint64), generate
 

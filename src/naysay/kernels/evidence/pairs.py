@@ -27,7 +27,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.arrays import Int32Array, Int64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
+from naysay.kernels.bits import ONE, ZERO, has, lowest, popcount
 from naysay.kernels.compile import kernel
 
 FieldArrays = tuple[Int32Array, Int32Array, Int32Array, Int64Array]
@@ -246,6 +247,59 @@ def see_hashed(fields: FieldArrays, block: Int64Array, table: CodeTable) -> Code
                 places[k] = (row << 32) + start + k
             _add_codes(table, codes, ones, places, slots, stop - start, 0)
         first = stop
+    return table
+
+
+@kernel
+def see_marked(
+    fields: FieldArrays, marks: UInt64Array, first: int, start: int, stop: int, table: CodeTable
+) -> CodeTable:
+    """As `see_hashed`, for the pairs of the rows first + start to first + stop - 1 that are marked in their lines.
+
+    Where marks are dense, all codes of a chunk are computed, as vectors.
+    """
+    left, right, masks, spans = fields
+    n_fields, n_words = masks.shape[1], spans.shape[0]
+    codes = np.empty((n_words, _CHUNK), np.int32)
+    slots, places = np.empty((2, _CHUNK), np.int64)
+    ones = np.ones(_CHUNK, np.int64)
+    for line in range(start, stop):
+        row = first + line
+        for begin in range(0, row, _CHUNK):
+            end = min(row, begin + _CHUNK)
+            n_marked = 0
+            for word in range(begin >> 6, (end + 63) >> 6):
+                n_marked += np.int64(popcount(marks[line, word]))
+            if n_marked == 0:
+                continue
+            n_found = 0
+            if 8 * n_marked > end - begin:
+                _codes_of(fields, row, begin, end, codes)
+                for other in range(begin, end):
+                    if has(marks[line], other):
+                        for word in range(n_words):
+                            codes[word, n_found] = codes[word, other - begin]
+                        places[n_found] = (row << 32) + other
+                        n_found += 1
+            else:
+                for word in range(begin >> 6, (end + 63) >> 6):
+                    left_marks = marks[line, word]
+                    while left_marks != ZERO:
+                        other = 64 * word + np.int64(lowest(left_marks))
+                        left_marks &= left_marks - ONE
+                        for part in range(n_words):
+                            code = left[n_fields + part, row] | right[n_fields + part, other]
+                            for field in range(spans[part, 0], spans[part, 2]):
+                                if left[field, row] < right[field, other]:
+                                    code |= masks[0, field]
+                                elif left[field, row] == right[field, other]:
+                                    code |= masks[1, field]
+                            codes[part, n_found] = code
+                        places[n_found] = (row << 32) + other
+                        n_found += 1
+            if 2 * (table[1][-1] + _CHUNK) > table[0].shape[0]:
+                table = _grow(table, 0)
+            _add_codes(table, codes, ones, places, slots, n_found, 0)
     return table
 
 

@@ -1,22 +1,24 @@
-"""Indexes for two inequality comparisons (sections 5 and 6), for equality, and for one inequality (section 7).
+"""Indexes for inequality and equality comparisons (sections 5 and 6) and their selection (section 7).
 
 A row is an integer; values are integers in the order of the column. What the paper writes A^op is a ColumnOp: a column
-and an operator, A^op(t, s) meaning t.A op s.A. The paper keeps each sorted structure in a skip list (6.4); here it is
-an array with binary search: the same comparisons, without the pointers.
+and an operator, A^op(t, s) meaning t.A op s.A. One structure serves all comparisons: an equality or a single inequality
+is a range of an index over its column twice.
 """
 
 from __future__ import annotations
 
 import itertools
-import operator
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from naysay.arrays import Int64Array
-from naysay.rule.model import Column, Op, Predicate, Row, Rule
+from naysay.arrays import Int64Array, UInt64Array
+from naysay.discovery.vertices import Vertices
+from naysay.rule.model import Column, Op, Predicate
+
+# The operators of `kernels.trees.chains`.
+_NUMBERS = {Op.GE: 0, Op.GT: 1, Op.LE: 2, Op.LT: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +30,16 @@ class ColumnOp:
 
     @property
     def sign(self) -> int:
-        """1 if the column ascends along a sorted structure (> and >=), -1 if it descends (< and <=)."""
+        """1 if the column ascends along a chain (> and >=), -1 if it descends (< and <=)."""
         return 1 if self.op in (Op.GT, Op.GE) else -1
 
-    @property
-    def reversed(self) -> ColumnOp:
-        """The opposite direction, as strict as this one."""
-        return ColumnOp(self.name, self.op.flipped)
+    def number(self, op: Op) -> int:
+        """An operator on values of the column as one on keys of the index."""
+        return _NUMBERS[op if self.sign == 1 else op.flipped]
 
 
-@dataclass(slots=True)
-class Chain:
-    """A sorted structure: rows that ascend in both keys (values times the signs of their operators)."""
-
-    first: list[int] = field(default_factory=list)
-    second: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def insert(self, place: int, first: int, second: int) -> None:
-        self.first.insert(place, first)
-        self.second.insert(place, second)
+IndexOps = tuple[ColumnOp, ColumnOp]
+Columns = Mapping[str, Int64Array]
 
 
 class ChainIndex:
@@ -58,123 +48,117 @@ class ChainIndex:
     Rows equal in both columns share one entry. `rank` is the number of chains.
     """
 
-    def __init__(self, one: ColumnOp, two: ColumnOp, value_one: Sequence[int], value_two: Sequence[int]) -> None:
-        """Algorithm OptIndex (6.1): as few chains as possible, from the values of all rows. O(n log n)."""
-        self.ops = (one, two)
-        self.chains: list[Chain] = []
-        self._equal: dict[tuple[int, int], list[int]] = {}
-        for row, key in enumerate(zip(value_one, value_two, strict=True)):
-            self._equal.setdefault((one.sign * key[0], two.sign * key[1]), []).append(row)
-        # If A must differ, rows with the same A come in descending B, so that no two of them join one chain.
-        tie = -1 if one.op.is_strict else 1
-        lasts: list[tuple[int, int]] = []
-        for first, second in sorted(self._equal, key=lambda key: (key[0], tie * key[1])):
-            place = (bisect_left if two.op.is_strict else bisect_right)(lasts, second, key=lambda last: last[0]) - 1
-            number = lasts.pop(place)[1] if place >= 0 else len(self.chains)
-            if place < 0:
-                self.chains.append(Chain())
-            chain = self.chains[number]
-            chain.insert(len(chain), first, second)
-            insort(lasts, (second, number))
+    def __init__(self, ops: IndexOps, columns: Columns, rows: Int64Array | None = None) -> None:
+        """As few chains as possible (OptIndex, 6.1), or those of an index before, by its rows."""
+        from naysay.kernels.trees.chains import load_chains
+
+        self.ops = ops
+        self._strict = np.array([each.op.is_strict for each in ops], np.int64)
+        keys = self._keys(columns)
+        self.n_rows = keys[0].size if rows is None else rows.size
+        if rows is None:
+            rows = self._opt_index(*keys)
+        else:
+            assert _are_chains(rows, *keys), f"the rows of the index {ops} are not in its order"
+        self._chains, self._used = load_chains(rows, *keys, max(64, self.n_rows + self.n_rows // 4))
+
+    def _keys(self, columns: Columns) -> tuple[Int64Array, Int64Array]:
+        one, two = (each.sign * columns[each.name].astype(np.int64) for each in self.ops)
+        return one, two
+
+    def _order(self, one: Int64Array, two: Int64Array) -> Int64Array:
+        """Rows as OptIndex takes them (line 1): if A must differ along a chain, those with the same A in descending B,
+        so that no two of them join one chain."""
+        order: Int64Array = np.lexsort((-two if self._strict[0] else two, one))
+        return order
+
+    def _opt_index(self, one: Int64Array, two: Int64Array) -> Int64Array:
+        from naysay.kernels.trees.chains import assign_chains
+
+        order = self._order(one, two)
+        chains = assign_chains(order, one, two, bool(self._strict[1]))
+        by_chain = np.argsort(chains, kind="stable")
+        rows, chains = order[by_chain], chains[by_chain]
+        is_first = np.diff(chains, prepend=-1) != 0
+        rows[is_first] = ~rows[is_first]
+        return rows
 
     @property
     def rank(self) -> int:
-        return len(self.chains)
+        return int(self._used[1])
 
-    def fetch(self, one: int, two: int, wanted: tuple[ColumnOp, ColumnOp]) -> tuple[list[int], list[int]]:
-        """Algorithm Fetch: for a row s with these values, the rows t with s op t in both columns, and with t op s.
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._chains)
 
-        `wanted` are the index's own operators, stricter ones, or with the second one reversed (6.2).
+    def rows(self) -> Int64Array:
+        """All rows, chain by chain; the first of each chain as ~row."""
+        from naysay.kernels.trees.chains import unload_chains
+
+        rows: Int64Array = unload_chains(self._chains, self._used, self.n_rows)
+        return rows
+
+    def fetch(self, one: int, two: int, wanted: tuple[Op, Op]) -> Int64Array:
+        """Algorithm Fetch: the rows t with t.A op one and t.B op two; the operators may be stricter or reversed (6.2).
+
+        With values of other columns it is Fetch+ (5.3).
         """
-        return self.rows_after(one, two, wanted, before=True), self.rows_after(one, two, wanted, before=False)
+        from naysay.kernels.trees.chains import fetch_rows
 
-    def rows_after(self, one: int, two: int, wanted: tuple[ColumnOp, ColumnOp], *, before: bool) -> list[int]:
-        """The rows t with wanted(t, s) in both columns, for a row s with these values; with wanted(s, t) if `before`.
+        (a, b), (first, second) = self.ops, wanted
+        numbers = np.array([a.number(first), b.number(second)], np.int64)
+        rows: Int64Array = fetch_rows(self._chains, self._used, numbers, a.sign * one, b.sign * two)
+        return rows
 
-        Algorithm Fetch+ (5.3) calls this with values of other columns.
+    def add(
+        self, columns: Columns, first: int, wanted: Sequence[Wanted] = (), marks: UInt64Array | None = None
+    ) -> None:
+        """Look new rows up, from number `first` on, and insert them, in the order of OptIndex (6.3).
+
+        `marks` has a line for each new row: the bits of earlier rows that something wanted fetches with it.
         """
-        key_one, key_two = self.ops[0].sign * one, self.ops[1].sign * two
-        is_reversed = wanted[1].sign != self.ops[1].sign
-        found: list[int] = []
-        for chain in self.chains:
-            # Positions up to which the chain stays at or below the row's keys, first with, then without equal ones.
-            low_one, high_one = bisect_left(chain.first, key_one), bisect_right(chain.first, key_one)
-            low_two, high_two = bisect_left(chain.second, key_two), bisect_right(chain.second, key_two)
-            above_one, below_one = (high_one, low_one) if wanted[0].op.is_strict else (low_one, high_one)
-            above_two, below_two = (high_two, low_two) if wanted[1].op.is_strict else (low_two, high_two)
-            if before:
-                start, stop = (above_two, below_one) if is_reversed else (0, min(below_one, below_two))
-            else:
-                start, stop = (above_one, below_two) if is_reversed else (max(above_one, above_two), len(chain))
-            for place in range(start, stop):
-                found += self._equal[chain.first[place], chain.second[place]]
-        return found
+        from naysay.kernels.trees.chains import visit_chains
 
-    def insert(self, row: int, one: int, two: int) -> None:
-        """Section 6.3: put a row into the longest chain that has a place for it, or into a new one."""
-        first, second = self.ops[0].sign * one, self.ops[1].sign * two
-        equal = self._equal.setdefault((first, second), [])
-        equal.append(row)
-        if len(equal) > 1:
-            return
-        best: tuple[int, int, Chain] | None = None
-        for chain in self.chains:
-            place = self._place(chain, first, second)
-            if place is not None and (best is None or len(chain) > best[0]):
-                best = len(chain), place, chain
-        if best is None:
-            best = 0, 0, Chain()
-            self.chains.append(best[2])
-        best[2].insert(best[1], first, second)
+        keys = self._keys(columns)
+        order = self._order(*keys)
+        self._make_room(first + order.size)
+        names = list(dict.fromkeys(each.probe for each in wanted))
+        probes = np.zeros((order.size, len(names), 2), np.int64)
+        for place, probe in enumerate(names):
+            for side, name in enumerate(probe):
+                probes[:, place, side] = self.ops[side].sign * columns[name][order]
+        numbers = [
+            (names.index(each.probe), *(mine.number(op) for mine, op in zip(self.ops, each.ops, strict=True)))
+            for each in wanted
+        ]
+        self._chains = visit_chains(
+            self._chains,
+            self._used,
+            self._strict,
+            first + order,
+            np.stack([key[order] for key in keys], axis=1),
+            probes,
+            np.array(numbers, np.int64).reshape(-1, 3),
+            first,
+            np.zeros((0, 1), np.uint64) if marks is None else marks,
+        )
+        self.n_rows = first + order.size
 
-    def _place(self, chain: Chain, first: int, second: int) -> int | None:
-        """The place of new keys in a chain; None if the two columns disagree about it."""
-        place = bisect_left(chain.first, first)
-        if self.ops[0].op.is_strict:
-            if place < len(chain.first) and chain.first[place] == first:
-                return None
-        else:
-            # Among rows with the same A, B decides the place.
-            place = bisect_left(chain.second, second, place, bisect_right(chain.first, first))
-        before = operator.lt if self.ops[1].op.is_strict else operator.le
-        if place > 0 and not before(chain.second[place - 1], second):
-            return None
-        return place if place == len(chain) or before(second, chain.second[place]) else None
+    def _make_room(self, n_rows: int) -> None:
+        following = self._chains[4]
+        if n_rows > following.size:
+            more = np.full(n_rows + n_rows // 4, -1, np.int64)
+            more[: following.size] = following
+            self._chains = (*self._chains[:4], more)
 
 
-class EqualityIndex:
-    """Index(A^=): rows by value."""
-
-    def __init__(self, values: Iterable[int]) -> None:
-        self._rows: dict[int, list[int]] = {}
-        for row, value in enumerate(values):
-            self.insert(row, value)
-
-    def fetch(self, value: int) -> list[int]:
-        return self._rows.get(value, [])
-
-    def insert(self, row: int, value: int) -> None:
-        self._rows.setdefault(value, []).append(row)
-
-
-class SortedIndex:
-    """Rows in the order of one column, for rules of a single inequality."""
-
-    def __init__(self, values: Sequence[int]) -> None:
-        order = sorted(range(len(values)), key=lambda row: values[row])
-        self._values = [values[row] for row in order]
-        self._rows = order
-
-    def fetch(self, value: int, op: Op) -> list[int]:
-        """The rows t with t.A op value."""
-        if op in (Op.LT, Op.LE):
-            return self._rows[: (bisect_left if op is Op.LT else bisect_right)(self._values, value)]
-        return self._rows[(bisect_right if op is Op.GT else bisect_left)(self._values, value) :]
-
-    def insert(self, row: int, value: int) -> None:
-        place = bisect_right(self._values, value)
-        self._values.insert(place, value)
-        self._rows.insert(place, row)
+def _are_chains(rows: Int64Array, one: Int64Array, two: Int64Array) -> bool:
+    """Whether both keys ascend along each chain, and each row is there once."""
+    at = np.where(rows < 0, ~rows, rows)
+    if not np.array_equal(np.sort(at), np.arange(rows.size)):
+        return False
+    ascend = (np.diff(one[at]) >= 0) & (np.diff(two[at]) >= 0)
+    return bool((ascend | (rows[1:] < 0)).all() and (rows[:1] < 0).all())
 
 
 # The paper's thresholds: l for equality indexes, l' for columns of inequality indexes, alpha to reverse an operator.
@@ -185,162 +169,231 @@ _SAMPLE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class EqualityUse:
-    """A use of equality indexes: t.A = s.B. The same column twice is one index."""
+class Wanted:
+    """What is asked of an index: rows t with t.A op1 s.B and t.C op2 s.D, by columns `probe` (B, D) of a new row s."""
 
-    left: str
-    right: str
+    probe: tuple[str, str]
+    ops: tuple[Op, Op]
+
+    @property
+    def exchanged(self) -> Wanted:
+        """The same of an index with its columns exchanged."""
+        return Wanted(self.probe[::-1], self.ops[::-1])
 
 
 @dataclass(frozen=True, slots=True)
-class InequalityUse:
-    """A use of inequality indexes: t.A op1 s.B and t.C op2 s.D, by Index(A^op1, C^op2) and its mirror on B and D.
+class Use:
+    """The one or two predicates by which pairs of rows are fetched, with the left row on the left; none: all pairs."""
 
-    `turned`: the indexes have their second operator reversed, and are used in reverse (6.2).
+    predicates: tuple[Predicate, ...]
+
+    def sides(self) -> list[tuple[tuple[str, str], Wanted]]:
+        """The columns of an index, in order, and what is wanted of it: for a new row on the right, then on the left."""
+        if not self.predicates:
+            return []
+        one, two = self.predicates[0], self.predicates[-1]
+        left, right = (one.left.name, two.left.name), (_right(one), _right(two))
+        if self.is_equality:
+            found = [(left, Wanted(right, (Op.GE, Op.LE))), (right, Wanted(left, (Op.GE, Op.LE)))]
+        else:
+            ops = one.op, two.op
+            found = [(left, Wanted(right, ops)), (right, Wanted(left, (ops[0].flipped, ops[1].flipped)))]
+        return [(names, wanted) if names[0] <= names[1] else (names[::-1], wanted.exchanged) for names, wanted in found]
+
+    @property
+    def is_equality(self) -> bool:
+        return len(self.predicates) == 1 and self.predicates[0].op is Op.EQ
+
+
+ALL_PAIRS = Use(())
+
+
+def _right(predicate: Predicate) -> str:
+    assert isinstance(predicate.right, Column)
+    return predicate.right.name
+
+
+def choose_directions(uses: Iterable[Use], columns: Columns) -> dict[tuple[str, str], Op]:
+    """For each two columns that uses compare whether the second one ascends (>=) or descends (<=) along the chains.
+
+    As they are correlated, or as first wanted if they are not (line 17 of SelectIndex).
     """
-
-    one: Predicate
-    two: Predicate
-    turned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SingleUse:
-    """A use of an index over one column: t.A op s.B, for rules that have nothing else."""
-
-    predicate: Predicate
+    found: dict[tuple[str, str], Op] = {}
+    for use in uses:
+        for names, wanted in use.sides():
+            if names not in found:
+                found[names] = _direction(correlation(*names, columns), wanted.ops)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class FullScan:
-    """No index serves: for rules that compare nothing between two rows, which the paper does not have."""
+def plan_indexes(
+    uses: Iterable[Use], directions: Mapping[tuple[str, str], Op], *, share: bool = True
+) -> dict[IndexOps, list[Wanted]]:
+    """The indexes that uses need, and what is wanted of each.
 
-
-Use = EqualityUse | InequalityUse | SingleUse | FullScan
-
-
-def select_indexes(rules: Iterable[Rule], values: Mapping[str, Int64Array]) -> list[Use]:
-    """Algorithm SelectIndex: uses of indexes such that each rule is served by one of them.
-
-    `values` are the columns; scores are estimated on a sample of them.
+    All comparisons of two columns share one index, whatever their operators (6.2): it includes equal values. Without
+    `share` each two operators have an index of their own.
     """
-    sample = {name: _sample(column) for name, column in values.items()}
-    scores = {name: 1.0 - len(np.unique(column)) / max(1, column.size) for name, column in sample.items()}
-    todo = [rule for given in rules for rule in _without_differences(given)]
-    chosen: list[Use] = []
-    # Lines 1 to 8: equality on one column, then between two, if it is selective.
-    todo = _cover_by_equality(todo, scores, chosen, _SELECTIVE, across=False)
-    todo = _cover_by_equality(todo, scores, chosen, _SELECTIVE, across=True)
-    # Lines 9 to 19: pairs of inequalities over columns with many values.
-    many = {name for name, score in scores.items() if 1.0 - score >= _DISTINCT}
-    todo = _cover_by_inequality(todo, sample, chosen, many)
-    # Lines 20 and 21: the remaining rules, without thresholds.
-    todo = _cover_by_equality(todo, scores, chosen, np.inf, across=False)
-    todo = _cover_by_equality(todo, scores, chosen, np.inf, across=True)
-    todo = _cover_by_inequality(todo, sample, chosen, set(scores))
-    singles = {_inequalities(rule)[0] for rule in todo if _inequalities(rule)}
-    chosen += [SingleUse(predicate) for predicate in sorted(singles, key=str)]
-    return [*chosen, FullScan()] if any(not _inequalities(rule) for rule in todo) else chosen
+    planned: dict[IndexOps, list[Wanted]] = {}
+    for use in uses:
+        for names, wanted in use.sides():
+            ops = Op.GE, directions[names]
+            if not share and not use.is_equality:
+                ops = wanted.ops
+            known = planned.setdefault((ColumnOp(names[0], ops[0]), ColumnOp(names[1], ops[1])), [])
+            if wanted not in known:
+                known.append(wanted)
+    return planned
 
 
-def _sample(column: Int64Array) -> Int64Array:
+def _direction(r: float, ops: tuple[Op, Op]) -> Op:
+    """Columns that rise together have few chains if both ascend."""
+    if abs(r) > _CORRELATED:
+        return Op.GE if r > 0 else Op.LE
+    return Op.GE if (ops[0] in (Op.GT, Op.GE)) == (ops[1] in (Op.GT, Op.GE)) else Op.LE
+
+
+def correlation(one: str, two: str, columns: Columns) -> float:
+    """Of the codes of two columns, on a sample."""
+    if one == two:
+        return 1.0
+    first, second = (sample_of(columns[name]).astype(np.float64) for name in (one, two))
+    if first.size < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def sample_of(column: Int64Array) -> Int64Array:
+    """Some of the rows, the same ones of every column."""
     if column.size <= _SAMPLE:
         return column
     return column[np.random.default_rng(0).choice(column.size, _SAMPLE, replace=False)]
 
 
-def _without_differences(rule: Rule) -> list[Rule]:
-    """A rule with != as rules with > and with <; a rule that has an equality needs no such split."""
-    if _equalities(rule):
-        return [rule]
-    choices = [
-        [Predicate(predicate.left, op, predicate.right) for op in (Op.LT, Op.GT)]
-        if predicate.op is Op.NE
-        else [predicate]
-        for predicate in rule.predicates
-    ]
-    return [Rule(predicates) for predicates in itertools.product(*choices)]
+def select_indexes(covers: UInt64Array, vertices: Vertices, columns: Columns) -> list[Use]:
+    """Algorithm SelectIndex: uses of indexes such that each rule is served by one of them.
 
-
-def _equalities(rule: Rule) -> list[EqualityUse]:
-    return [
-        EqualityUse(*names_of(predicate))
-        for predicate in rule.predicates
-        if predicate.op is Op.EQ and len(predicate.rows) == 2
-    ]
-
-
-def _inequalities(rule: Rule) -> list[Predicate]:
-    """The predicates about two rows that are inequalities, written with the left row on the left.
-
-    != is not one of them: it is split, or the rule is served by its equality.
+    The rules are given as covers; scores are estimated on a sample of the columns.
     """
-    return [
-        predicate if predicate.left.row is Row.LEFT else predicate.flipped()
-        for predicate in rule.predicates
-        if predicate.op.is_order and len(predicate.rows) == 2
-    ]
+    if not covers.any(axis=1).all():
+        # Of the rule without predicates every pair may be a violation.
+        return [ALL_PAIRS]
+    distinct = {name: np.unique(sample_of(column)).size for name, column in columns.items()}
+    scores = {name: 1.0 - n_values / max(1, sample_of(columns[name]).size) for name, n_values in distinct.items()}
+    cover = _Cover(covers, vertices, columns)
+    # Lines 1 to 8: equality on one column, then between two, if it is selective.
+    for across in (False, True):
+        cover.by_equality(scores, _SELECTIVE, across=across)
+    # Lines 9 to 19: pairs of inequalities over columns with many values.
+    cover.by_inequality({name for name, score in scores.items() if 1.0 - score >= _DISTINCT})
+    # Lines 20 and 21: the remaining rules, without thresholds.
+    for across in (False, True):
+        cover.by_equality(scores, np.inf, across=across)
+    cover.by_inequality(set(scores))
+    cover.by_single_inequality()
+    return cover.chosen
 
 
-def names_of(predicate: Predicate) -> tuple[str, str]:
-    """The columns of the left and of the right row."""
-    assert isinstance(predicate.right, Column)
-    names = predicate.left.name, predicate.right.name
-    return names if predicate.left.row is Row.LEFT else (names[1], names[0])
+class _Cover:
+    """The rules that are not served yet, and the uses chosen so far."""
+
+    def __init__(self, covers: UInt64Array, vertices: Vertices, columns: Columns) -> None:
+        self._comparisons = [group.comparison for group in vertices.groups if not group.comparison.within_row]
+        self._columns = columns
+        # What each rule says about each comparison, as a number of _OPS.
+        self._said = np.zeros((len(covers), len(self._comparisons)), np.int8)
+        groups = (group for group in vertices.groups if not group.comparison.within_row)
+        for place, group in enumerate(groups):
+            chosen = vertices.chosen(covers, group)
+            for choice in np.unique(chosen).tolist():
+                ops = group.ops(choice << group.first)
+                # <= together with >= is an equality, of values that are not null.
+                self._said[chosen == choice, place] = _number(ops[0] if len(ops) == 1 else Op.EQ) if ops else 0
+        self.chosen: list[Use] = []
+
+    def _predicate(self, place: int, op: Op) -> Predicate:
+        return Predicate(self._comparisons[place].left, op, self._comparisons[place].right)
+
+    def by_equality(self, scores: Mapping[str, float], below: float, *, across: bool) -> None:
+        """Equality indexes whose score is below a threshold, the best first."""
+        score = [max(scores[pair.left.name], scores[pair.right.name]) for pair in self._comparisons]
+        for place in sorted(range(len(score)), key=lambda place: (score[place], place)):
+            served = self._said[:, place] == _number(Op.EQ)
+            if self._comparisons[place].across is across and score[place] < below and served.any():
+                self.chosen.append(Use((self._predicate(place, Op.EQ),)))
+                self._said = self._said[~served]
+
+    def by_inequality(self, names: set[str]) -> None:
+        """Pairs of inequalities by (1 - |r|) / coverage, the least first, as long as they serve a rule."""
+        serves: dict[tuple[Use, ...], Int64Array] = {}
+        allowed = [place for place, pair in enumerate(self._comparisons) if {pair.left.name, pair.right.name} <= names]
+        for one, two in itertools.combinations(allowed, 2):
+            serves |= self._serves(one, two)
+        if not serves:
+            return
+        options, served = list(serves), list(serves.values())
+        # An option of several uses serves only a part of a rule with each: what differs is less or greater.
+        spread = [len(uses) * (1.0 - abs(correlation(*uses[0].sides()[0][0], self._columns))) for uses in options]
+        every, starts = np.concatenate(served), np.cumsum([0, *(rules.size for rules in served[:-1])])
+        left = np.ones(len(self._said), np.int64)
+        while (coverage := np.add.reduceat(left[every], starts)).any():
+            scores = np.where(coverage > 0, np.array(spread) / np.maximum(1, coverage), np.inf)
+            best = int(np.lexsort((-coverage, scores))[0])
+            self.chosen += [use for use in options[best] if use not in self.chosen]
+            left[served[best]] = 0
+        self._said = self._said[left == 1]
+
+    def _serves(self, one: int, two: int) -> dict[tuple[Use, ...], Int64Array]:
+        """For the operators that rules have on two comparisons the uses that fetch their pairs, and the rules served.
+
+        What differs is less or greater (section 7), so that != makes two uses. If each column is compared with itself,
+        a rule means the same with both rows exchanged, and has the first operator as > or >=.
+        """
+        first, second = self._said[:, one], self._said[:, two]
+        both = np.flatnonzero(_IS_INEQUALITY[first] & _IS_INEQUALITY[second])
+        first, second = first[both], second[both]
+        may_turn = not self._comparisons[one].across and not self._comparisons[two].across
+        if may_turn:
+            turn = (first == _number(Op.LT)) | (first == _number(Op.LE))
+            turn |= (first == _number(Op.NE)) & ((second == _number(Op.LT)) | (second == _number(Op.LE)))
+            first, second = np.where(turn, _FLIPPED[first], first), np.where(turn, _FLIPPED[second], second)
+        found = {}
+        for pair in sorted(set(zip(first.tolist(), second.tolist(), strict=True))):
+            ops = list(itertools.product(*(_parts(_OPS[number]) for number in pair)))
+            if may_turn and len(ops) > 2:
+                ops = ops[:2]
+            uses = tuple(Use((self._predicate(one, a), self._predicate(two, b))) for a, b in ops)
+            served = np.isin(first, _implying(pair[0])) & np.isin(second, _implying(pair[1]))
+            found[uses] = both[served]
+        return found
+
+    def by_single_inequality(self) -> None:
+        """Indexes over one column for rules with one comparison of two rows; all pairs for those without."""
+        for place in range(len(self._comparisons)):
+            for op in (Op.LE, Op.GE, Op.LT, Op.GT, Op.NE):
+                if (self._said[:, place] == _number(op)).any():
+                    self.chosen += [Use((self._predicate(place, part),)) for part in _parts(op)]
+                    self._said = self._said[~np.isin(self._said[:, place], _implying(_number(op)))]
+        if len(self._said):
+            self.chosen.append(ALL_PAIRS)
 
 
-def column_ops(use: InequalityUse) -> tuple[tuple[ColumnOp, ColumnOp], tuple[ColumnOp, ColumnOp]]:
-    """What is asked of the two indexes of a use, over the columns (A, C) and (B, D)."""
-    (a, b), (c, d) = names_of(use.one), names_of(use.two)
-    one, two = use.one.op, use.two.op
-    return (ColumnOp(a, one), ColumnOp(c, two)), (ColumnOp(b, one.flipped), ColumnOp(d, two.flipped))
+# Operators as numbers, from 1 on: 0 for none.
+_OPS = (None, Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)
+_IS_INEQUALITY = np.array([op not in (None, Op.EQ) for op in _OPS])
+_FLIPPED = np.array([0, *(_OPS.index(op.flipped) for op in _OPS if op)], np.int8)
 
 
-def _cover_by_equality(
-    rules: Sequence[Rule], scores: Mapping[str, float], chosen: list[Use], below: float, *, across: bool
-) -> list[Rule]:
-    """Choose equality indexes whose score is below a threshold, the best first; returns the rules not served."""
-    left = []
-    for rule in rules:
-        options = [
-            use
-            for use in _equalities(rule)
-            if (use.left != use.right) is across and max(scores[use.left], scores[use.right]) < below
-        ]
-        served = [use for use in options if use in chosen]
-        if options and not served:
-            chosen.append(min(options, key=lambda use: max(scores[use.left], scores[use.right])))
-        elif not options:
-            left.append(rule)
-    return left
+def _number(op: Op) -> int:
+    return _OPS.index(op)
 
 
-def _cover_by_inequality(
-    rules: Sequence[Rule], sample: Mapping[str, Int64Array], chosen: list[Use], names: set[str]
-) -> list[Rule]:
-    """Choose pairs of inequalities by (1 - |r|) / coverage, the least first, as long as they serve a rule."""
-    serves: dict[InequalityUse, set[int]] = {}
-    for number, rule in enumerate(rules):
-        for one, two in itertools.combinations(_inequalities(rule), 2):
-            if {*names_of(one), *names_of(two)} <= names:
-                serves.setdefault(InequalityUse(one, two), set()).add(number)
-    left = set(range(len(rules)))
-    correlations = {use: _correlation(use, sample) for use in serves}
-    while left:
-        open_ = {use: len(numbers & left) for use, numbers in serves.items() if numbers & left}
-        if not open_:
-            break
-        best = min(open_, key=lambda use: (1.0 - abs(correlations[use])) / open_[use])
-        # Columns that rise together have few chains if both operators have the same direction.
-        together = (best.one.op in (Op.GT, Op.GE)) == (best.two.op in (Op.GT, Op.GE))
-        r = correlations[best]
-        chosen.append(InequalityUse(best.one, best.two, r < -_CORRELATED if together else r > _CORRELATED))
-        left -= serves[best]
-    return [rules[number] for number in sorted(left)]
+def _parts(op: Op | None) -> tuple[Op, ...]:
+    assert op is not None
+    return (Op.GT, Op.LT) if op is Op.NE else (op,)
 
 
-def _correlation(use: InequalityUse, sample: Mapping[str, Int64Array]) -> float:
-    one, two = (sample[names_of(predicate)[0]].astype(np.float64) for predicate in (use.one, use.two))
-    if one.size < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
-        return 0.0
-    return float(np.corrcoef(one, two)[0, 1])
+def _implying(number: int) -> tuple[int, ...]:
+    """An operator and the stricter one: what is greater is also greater or equal."""
+    stricter = {Op.LE: Op.LT, Op.GE: Op.GT}.get(_OPS[number] or Op.EQ)
+    return (number, _number(stricter)) if stricter else (number,)

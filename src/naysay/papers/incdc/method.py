@@ -2,178 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
-from naysay.discovery.evidence import codes_of_pairs
-from naysay.discovery.outcomes import FieldKind
+from naysay.arrays import BoolArray, UInt64Array
+from naysay.discovery.cover import Brake
+from naysay.discovery.outcomes import CodeLayout, FieldKind
 from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
+from naysay.discovery.space import Space
 from naysay.discovery.vertices import Vertices, edge_of_each, sorted_unique, vertices_of
 from naysay.errors import UsageError
 from naysay.evolve.counted import count_all
-from naysay.evolve.covers import all_covers
-from naysay.evolve.delta import PairEvidence, compare_all, merge_evidence
+from naysay.evolve.covers import Search, all_covers, check_brake, members
+from naysay.evolve.delta import PairEvidence, compare_all, compare_change, merge_evidence, run_tasks
 from naysay.evolve.method import Arrays, MethodStep, Settings, array_changes, pairs_breaking, to_rules
-from naysay.evolve.relation import Relation, RelationChange
+from naysay.evolve.relation import EncodedRows, Relation, RelationChange
 from naysay.papers.incdc.indexes import (
+    ALL_PAIRS,
     ChainIndex,
-    ColumnOp,
-    EqualityIndex,
-    EqualityUse,
-    FullScan,
-    InequalityUse,
-    SingleUse,
-    SortedIndex,
+    Columns,
+    IndexOps,
     Use,
-    column_ops,
-    names_of,
+    Wanted,
+    choose_directions,
+    plan_indexes,
     select_indexes,
 )
-from naysay.rule.model import Row, Rule
+from naysay.rule.model import Column, Op, Predicate
 
-_CHUNK = 1 << 22
-_PAIRS_AT_ONCE = 1 << 20
+if TYPE_CHECKING:
+    from naysay.kernels.covers.breaking import Trie
 
-
-def invert(covers: UInt64Array, edges: UInt64Array, vertices: Vertices, max_groups: int | None) -> UInt64Array:
-    """The minimal covers once these edges are added, one by one; sorted. Covers and edges are rows of words."""
-    tables = vertices.tables()
-    for edge in edges:
-        broken = ~(covers & edge).any(axis=1)
-        if not broken.any():
-            continue
-        kept = covers[~broken]
-        vertices_of_edge = (vertex for vertex in range(64 * edge.size) if int(edge[vertex >> 6]) >> (vertex & 63) & 1)
-        extended = [_extend(covers[broken], kept, vertex, tables, max_groups) for vertex in vertices_of_edge]
-        covers = np.concatenate([kept, *extended])
-    return sorted_unique(covers)
-
-
-def without_relaxed(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
-    """Without the covers that say `<=` and `>=` if another one shows that `==` is enough; see `discovery.trivial`."""
-    for group in vertices.groups:
-        if group.kind is not FieldKind.ORDER_OR_NULL:
-            continue
-        places = np.flatnonzero(vertices.chosen(covers, group) == 0b101)
-        relaxed = covers[places]
-        relaxed[:, group.first // 64] ^= np.uint64(0b1101 << (group.first % 64))
-        covers = np.delete(covers, places[_contain_some(relaxed, covers)], axis=0)
-    return covers
-
-
-def _extend(
-    broken: UInt64Array, kept: UInt64Array, vertex: int, tables: tuple[Int64Array, Int64Array], max_groups: int | None
-) -> UInt64Array:
-    """Lines 14 to 17: broken rules with one more predicate, if that is not trivial and no kept rule is stronger."""
-    group_of, groups = tables
-    word, bit = vertex >> 6, np.uint64(1) << np.uint64(vertex & 63)
-    group = group_of[vertex]
-    shift, mask = np.uint64(groups[group, 0] & 63), np.uint64(groups[group, 1])
-    chosen = ((broken[:, word] >> shift) & mask).astype(np.int64)
-    trivial = (groups[group, 2 + chosen] >> (vertex - groups[group, 0])) & 1
-    candidates = broken[trivial == 0].copy()
-    candidates[:, word] |= bit
-    if max_groups is not None:
-        candidates = candidates[_n_groups(candidates, groups) <= max_groups]
-    rivals = kept[(kept[:, word] & bit) != 0]
-    safe: UInt64Array = candidates[~_contain_some(candidates, rivals)]
-    return safe
-
-
-def _contain_some(candidates: UInt64Array, rivals: UInt64Array) -> BoolArray:
-    """For each candidate whether it contains one of the rivals."""
-    found = np.zeros(len(candidates), np.bool_)
-    step = max(1, _CHUNK // max(1, len(rivals)))
-    for start in range(0, len(candidates), step):
-        beyond: UInt64Array = rivals[None, :, :] & ~candidates[start : start + step, None, :]
-        inside = np.logical_not(np.any(beyond, axis=2))
-        found[start : start + step] = np.any(inside, axis=1)
-    return found
-
-
-def _n_groups(covers: UInt64Array, groups: Int64Array) -> Int64Array:
-    total = np.zeros(len(covers), np.int64)
-    for first, mask in groups[:, :2]:
-        total += ((covers[:, first >> 6] >> np.uint64(first & 63)) & np.uint64(mask)) != 0
-    return total
+# New rows are looked up together as long as their marks, a bit for each pair, take at most so many words for a thread.
+_MARKS = 1 << 22
+# Edges that are looked at together: their bits stay in the nearest cache.
+_EDGES = 1 << 12
+_OPS = tuple(Op)
 
 
 class Indexes:
-    """The indexes for a set of rules over the rows of a table; rows are identified by their places."""
+    """The indexes that serve a set of rules over the rows of a table; rows are identified by their places."""
 
-    def __init__(self, rules: Sequence[Rule], values: Mapping[str, Int64Array]) -> None:
-        self.uses = select_indexes(rules, values)
-        self._lists = {name: column.tolist() for name, column in values.items()}
-        self._equality: dict[str, EqualityIndex] = {}
-        self.chains: dict[tuple[ColumnOp, ColumnOp], ChainIndex] = {}
-        self._sorted: dict[str, SortedIndex] = {}
-        for use in self.uses:
-            self._build(use)
+    def __init__(
+        self, uses: list[Use], directions: dict[tuple[str, str], Op], chains: dict[IndexOps, ChainIndex]
+    ) -> None:
+        self.uses = uses
+        self.chains = chains
+        self._directions = directions
+        self._wanted = plan_indexes(uses, directions)
 
-    def _build(self, use: Use) -> None:
-        if isinstance(use, EqualityUse):
-            for name in (use.left, use.right):
-                self._equality.setdefault(name, EqualityIndex(self._lists[name]))
-        elif isinstance(use, SingleUse):
-            for name in names_of(use.predicate):
-                self._sorted.setdefault(name, SortedIndex(self._lists[name]))
-        elif isinstance(use, InequalityUse):
-            for ops in self._index_ops(use):
-                if ops not in self.chains:
-                    one, two = (self._lists[each.name] for each in ops)
-                    self.chains[ops] = ChainIndex(*ops, one, two)
+    @classmethod
+    def select(cls, rules: UInt64Array, vertices: Vertices, columns: Columns) -> Indexes | None:
+        """Indexes for these rules; None if a rule can be broken by pairs that no index fetches."""
+        uses = select_indexes(rules, vertices, columns)
+        if ALL_PAIRS in uses:
+            return None
+        directions = choose_directions(uses, columns)
+        return cls(uses, directions, {ops: ChainIndex(ops, columns) for ops in plan_indexes(uses, directions)})
 
-    @staticmethod
-    def _index_ops(use: InequalityUse) -> list[tuple[ColumnOp, ColumnOp]]:
-        """What the indexes of a use are built for: one index if each column is compared with itself (5.2)."""
-        found = [(one, two.reversed if use.turned else two) for one, two in column_ops(use)]
-        (a, _), (b, _) = column_ops(use)
-        same = a.name == b.name and found[0][1].name == found[1][1].name
-        return found[:1] if same else found
+    def add(self, columns: Columns, first: int, n_threads: int = 1) -> UInt64Array:
+        """Look new rows up, from number `first` on, and insert them (6.3); each thread visits indexes of its own.
 
-    def add(self, row: int, values: Mapping[str, int]) -> list[int]:
-        """Look a new row up in every index, then insert it (6.3); returns the rows that may break a rule with it."""
-        found: set[int] = set()
-        for use in self.uses:
-            found.update(range(row) if isinstance(use, FullScan) else self._fetch(use, values))
-        for name, index in self._equality.items():
-            index.insert(row, values[name])
-        for (one, two), chains in self.chains.items():
-            chains.insert(row, values[one.name], values[two.name])
-        for name, ordered in self._sorted.items():
-            ordered.insert(row, values[name])
-        return list(found)
+        Returns a line for each new row: the bits of the earlier rows that may break a rule with it.
+        """
+        n_new = next(iter(columns.values())).size
+        wanted = list(self._wanted.items())
 
-    def _fetch(self, use: EqualityUse | InequalityUse | SingleUse, values: Mapping[str, int]) -> list[int]:
-        if isinstance(use, EqualityUse):
-            found = self._equality[use.right].fetch(values[use.left])
-            return found if use.left == use.right else found + self._equality[use.left].fetch(values[use.right])
-        if isinstance(use, SingleUse):
-            left, right = names_of(use.predicate)
-            op = use.predicate.op if use.predicate.left.row is Row.LEFT else use.predicate.op.flipped
-            return self._sorted[left].fetch(values[right], op) + self._sorted[right].fetch(values[left], op.flipped)
-        wanted, built = column_ops(use), self._index_ops(use)
-        (a, c), (b, d) = wanted
-        if len(built) == 1:
-            after, before = self.chains[built[0]].fetch(values[a.name], values[c.name], wanted[0])
-            return after + before
-        # Fetch+: the rows t with t.A op1 s.B and t.C op2 s.D, then those with s.A op1 t.B and s.C op2 t.D.
-        found = self.chains[built[0]].rows_after(values[b.name], values[d.name], wanted[0], before=False)
-        return found + self.chains[built[1]].rows_after(values[a.name], values[c.name], wanted[1], before=False)
+        def work(mine: list[tuple[IndexOps, list[Wanted]]]) -> UInt64Array:
+            marks = np.zeros((n_new, (first + n_new + 63) // 64), np.uint64)
+            for ops, each in mine:
+                self.chains[ops].add(columns, first, each, marks)
+            return marks
+
+        n_workers = max(1, min(n_threads, len(wanted)))
+        parts = run_tasks([partial(work, wanted[worker::n_workers]) for worker in range(n_workers)], n_workers)
+        marks: UInt64Array = np.bitwise_or.reduce(parts)
+        return marks
+
+    def encoded_again(self, columns: Columns, space: Space) -> Indexes:
+        """The same indexes over other codes. Chains of ordered columns stay as they are."""
+        kept = _keepable(self.chains, space)
+        chains = {
+            ops: ChainIndex(ops, columns, index.rows() if ops in kept else None) for ops, index in self.chains.items()
+        }
+        return Indexes(self.uses, self._directions, chains)
+
+    def arrays(self, space: Space, n_rows: int) -> Arrays:
+        """What a state keeps: the uses, and the rows of each index chain by chain."""
+        names = list(space.names)
+        places = {(pair.left, pair.right): place for place, pair in enumerate(space.comparisons)}
+        uses = np.full((len(self.uses), 4), -1, np.int64)
+        for line, use in zip(uses, self.uses, strict=True):
+            for number, each in enumerate(use.predicates):
+                assert isinstance(each.right, Column)
+                line[2 * number : 2 * number + 2] = places[each.left, each.right], _OPS.index(each.op)
+        directions = [
+            (names.index(one), names.index(two), _OPS.index(op)) for (one, two), op in self._directions.items()
+        ]
+        rows = [self.chains[ops].rows() for ops in _keepable(self.chains, space)]
+        return {
+            "uses": uses,
+            "directions": np.array(directions, np.int64).reshape(-1, 3),
+            "chains": np.array(rows, np.int64).reshape(len(rows), n_rows),
+            "sizes": np.array([n_rows], np.int64),
+        }
+
+    @classmethod
+    def of_arrays(cls, kept: Arrays, space: Space, columns: Columns) -> Indexes:
+        """The indexes that a state kept, with the rows of later batches, after each of which there were so many."""
+        pairs, names = space.comparisons, space.names
+        uses = [
+            Use(
+                tuple(
+                    Predicate(pairs[place].left, _OPS[op], pairs[place].right)
+                    for place, op in (line[:2], line[2:])
+                    if place >= 0
+                )
+            )
+            for line in kept["uses"].tolist()
+        ]
+        directions = {(names[one], names[two]): _OPS[op] for one, two, op in kept["directions"].tolist()}
+        planned = plan_indexes(uses, directions)
+        rows = dict(zip(_keepable(planned, space), kept["chains"], strict=True))
+        chains = {ops: ChainIndex(ops, columns, rows.get(ops)) for ops in planned}
+        for ops in rows:
+            for start, stop in itertools.pairwise(kept["sizes"].tolist()):
+                for part in slices(start, stop):
+                    chains[ops].add({name: column[part] for name, column in columns.items()}, part.start)
+        return cls(uses, directions, chains)
+
+
+def _keepable(ops: Iterable[IndexOps], space: Space) -> list[IndexOps]:
+    """The indexes that a state keeps: over columns whose codes have an order, which outlasts the codes."""
+    ordered = {column.name for pair in space.comparisons if pair.ordered for column in (pair.left, pair.right)}
+    return [each for each in ops if {each[0].name, each[1].name} <= ordered]
+
+
+def slices(start: int, stop: int) -> Iterator[slice]:
+    """The new rows from start to stop in slices whose marks fit into memory."""
+    step = max(1, _MARKS // (stop // 64 + 1))
+    for begin in range(start, stop, step):
+        yield slice(begin, min(stop, begin + step))
+
+
+def see_marked_pairs(
+    rows: EncodedRows, marks: UInt64Array, first: int, layout: CodeLayout, n_threads: int
+) -> PairEvidence:
+    """BuildEvidence (algorithm 6): the evidence of the pairs that are marked, later row on the left."""
+    from naysay.kernels.evidence.pairs import see_marked
+
+    sides = (rows.left, rows.right, layout.masks, layout.spans)
+
+    def work(part: slice) -> PairEvidence:
+        table = (
+            np.empty((1 << 12, layout.n_words), np.int32),
+            np.zeros((1 << 12) + 1, np.int64),
+            np.empty(1 << 12, np.int64),
+        )
+        keys, counts, pairs = see_marked(sides, marks, first, part.start, part.stop, table)
+        used = np.flatnonzero(counts[:-1])
+        left, right = rows.serials[pairs[used] >> 32], rows.serials[pairs[used] & 0xFFFFFFFF]
+        return PairEvidence(keys[used], counts[used], left, right)
+
+    return merge_evidence(run_tasks([partial(work, part) for part in _parts(len(marks), n_threads)], n_threads))
+
+
+def _parts(n_items: int, n_threads: int) -> list[slice]:
+    """Items in parts for threads: a few for each, as some take longer."""
+    step = max(1, -(-n_items // (4 * n_threads))) if n_threads > 1 else max(1, n_items)
+    return [slice(start, min(n_items, start + step)) for start in range(0, max(1, n_items), step)]
+
+
+def find_broken(covers: UInt64Array, edges: UInt64Array, n_threads: int) -> tuple[Trie, BoolArray, BoolArray]:
+    """A trie of the covers, which are sorted; which of them miss an edge; and which edges are missed."""
+    from naysay.kernels.covers import breaking
+    from naysay.kernels.covers.minimal import find_holders
+
+    trie = breaking.build_trie(np.ascontiguousarray(covers))
+    is_missed = np.zeros(len(edges), np.bool_)
+    starts = range(0, len(edges), _EDGES)
+
+    def work(mine: range) -> BoolArray:
+        is_broken = np.zeros(len(covers), np.bool_)
+        for start in mine:
+            block = edges[start : start + _EDGES]
+            missed = breaking.find_broken(trie, len(block), find_holders(block, 1), is_broken)
+            bits = np.unpackbits(missed.view(np.uint8), bitorder="little")
+            is_missed[start : start + len(block)] = bits[: len(block)]
+        return is_broken
+
+    n_workers = max(1, min(n_threads, len(starts)))
+    parts = run_tasks([partial(work, starts[worker::n_workers]) for worker in range(n_workers)], n_workers)
+    return trie, np.logical_or.reduce(parts), is_missed
+
+
+def invert(covers: UInt64Array, edges: UInt64Array, search: Search) -> tuple[UInt64Array, UInt64Array]:
+    """The minimal covers once these edges are added (lines 3 to 18 of algorithm 5), and the edges that broke some.
+
+    Both are sorted, as are the covers given.
+    """
+    from naysay.kernels.covers.breaking import free_vertices, grow_broken_covers
+    from naysay.kernels.covers.changing import first_missed
+    from naysay.kernels.covers.minimal import find_holders
+
+    if not len(covers) or not len(edges):
+        return covers, edges[:0]
+    trie, is_broken, is_missed = find_broken(covers, edges, search.n_threads)
+    # Sorted, an edge is much like the last one, and few covers miss it: far faster than in a random order.
+    missed = sorted_unique(edges[is_missed])
+    start, rest = covers[is_broken], missed
+    if len(start) and not start[0].any():
+        # The rule without predicates, which is not in a trie: each vertex of the first edge is a successor.
+        bits = np.unpackbits(missed[0].view(np.uint8), bitorder="little")
+        start, rest = search.vertices.words([1 << int(vertex) for vertex in np.flatnonzero(bits)]), missed[1:]
+    brake = Brake(int(search.limits[1]))
+    limits = (*search.vertices.tables(), search.limits, brake.control)
+    first, rest = first_missed(start, len(rest), find_holders(rest, 1)), np.ascontiguousarray(rest)
+
+    def work(part: slice) -> UInt64Array:
+        return free_vertices(start[part], rest, first[part], trie, is_broken, limits)
+
+    free = np.concatenate(
+        run_tasks([partial(work, part) for part in _parts(len(start), search.n_threads)], search.n_threads)
+    )
+    grown = grow_broken_covers(start, rest, free, trie, is_broken, limits)
+    check_brake(brake)
+    return sorted_unique(np.concatenate([covers[~is_broken], grown])), missed
+
+
+def without_relaxed(covers: UInt64Array, vertices: Vertices) -> UInt64Array:
+    """Without the covers that say `<=` and `>=` if another one shows that `==` is enough; covers are sorted."""
+    from naysay.kernels.covers.breaking import build_trie, have_part
+
+    every, kept = covers, np.ones(len(covers), np.bool_)
+    for group in vertices.groups:
+        if group.kind is FieldKind.ORDER_OR_NULL:
+            places = np.flatnonzero(vertices.chosen(covers, group) == 0b101)
+            relaxed = covers[places]
+            relaxed[:, group.first // 64] ^= np.uint64(0b1101 << (group.first % 64))
+            kept[places[have_part(build_trie(every), relaxed, group.first + 3)]] = False
+    return covers[kept]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleIndexes:
-    """What the method holds: covers and, once they were needed, indexes."""
+    """What the method holds: covers, and indexes that serve their rules; none if some rule needs all pairs."""
 
+    space: Space
     vertices: Vertices
     covers: UInt64Array
-    indexes: Indexes | None = None
+    indexes: Indexes | None
+    n_rows: int
+
+    def arrays(self) -> Arrays:
+        kept = {} if self.indexes is None else self.indexes.arrays(self.space, self.n_rows)
+        return {"covers": self.covers, **kept}
 
 
 class IncDC:
@@ -184,38 +273,44 @@ class IncDC:
     def __init__(self, relation: Relation, settings: Settings, kept: Arrays | None = None) -> None:
         self._relation = relation
         self._settings = settings
-        vertices = vertices_of(relation.space, relation.shape())
+        vertices, rows = vertices_of(relation.space, relation.shape()), relation.encoded()
         covers = count_all(relation, settings).covers if kept is None else kept["covers"]
-        self._held = RuleIndexes(vertices, covers)
         self.rules = self._to_rules(covers, vertices)
-        self._version = -1
+        indexes = None
+        if kept is None:
+            indexes = self._select(covers, self.rules, rows)
+        elif "uses" in kept:
+            indexes = Indexes.of_arrays(kept, relation.space, relation.column_codes(rows))
+        self._held = RuleIndexes(relation.space, vertices, covers, indexes, relation.n_rows)
+        self._version = relation.version
 
     def advance(self, batch: RelationChange) -> MethodStep[RuleIndexes]:
         if batch.gone.n_rows:
             raise UsageError("the method 'incdc' takes inserts only; use 'all-pairs' or 'selective' for deletes")
         shape, before = self._relation.shape(batch), self._held
         vertices = vertices_of(self._relation.space, shape)
+        search = self._settings.search(vertices)
         if vertices != before.vertices:
             # The first null of an ordered column, if nulls are equal, brings predicates of a new kind: start over.
             came = compare_all(batch.after(), self._relation.fields.layout, self._settings.n_threads)
-            edges = sorted_unique(edge_of_each(came.codes, shape, vertices))
-            after = RuleIndexes(vertices, all_covers(edges, self._settings.search(vertices)))
+            covers = all_covers(sorted_unique(edge_of_each(came.codes, shape, vertices)), search)
+            rules = self._to_rules(covers, vertices)
+            indexes = self._select(covers, rules, batch.after())
         else:
-            indexes = self._indexed()
+            indexes = self._indexes_before(batch)
             # Indexes that hold rows of this batch are useless until it is applied.
-            self._held = RuleIndexes(vertices, before.covers)
-            came = self._compare(batch, self._fetch(batch, indexes))
-            edges = sorted_unique(edge_of_each(came.codes, shape, vertices))
-            covers = invert(before.covers, edges, vertices, self._settings.request.max_predicates)
-            after = RuleIndexes(vertices, covers, indexes)
-        rules = self._to_rules(after.covers, vertices)
+            self._held = replace(before, indexes=None)
+            came = self._fetch(batch, indexes)
+            each = edge_of_each(came.codes, shape, vertices)
+            covers, missed = invert(before.covers, sorted_unique(each), search)
+            came = came.take(np.flatnonzero(members(each, missed)))
+            rules = self._to_rules(covers, vertices)
+        after = RuleIndexes(self._relation.space, vertices, covers, indexes, batch.n_after)
         find_broken = partial(pairs_breaking, seen=came, shape=shape, vertices=vertices)
-        return MethodStep(rules, after.covers, after, find_broken, partial(_changed_arrays, before, after))
+        return MethodStep(rules, covers, after, find_broken, partial(_changed_arrays, before, after))
 
     def adopt(self, step: MethodStep[RuleIndexes]) -> None:
-        held, self.rules = step.after, step.rules
-        is_served = held.indexes is not None and FullScan() not in held.indexes.uses
-        self._held = held if is_served else RuleIndexes(held.vertices, held.covers)
+        self._held, self.rules = step.after, step.rules
         self._version = self._relation.version
 
     def answer(self) -> Answer:
@@ -223,38 +318,35 @@ class IncDC:
         return Answer(self.rules.covers, False, counted.edges, counted.counts)
 
     def arrays(self) -> Arrays:
-        return {"covers": self._held.covers}
+        return self._held.arrays()
 
-    def _indexed(self) -> Indexes:
-        """The indexes, built when first needed, and again when codes have changed."""
+    def _select(self, covers: UInt64Array, rules: Rules, rows: EncodedRows) -> Indexes | None:
+        """Indexes for the rules of some rows."""
+        # With fewer than two rows the rule without predicates holds: any pair may break it.
+        if not covers.any(axis=1).all():
+            return None
+        return Indexes.select(rules.covers, rules.vertices, self._relation.column_codes(rows))
+
+    def _indexes_before(self, batch: RelationChange) -> Indexes | None:
+        """The indexes over the rows before a batch, in the codes that they have now."""
         held = self._held
-        if held.indexes is not None and self._version == self._relation.version:
+        if held.indexes is None:
+            return self._select(held.covers, self.rules, batch.stay)
+        if self._version == self._relation.version:
             return held.indexes
-        # With fewer than two rows no rule can be broken: the empty rule represents all.
-        rules = list(self.rules) if held.covers.any(axis=1).all() else [Rule(())]
-        return Indexes(rules, self._relation.column_codes(self._relation.encoded()))
+        return held.indexes.encoded_again(self._relation.column_codes(batch.stay), held.space)
 
-    def _fetch(self, batch: RelationChange, indexes: Indexes) -> list[tuple[int, list[int]]]:
-        """Line 1: for each new row, in order, the rows that may break a rule with it. New rows have the next places."""
-        values = {name: column.tolist() for name, column in self._relation.column_codes(batch.fresh).items()}
-        first = batch.stay.n_rows
-        return [
-            (first + number, indexes.add(first + number, {name: column[number] for name, column in values.items()}))
-            for number in range(batch.fresh.n_rows)
-        ]
-
-    def _compare(self, batch: RelationChange, fetched: list[tuple[int, list[int]]]) -> PairEvidence:
-        """BuildEvidence (algorithm 6), both directions of each pair."""
-        layout, rows = self._relation.fields.layout, batch.after()
-        outcomes = rows.outcomes(layout)
-        left = np.repeat([row for row, _ in fetched], [len(others) for _, others in fetched]).astype(np.int64)
-        right = np.array([other for _, others in fetched for other in others], np.int64)
-        parts = [PairEvidence.empty(layout)]
-        for start in range(0, left.size, _PAIRS_AT_ONCE):
-            one, other = left[start : start + _PAIRS_AT_ONCE], right[start : start + _PAIRS_AT_ONCE]
-            codes = codes_of_pairs(outcomes, one, other)
-            seen = PairEvidence(codes, np.ones(one.size, np.int64), rows.serials[one], rows.serials[other])
-            parts.append(merge_evidence([seen]))
+    def _fetch(self, batch: RelationChange, indexes: Indexes | None) -> PairEvidence:
+        """Lines 1 and 2: the evidence, in both directions, of the pairs that may break a rule."""
+        layout, n_threads = self._relation.fields.layout, self._settings.n_threads
+        if indexes is None:
+            return compare_change(batch, layout, n_threads)[1]
+        rows, columns = batch.after(), self._relation.column_codes(batch.fresh)
+        parts, first = [PairEvidence.empty(layout)], batch.stay.n_rows
+        for part in slices(first, batch.n_after):
+            fresh = {name: column[part.start - first : part.stop - first] for name, column in columns.items()}
+            marks = indexes.add(fresh, part.start, n_threads)
+            parts.append(see_marked_pairs(rows, marks, part.start, layout, n_threads))
         return merge_evidence(parts).both_ways(layout)
 
     def _to_rules(self, covers: UInt64Array, vertices: Vertices) -> Rules:
@@ -265,6 +357,7 @@ class IncDC:
 
 
 def _changed_arrays(before: RuleIndexes, after: RuleIndexes) -> Arrays:
-    if after.indexes is None:
-        return {"covers": after.covers}
-    return array_changes({"covers": before.covers}, {"covers": after.covers})
+    if before.indexes is None or after.indexes is None or before.vertices != after.vertices:
+        return after.arrays()
+    changes = array_changes({"covers": before.covers}, {"covers": after.covers})
+    return {**changes, "sizes": np.array([after.n_rows], np.int64)}

@@ -1,0 +1,434 @@
+"""The experiments of IncDC (VLDB Journal 32, 2023) again: the paper's method in our kernels, and our default beside it.
+
+    python benchmarks/papers/incdc.py [--only table-10,figure-12] [--rows 10000] [--write]
+
+Seconds of processor time on one thread. AirPort and Adult are the authors' files, read from ../shared/data; Adult has
+the first 2,000 rows, which have more rules than its 24,000. Tax is generated and takes the place of FLI, Atom and
+Claim. The other tables of the paper are not public in its form. A run of more than a minute is stopped, one of Hydra
+after 20 seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from common import ROOT, Chart, Experiment, Rows, apart, main
+
+from evolve import read
+from naysay.detect.strategy import strategy_named
+from naysay.discovery.engine import discover
+from naysay.discovery.request import DiscoverRequest
+from naysay.evolve.covers import Search, all_covers
+from naysay.evolve.evolver import Evolver
+from naysay.papers.incdc import method as incdc
+from naysay.papers.incdc.indexes import ChainIndex, ColumnOp, correlation, plan_indexes
+from naysay.papers.weever.lt_tree import LTTree
+from naysay.plan.bind import bind
+from naysay.plan.join import join_of
+from naysay.rule import parse
+from naysay.rule.model import Nulls, Op
+from naysay.table import from_frame
+from tax import tax_table
+
+DATA = ROOT.parent / "shared" / "data"
+TAX_COLUMNS = ("AreaCode", "City", "State", "ZipCode", "HasChild", "Salary", "Rate", "SingleExemp")
+PERCENTS = (10, 30)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table of which the first rows are known, and the columns to compare."""
+
+    name: str
+    n_first: int
+    nulls: str = "sql"
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        return table_named(self.name, self.n_first)
+
+    def evolver(self, method: str) -> Evolver:
+        first = self.table.slice(0, self.n_first)
+        columns = None if self.columns is None else list(self.columns)
+        return Evolver(first, nulls=self.nulls, space="incdc", method=method, columns=columns, threads=1)
+
+
+@functools.cache
+def table_named(name: str, n_rows: int) -> pa.Table:
+    if name == "Tax":
+        return tax_table(2 * n_rows)
+    if name == "Adult":
+        return read(DATA / "adult" / "adult.csv")
+    parts = [read(DATA / "airport" / f"airport_{part}.csv") for part in ("original", "incremental")]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def cases(n_rows: int) -> list[Case]:
+    """The tables; of Adult eight columns for fewer than 10,000 rows, as all fifteen have half a million rules."""
+    adult = Case("Adult", 2_000, columns=None if n_rows >= 10_000 else tuple(f"col{number}" for number in range(1, 9)))
+    return [Case("AirPort", min(30_000, 3 * n_rows), "equal"), adult, Case("Tax", n_rows, columns=TAX_COLUMNS)]
+
+
+@functools.cache
+def ready(case: Case, method: str = "incdc") -> Evolver:
+    """An evolver over the first rows; processes of their own insert into copies of it."""
+    return case.evolver(method)
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def insert(case: Case, n_new: int, method: str) -> float:
+    """Inserts a row first, so that no kernel is loaded in the measured time."""
+    evolver, table = ready(case, method), case.table
+    evolver.apply(inserts=table.slice(case.n_first, 1))
+    new = table.slice(case.n_first + 1, n_new - 1)
+    return cpu(lambda: evolver.apply(inserts=new))
+
+
+def scratch(case: Case, n_new: int, method: str) -> float:
+    table = from_frame(case.table.slice(0, case.n_first + n_new))
+    columns = None if case.columns is None else list(case.columns)
+    request = DiscoverRequest(nulls=Nulls(case.nulls), space="incdc", method=method, threads=1, columns=columns)
+    return cpu(lambda: discover(table, request))
+
+
+def compared(case: Case, n_new: int) -> dict[str, Any]:
+    """Batch discovery on all rows, IncDC, and our default."""
+    for method in ("incdc", "auto"):
+        ready(case, method)
+    batch = {"batch": apart(scratch, case, n_new, "auto"), "Hydra": apart(scratch, case, n_new, "hydra", limit=20)}
+    return {**batch, "IncDC": apart(insert, case, n_new, "incdc"), "default": apart(insert, case, n_new, "auto")}
+
+
+def changed(case: Case, n_new: int) -> int:
+    change = ready(case).apply(inserts=case.table.slice(case.n_first, n_new))
+    return len(change.added) + len(change.removed)
+
+
+def table_10(n_rows: int) -> Rows:
+    rows = []
+    for case in cases(n_rows):
+        for percent in PERCENTS if case.name != "Adult" else (1,):
+            n_new = case.n_first * percent // 100
+            row: dict[str, Any] = {"table": case.name, "rows": case.n_first, "new": f"{percent}%"}
+            row |= {"predicates": ready(case).space.n_predicates, "rules": len(ready(case).rules)}
+            rows.append(row | {"changed": apart(changed, case, n_new), **compared(case, n_new)})
+    return rows
+
+
+def phases(case: Case, n_new: int) -> dict[str, float]:
+    """Where the time of an insert goes, in percent."""
+    spent: Counter[str] = Counter()
+
+    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            begin = time.process_time()
+            made = work(*given)
+            spent[name] += time.process_time() - begin
+            return made
+
+        return run
+
+    evolver, table = ready(case), case.table
+    evolver.apply(inserts=table.slice(case.n_first, 1))
+    incdc.Indexes.add = timed("indexes", incdc.Indexes.add)
+    incdc.see_marked_pairs = timed("evidence", incdc.see_marked_pairs)
+    incdc.invert = timed("rules", incdc.invert)
+    total = cpu(lambda: evolver.apply(inserts=table.slice(case.n_first + 1, n_new - 1)))
+    shares = {name: 100 * spent[name] / total for name in ("indexes", "evidence", "rules")}
+    return shares | {"other": 100 - sum(shares.values()), "seconds": total}
+
+
+def figure_12(n_rows: int) -> Rows:
+    return [{"table": case.name, **named(apart(phases, case, case.n_first * 3 // 10))} for case in _ready(n_rows)]
+
+
+def _ready(n_rows: int) -> list[Case]:
+    found = cases(n_rows)
+    for case in found:
+        ready(case)
+    return found
+
+
+def named(found: Any) -> dict[str, Any]:
+    """What a process returned, or its failure."""
+    return found if isinstance(found, dict) else {"failed": found}
+
+
+def figure_13_rows(n_rows: int) -> Rows:
+    """Growing tables, each with a fifth more rows."""
+    rows = []
+    for part in (4, 2, 1):
+        case = Case("Tax", n_rows // part, columns=TAX_COLUMNS)
+        rows.append({"rows": case.n_first, **compared(case, case.n_first // 5)})
+    return rows
+
+
+def figure_13_new(n_rows: int) -> Rows:
+    case = Case("Tax", n_rows, columns=TAX_COLUMNS)
+    return [{"new rows": n_rows * percent // 100, **compared(case, n_rows * percent // 100)} for percent in (5, 15, 40)]
+
+
+def figure_13_predicates(n_rows: int) -> Rows:
+    rows = []
+    for n_columns in (3, 5, len(TAX_COLUMNS)):
+        case = Case("Tax", n_rows, columns=TAX_COLUMNS[-n_columns:])
+        rows.append({"predicates": ready(case).space.n_predicates, **compared(case, n_rows // 5)})
+    return rows
+
+
+def history(case: Case, n_new: int, size: int, method: str) -> float:
+    evolver, table = ready(case, method), case.table
+    evolver.apply(inserts=table.slice(case.n_first, 1))
+    parts = [table.slice(start, size) for start in range(case.n_first + 1, case.n_first + 1 + n_new, size)]
+    return cpu(lambda: [evolver.apply(inserts=part) for part in parts])
+
+
+def figure_13_batches(n_rows: int) -> Rows:
+    """The same inserts in batches of several sizes, in the order of the file."""
+    case = cases(n_rows)[0]
+    n_new = min(12_000, n_rows)
+    for method in ("incdc", "auto"):
+        ready(case, method)
+    rows: Rows = []
+    for size in (n_new // 100, n_new // 10, n_new):
+        row: dict[str, Any] = {"rows of a batch": size, "batches": n_new // size}
+        row |= {
+            "IncDC": apart(history, case, n_new, size, "incdc"),
+            "default": apart(history, case, n_new, size, "auto"),
+        }
+        rows.append(row | {"batch": apart(scratch, case, n_new, "auto")})
+    return rows
+
+
+def indexes_of(case: Case) -> incdc.Indexes:
+    found = ready(case)._engine.method._held.indexes
+    assert found is not None
+    return found
+
+
+def columns_of(case: Case) -> dict[str, Any]:
+    relation = ready(case)._engine.relation
+    return relation.column_codes(relation.encoded())
+
+
+def creation(case: Case) -> dict[str, float]:
+    """Seconds to select indexes, to build them, and to build those of each two operators by themselves."""
+    method, columns = ready(case)._engine.method, columns_of(case)
+    rules, found = method.rules, indexes_of(case)
+    planned = {share: plan_indexes(found.uses, found._directions, share=share) for share in (True, False)}
+    ChainIndex(next(iter(planned[True])), columns)
+    made = {"select, s": cpu(lambda: incdc.select_indexes(rules.covers, rules.vertices, columns))}
+    made["build, s"] = cpu(lambda: [ChainIndex(ops, columns) for ops in planned[True]])
+    made["not shared"] = len(planned[False])
+    made["build not shared, s"] = cpu(lambda: [ChainIndex(ops, columns) for ops in planned[False]])
+    return made
+
+
+def table_11(n_rows: int) -> Rows:
+    rows = []
+    for case in _ready(n_rows):
+        found = indexes_of(case)
+        size = sum(index.nbytes for index in found.chains.values()) / 1e6
+        data = case.table.slice(0, case.n_first).nbytes / 1e6
+        row: dict[str, Any] = {"table": case.name, "rules": len(ready(case).rules), "indexes": len(found.chains)}
+        rows.append(row | {"data, MB": data, "indexes, MB": size, **named(apart(creation, case))})
+    return rows
+
+
+def visits(case: Case, n_new: int) -> dict[str, dict[str, float]]:
+    """For equalities and inequalities: how many indexes, and seconds to build and to visit one."""
+    found, columns = indexes_of(case), columns_of(case)
+    fresh = case.table.slice(case.n_first, n_new)
+    relation = ready(case)._engine.relation
+    inserts = fresh.append_column("(row)", pa.array(np.arange(case.n_first, case.n_first + n_new)))
+    batch = relation.prepare(inserts=inserts.select(relation.layout.schema.names))
+    new, stay = relation.column_codes(batch.fresh), relation.column_codes(batch.stay)
+    kinds: dict[str, dict[str, float]] = {}
+    for ops, wanted in found._wanted.items():
+        kind = "one column" if ops[0].name == ops[1].name else "two columns"
+        index = ChainIndex(ops, stay)
+        marks = np.zeros((n_new, (case.n_first + n_new) // 64 + 1), np.uint64)
+        row = kinds.setdefault(kind, Counter())
+        row["indexes"] += 1
+        row["build, ms"] += 1e3 * cpu(lambda o=ops: ChainIndex(o, columns))
+        row["rank"] += index.rank
+        row["visit, ms"] += 1e3 * cpu(lambda i=index, w=wanted, m=marks: i.add(new, case.n_first, w, m))
+        row["rank after"] += index.rank
+        both = {name: np.concatenate([stay[name], new[name]]) for name in {ops[0].name, ops[1].name}}
+        row["fewest chains"] += ChainIndex(ops, both).rank
+        row["pairs, %"] += 100 * int(np.unpackbits(marks.view(np.uint8)).sum()) / (n_new * (case.n_first + n_new))
+    return {
+        kind: {name: value if name == "indexes" else value / row["indexes"] for name, value in row.items()}
+        for kind, row in kinds.items()
+    }
+
+
+def table_12(n_rows: int) -> Rows:
+    """Averages of an index: over one column, for equality or one order, and over two. Also figure 14."""
+    rows = []
+    for case in _ready(n_rows):
+        for kind, row in named(apart(visits, case, case.n_first * 3 // 10)).items():
+            rows.append(
+                {"table": case.name, "indexes over": kind, **(row if isinstance(row, dict) else {"failed": row})}
+            )
+    return rows
+
+
+def selectivity(case: Case, n_new: int) -> float:
+    """The share of all new pairs that some index fetches, in percent."""
+    seen = []
+    add = incdc.Indexes.add
+
+    def listened(self: incdc.Indexes, columns: Any, first: int, n_threads: int = 1) -> Any:
+        marks = add(self, columns, first, n_threads)
+        seen.append(int(np.unpackbits(marks.view(np.uint8)).sum()))
+        return marks
+
+    incdc.Indexes.add = listened
+    ready(case).apply(inserts=case.table.slice(case.n_first, n_new))
+    return 100 * sum(seen) / (n_new * case.n_first + n_new * (n_new - 1) // 2)
+
+
+def figure_14(n_rows: int) -> Rows:
+    found = _ready(n_rows)
+    return [{"table": case.name, "pairs, %": apart(selectivity, case, case.n_first * 3 // 10)} for case in found]
+
+
+def figure_15(n_rows: int) -> Rows:
+    """Chains by how closely two columns are correlated: made so, and those of Tax."""
+    rng = np.random.default_rng(5)
+    first = rng.permutation(n_rows)
+    rows = []
+    for noise in (0.0, 0.01, 0.1, 0.5, 1.0, 3.0):
+        columns = {"a": first, "b": (first + noise * n_rows * rng.standard_normal(n_rows)).astype(np.int64)}
+        index = ChainIndex((ColumnOp("a", Op.GE), ColumnOp("b", Op.GE)), columns)
+        rows.append({"|r|": round(abs(correlation("a", "b", columns)), 3), "rank": index.rank})
+    return rows
+
+
+def two_columns(n_rows: int) -> tuple[dict[str, Any], pa.Table]:
+    rng = np.random.default_rng(9)
+    salary = rng.integers(0, n_rows // 2, n_rows)
+    columns = {"salary": salary, "rate": salary + rng.integers(0, max(2, n_rows // 200), n_rows)}
+    return columns, pa.table(columns)
+
+
+def fetch(n_rows: int, n_new: int) -> float:
+    """Fetch and update for each new row; the index is there before."""
+    columns, _ = two_columns(n_rows + n_new)
+    index = ChainIndex(
+        (ColumnOp("salary", Op.GE), ColumnOp("rate", Op.GE)), {name: each[:n_rows] for name, each in columns.items()}
+    )
+    index.fetch(1, 1, (Op.LT, Op.GT))
+    wanted = incdc.Use(parse("not(t.salary < s.salary and t.rate > s.rate)").predicates).sides()
+    marks = np.zeros((n_new, (n_rows + n_new) // 64 + 1), np.uint64)
+    index.add({name: each[n_rows : n_rows + 1] for name, each in columns.items()}, n_rows)
+    # Columns come in the order of their names.
+    turned = [each.exchanged for names, each in wanted if names == ("rate", "salary")]
+    new = {name: each[n_rows + 1 :] for name, each in columns.items()}
+    return cpu(lambda: index.add(new, n_rows + 1, turned, marks))
+
+
+def lt_trees(n_rows: int, n_new: int) -> float:
+    """The same by Weever's LT-trees: rows below in one column, and those not below in the other."""
+    columns, _ = two_columns(n_rows + n_new)
+    trees = {name: LTTree() for name in columns}
+    for name, tree in trees.items():
+        order = np.argsort(columns[name][:n_rows], kind="stable")
+        tree.fill(columns[name][:n_rows][order].tolist(), order.tolist())
+    salary, rate = (columns[name][n_rows:].tolist() for name in ("salary", "rate"))
+
+    def work() -> None:
+        for row, (one, two) in enumerate(zip(salary, rate, strict=True), n_rows):
+            below, other = trees["salary"].smaller(one), trees["rate"].smaller(two)
+            found = (below - other) | (other - below)
+            len(found)
+            trees["salary"].insert(one, row)
+            trees["rate"].insert(two, row)
+
+    return cpu(work)
+
+
+def whole(n_rows: int, n_new: int, strategy: str) -> float:
+    """Counting on all rows again, as a method does that knows nothing of updates."""
+    _, table = two_columns(n_rows + n_new)
+    join = join_of(parse("not(t.salary < s.salary and t.rate > s.rate)"))
+    bound = bind(from_frame(table), join, Nulls.SQL)
+    strategy_named(strategy).count(bind(from_frame(table.slice(0, 50)), join, Nulls.SQL))
+    return cpu(lambda: strategy_named(strategy).count(bound))
+
+
+def figure_16(n_rows: int) -> Rows:
+    rows = []
+    for size in (n_rows, 3 * n_rows, 10 * n_rows):
+        n_new = size // 20
+        row: dict[str, Any] = {"rows": size, "new rows": n_new, "Fetch": apart(fetch, size, n_new)}
+        row |= {"LT-trees": apart(lt_trees, size, n_new), "FACET": apart(whole, size, n_new, "facet")}
+        rows.append(row | {"default count": apart(whole, size, n_new, "auto")})
+    return rows
+
+
+def inversions(case: Case, n_new: int) -> dict[str, float]:
+    """Algorithm 5 on the evidence fetched, against a search from scratch on the evidence of all pairs."""
+    given: list[Any] = []
+    invert = incdc.invert
+
+    def listened(covers: Any, edges: Any, search: Search) -> Any:
+        given[:] = [covers, edges, search]
+        return invert(covers, edges, search)
+
+    incdc.invert = listened
+    evolver = ready(case, "incdc")
+    evolver.apply(inserts=case.table.slice(case.n_first, n_new))
+    covers, edges, search = given
+    counted = ready(case, "all-pairs")
+    counted.apply(inserts=case.table.slice(case.n_first, n_new))
+    every = counted._engine.method._counted.edges
+    return {
+        "rules": len(evolver.rules),
+        "edges fetched": len(edges),
+        "algorithm 5": cpu(lambda: invert(covers, edges, search)),
+        "from scratch": cpu(lambda: all_covers(every, search)),
+    }
+
+
+def ablation_inversion(n_rows: int) -> Rows:
+    rows = []
+    for case in _ready(n_rows):
+        ready(case, "all-pairs")
+        n_new = case.n_first // 100
+        rows.append({"table": case.name, "new rows": n_new, **named(apart(inversions, case, n_new))})
+    return rows
+
+
+METHODS = ("batch", "Hydra", "IncDC", "default")
+EXPERIMENTS = (
+    Experiment("table-10", table_10),
+    Experiment("figure-12", figure_12),
+    Experiment("figure-13-rows", figure_13_rows, Chart("rows", METHODS)),
+    Experiment("figure-13-new", figure_13_new, Chart("new rows", METHODS)),
+    Experiment("figure-13-predicates", figure_13_predicates, Chart("predicates", METHODS)),
+    Experiment("figure-13-batches", figure_13_batches),
+    Experiment("table-11", table_11),
+    Experiment("table-12", table_12),
+    Experiment("figure-14", figure_14),
+    Experiment("figure-15", figure_15),
+    Experiment("figure-16", figure_16, Chart("rows", ("Fetch", "LT-trees", "FACET", "default count"))),
+    Experiment("ablation-inversion", ablation_inversion),
+)
+
+if __name__ == "__main__":
+    main("incdc", EXPERIMENTS, __doc__, rows=10_000)
