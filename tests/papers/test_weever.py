@@ -8,22 +8,22 @@ import pytest
 from pyroaring import BitMap
 
 from naysay.live.columns import Coded, SpaceName
-from naysay.papers.weever.index import (
+from naysay.papers.weever.lt_tree import LTNode, LTTree, Value
+from naysay.papers.weever.schedule import (
     PairPredicate,
     Prefix,
     choose_prefixes,
     common_prefixes,
     make_schedule,
-    update_schedule,
+    schedule_rules,
 )
-from naysay.papers.weever.lt_tree import LTNode, LTTree
 from naysay.rule.model import Op
 
 
 def check_tree(tree: LTTree) -> None:
     """Every invariant of a red-black tree, and of LT-sets."""
 
-    def walk(node: LTNode) -> tuple[BitMap, int, list[int]]:
+    def walk(node: LTNode) -> tuple[BitMap, int, list[Value]]:
         if node is tree._none:
             return BitMap(), 0, []
         below_left, blacks_left, values_left = walk(node.left)
@@ -49,16 +49,16 @@ def test_an_lt_tree_under_inserts_and_deletes(seed: int, filled: bool) -> None:
     tree, rows = LTTree(), {}
     if filled:
         rows = {row: rng.randrange(spread) for row in range(rng.choice([1, 2, 63, 64, 200]))}
-        ordered = sorted(rows, key=lambda row: rows[row])
-        tree.fill([rows[row] for row in ordered], ordered)
+        values = sorted(set(rows.values()))
+        tree.fill([((value,), BitMap(row for row in rows if rows[row] == value)) for value in values])
         check_tree(tree)
     for row in range(1000, 1400):
         if rows and rng.random() < 0.45:
             gone = rng.choice(list(rows))
-            tree.delete(rows.pop(gone), gone)
+            tree.delete((rows.pop(gone),), gone)
         else:
             rows[row] = rng.randrange(spread)
-            tree.insert(rows[row], row)
+            tree.insert((rows[row],), row)
         if row % 7 == 0:
             check_tree(tree)
         value = rng.randrange(-1, spread + 1)
@@ -67,7 +67,7 @@ def test_an_lt_tree_under_inserts_and_deletes(seed: int, filled: bool) -> None:
         start = rng.randrange(-1, value + 1)
         assert tree.extend(tree.smaller(start), start, value) == tree.smaller(value)
     for row, value in rows.items():
-        tree.delete(value, row)
+        tree.delete((value,), row)
     check_tree(tree)
     assert tree.n_values == 0
 
@@ -76,8 +76,8 @@ def test_the_tree_of_figure_1() -> None:
     """Postage of the packages 0 to 4, then package 5 at $10: below $50 are the packages 2 and 5."""
     tree = LTTree()
     for row, postage in enumerate((100, 50, 25, 200, 50)):
-        tree.insert(postage, row)
-    tree.insert(10, 5)
+        tree.insert((postage,), row)
+    tree.insert((10,), 5)
     check_tree(tree)
     assert tree.smaller(50) == BitMap([2, 5])
     assert tree.equal(50) == BitMap([1, 4])
@@ -105,8 +105,8 @@ def test_predicates_are_ordered_by_class_and_then_by_values() -> None:
     shuffled = random.Random(4).sample(wanted, len(wanted))
     schedule = make_schedule({"rule": shuffled}, lambda column: values[column.column])
     assert list(schedule.rules["rule"]) == wanted
-    assert update_schedule(schedule, {"rule": shuffled}, lambda column: values[column.column]) == schedule
-    swapped = update_schedule(schedule, {"rule": shuffled}, lambda column: -values[column.column])
+    assert schedule_rules({"rule": shuffled}, lambda column: values[column.column], schedule) == schedule
+    swapped = schedule_rules({"rule": shuffled}, lambda column: -values[column.column], schedule)
     assert swapped.rules["rule"][:2] == (part("few"), part("many"))
 
 

@@ -154,6 +154,8 @@ def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
         raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
     if request.max_seconds is not None:
         raise UsageError("--max-seconds limits the violations of given rules; leave it out with --evolve")
+    if request.index != "auto":
+        raise UsageError("--index finds the violations of given rules; leave it out with --evolve")
 
 
 def _watch_in_process(

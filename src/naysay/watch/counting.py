@@ -176,7 +176,7 @@ class _CountedRule:
     terms: tuple[Term, ...]
 
 
-class CountingIndex:
+class TreeCountingIndex:
     """Counters for two-row rules. With up to two orders a change costs O(log^2 n) per row and rule."""
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:

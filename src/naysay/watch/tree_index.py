@@ -462,6 +462,8 @@ class _IndexedRule:
 class TreeIndex:
     """Trees of zones for two-row rules. A change costs O(log n) per row and rule, and O(log n) per violation."""
 
+    keeps_violations = False
+
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
