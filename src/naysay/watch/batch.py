@@ -100,8 +100,11 @@ class Index(Protocol):
     def remove(self, name: str) -> None:
         """Stop watching a rule."""
 
+    def recode(self, rows: CodedRows) -> None:
+        """The same rows have other codes now."""
+
     def violations(self, name: str, rows: CodedRows) -> SlotPairs:
-        """All violations of a rule, from scratch."""
+        """All violations of a rule."""
 
     def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
         """Remove old rows and add new ones, whose slots may be the same. If it raises, nothing has changed.
@@ -119,6 +122,9 @@ class CountingIndex(Protocol):
 
     def remove(self, name: str) -> None:
         """Stop watching a rule."""
+
+    def recode(self, rows: CodedRows) -> None:
+        """The same rows have other codes now."""
 
     def change(self, edit: RowChange) -> dict[str, int]:
         """Remove old rows and add new ones; returns by how much each rule's violations grew."""

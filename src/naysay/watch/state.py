@@ -198,17 +198,13 @@ class WatchState:
             self._columns.write(slots, codes)
 
     def _encode_all(self) -> None:
-        """Encode all rows again, and build a new index of them."""
+        """Encode all rows again, and index them anew."""
         slots, rows = self.table.all()
         void = True
         while void:
             codes, void = self._columns.encode(rows)
         self._columns.write(slots, codes)
-        self._index = self._make_index()
-        coded = self._coded_rows()
-        for name, watched in self._watched.items():
-            if not watched.join.one_row:
-                self._index.add(name, watched.join, coded)
+        self._index.recode(self._coded_rows())
 
     def _make_index(self) -> Index | CountingIndex:
         schema, options = self.layout.schema, self.options

@@ -490,6 +490,11 @@ class TreeIndex:
             self._prune(shared)
         self._trees = [shared for shared in self._trees if shared.rules]
 
+    def recode(self, rows: CodedRows) -> None:
+        self._groups = Groups()
+        for shared in self._trees:
+            self._fill(shared, rows)
+
     def violations(self, name: str, rows: CodedRows) -> SlotPairs:
         n_slots = int(rows.slots.max()) + 1 if rows.n_rows else 1
         return self._search(self._rules[name], rows, Row.LEFT, np.zeros(n_slots, np.int64), -1)

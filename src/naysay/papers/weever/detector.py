@@ -90,7 +90,7 @@ class Detector:
         for column in {coded.column for coded in rule.columns}:
             spaces, ordered = self._uses(column)
             if column not in self.indexes or not self.indexes[column].suits(spaces, ordered=ordered):
-                self.indexes[column] = ColumnIndex(spaces, ordered=ordered).fill(rows)
+                self._index(column, rows)
         for row in Row:
             rule.eligible[row] = BitMap(rows.slots[rule.side(row).eligible(rows, self.nulls)])
         self._reschedule(None)
@@ -105,6 +105,11 @@ class Detector:
             elif not index.suits(spaces, ordered=ordered):
                 self.indexes[column] = index.reduced(spaces, ordered=ordered)
         self._reschedule(None)
+
+    def index_all(self, rows: CodedRows) -> None:
+        """Build all indexes again; `rows` are all current rows."""
+        for column in self.indexes:
+            self._index(column, rows)
 
     def insert(self, new: CodedRows) -> Iterator[tuple[int, int, Partners]]:
         """Algorithm 2 for each row, in the order of the first inequality's column (section 5.5).
@@ -175,6 +180,10 @@ class Detector:
                     partners.discard(slot)
                     if partners:
                         yield slot, partners
+
+    def _index(self, column: str, rows: CodedRows) -> None:
+        spaces, ordered = self._uses(column)
+        self.indexes[column] = ColumnIndex(spaces, ordered=ordered).fill(rows)
 
     def _uses(self, column: str) -> tuple[set[Coded], bool]:
         """The codes that rules read of a column, and whether some inequality compares it."""

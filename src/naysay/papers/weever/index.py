@@ -113,6 +113,9 @@ class _WeeverIndex:
         self.detector = Detector(schema, nulls, scheduler)
         self._is_torn = False
 
+    def recode(self, rows: CodedRows) -> None:
+        self.detector.index_all(rows)
+
     @contextmanager
     def _changing(self, undo: Callable[[], None]) -> Iterator[None]:
         """Undo a change that is refused or called off; after anything else, such as Ctrl-C, refuse to go on."""
