@@ -75,7 +75,7 @@ def fill_page(page: Path, paper: str, experiment: Experiment, rows: Rows, n_rows
     if experiment.chart:
         for value in dict.fromkeys(row.get(experiment.chart.by, "") for row in rows):
             chosen = [row for row in rows if row.get(experiment.chart.by, "") == value]
-            name = "-".join(filter(None, [paper, experiment.name, re.sub(r"\W+", "-", str(value))]))
+            name = "-".join(filter(None, [paper, experiment.name, re.sub(r"\W+", "-", str(value).replace("φ", "phi"))]))
             (page.parent / f"{name}.svg").write_text(line_chart(chosen, experiment.chart, str(value)))
             parts.append(f"![{experiment.name} {value}]({name}.svg)")
     begin, end = f"<!-- {experiment.name} -->", f"<!-- end {experiment.name} -->"

@@ -21,7 +21,7 @@ from naysay.papers.weever.column import ColumnIndex
 from naysay.papers.weever.schedule import PairPredicate, Schedule, Scheduler, schedule_rules
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Op, Row
-from naysay.watch.batch import CodedRows, JoinColumns, SideColumns, columns_of
+from naysay.watch.batch import CodedRows, JoinColumns, columns_of
 
 _OP = {(False, True): Op.LT, (False, False): Op.LE, (True, True): Op.GT, (True, False): Op.GE}
 # Sets of rows hold 32-bit integers.
@@ -58,8 +58,16 @@ class DetectedRule:
         """Both intermediates are always the same (section 3.2)."""
         return self.sides.symmetric and not self.sides.left.orders
 
-    def side(self, row: Row) -> SideColumns:
-        return self.sides.left if row is Row.LEFT else self.sides.right
+    def places(self, rows: CodedRows, nulls: Nulls) -> dict[Row, set[int]]:
+        """The places of rows that are eligible for each side."""
+        left, right = self.sides.left, self.sides.right
+        found = set(left.eligible(rows, nulls).tolist())
+        return {Row.LEFT: found, Row.RIGHT: found if left == right else set(right.eligible(rows, nulls).tolist())}
+
+    def enter(self, rows: CodedRows, nulls: Nulls) -> None:
+        """Make rows eligible for the sides that they may take."""
+        for row, side in ((Row.LEFT, self.sides.left), (Row.RIGHT, self.sides.right)):
+            self.eligible[row] |= BitMap(rows.slots[side.eligible(rows, nulls)])
 
 
 # For each rule and side of a new row that has some, its partners. Those of a reflexive rule are the same on both sides,
@@ -85,14 +93,15 @@ class Detector:
         """Detect another rule; `rows` are all current rows."""
         _require_slots(rows)
         sides = columns_of(self.schema, join)
-        self.rules[name] = rule = DetectedRule(sides, _predicates_of(sides))
+        # Equal predicates are one object, so that they are compared quickly.
+        known = {part: part for part in self.schedule.order}
+        self.rules[name] = rule = DetectedRule(sides, tuple(known.get(part, part) for part in _predicates_of(sides)))
         self.every = BitMap(rows.slots)
         for column in {coded.column for coded in rule.columns}:
             spaces, ordered = self._uses(column)
             if column not in self.indexes or not self.indexes[column].suits(spaces, ordered=ordered):
                 self._index(column, rows)
-        for row in Row:
-            rule.eligible[row] = BitMap(rows.slots[rule.side(row).eligible(rows, self.nulls)])
+        rule.enter(rows, self.nulls)
         self._reschedule(None)
 
     def remove(self, name: str) -> None:
@@ -119,16 +128,14 @@ class Detector:
         _require_slots(new)
         limits = _limits()
         cursor = Cursor.of(self.schedule)
-        eligible = {
-            (name, row): set(rule.side(row).eligible(new, self.nulls).tolist())
-            for name, rule in self.rules.items()
-            for row in Row
-        }
+        eligible = {name: rule.places(new, self.nulls) for name, rule in self.rules.items()}
         rows = list(self._each(new))
         for place in range(new.n_rows) if cursor is None else cursor.order(new):
             limits.check()
             slot, codes = rows[place]
-            roles = {name: [row for row in Row if place in eligible[name, row]] for name in self.rules}
+            roles = {
+                name: [row for row, places in by_row.items() if place in places] for name, by_row in eligible.items()
+            }
             yield place, slot, Insertion(self, self.schedule, codes, roles, cursor).run()
             self._enter(slot, codes)
             for name, sides in roles.items():
@@ -159,8 +166,7 @@ class Detector:
         for slot, codes in self._each(old):
             self._enter(slot, codes)
         for rule in self.rules.values():
-            for row in Row:
-                rule.eligible[row] |= BitMap(old.slots[rule.side(row).eligible(old, self.nulls)])
+            rule.enter(old, self.nulls)
 
     def load(self, name: str, rows: CodedRows) -> Iterator[tuple[int, BitMap]]:
         """The right partners of each row of a rule, all rows being in the indexes already.
@@ -325,8 +331,8 @@ class Insertion:
 
     def _apply(self, part: PairPredicate) -> None:
         """Refine every rule that has this predicate and still has candidates: the operand is the same for all."""
-        for name, parts in self._schedule.rules.items():
-            if part in parts and part not in self._applied[name] and not _is_finished(self._left_over[name]):
+        for name in self._schedule.users[part]:
+            if part not in self._applied[name] and not _is_finished(self._left_over[name]):
                 self._applied[name].add(part)
                 self._refine(self._left_over[name], part)
 

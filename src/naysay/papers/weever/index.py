@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,32 +23,28 @@ from naysay.watch import tree_index
 from naysay.watch.batch import NO_PAIRS, CodedRows, PairDelta, RowChange, SlotPairs
 
 
-@dataclass(slots=True)
 class PairSets:
-    """Violations as rows with their partners, by the side of the row."""
+    """Violations as rows with their partners."""
 
-    reflexive: bool
-    owners: dict[Row, list[int]] = field(default_factory=lambda: {row: [] for row in Row})
-    partners: dict[Row, list[Int64Array]] = field(default_factory=lambda: {row: [] for row in Row})
-    n_pairs: int = 0
+    def __init__(self, reflexive: bool) -> None:
+        self.reflexive = reflexive
+        self.found: list[tuple[int, Row, Int64Array]] = []
+        self.n_pairs = 0
 
     def add(self, slot: int, row: Row, partners: BitMap) -> None:
-        self.owners[row].append(slot)
-        # The set will change with the violations of its row.
-        self.partners[row].append(np.asarray(partners.to_array(), np.int64))
+        # The set itself will change with the violations of its row.
+        self.found.append((slot, row, np.asarray(partners.to_array(), np.int64)))
         self.n_pairs += len(partners) * (2 if self.reflexive else 1)
 
     def pairs(self) -> SlotPairs:
-        if not self.n_pairs:
+        if not self.found:
             return NO_PAIRS
-        ends: dict[Row, list[Int64Array]] = {row: [] for row in Row}
-        for row in Row:
-            if self.owners[row]:
-                own = np.repeat(np.array(self.owners[row], np.int64), [len(part) for part in self.partners[row]])
-                other = np.concatenate(self.partners[row])
-                ends[row] += [own, other] if self.reflexive else [own]
-                ends[row.other] += [other, own] if self.reflexive else [other]
-        return SlotPairs(np.concatenate(ends[Row.LEFT]), np.concatenate(ends[Row.RIGHT]))
+        own = np.repeat([slot for slot, _, _ in self.found], [len(partners) for _, _, partners in self.found])
+        other = np.concatenate([partners for _, _, partners in self.found])
+        if self.reflexive:
+            return SlotPairs(np.concatenate((own, other)), np.concatenate((other, own)))
+        is_left = np.repeat([row is Row.LEFT for _, row, _ in self.found], [len(part) for _, _, part in self.found])
+        return SlotPairs(np.where(is_left, own, other), np.where(is_left, other, own))
 
 
 class ViolationSets:
@@ -182,9 +177,8 @@ class Weever(_WeeverIndex):
         self.detector.take_out(new)
         self.detector.put_back(edit.old)
         for name, gone in removed.items():
-            for row in Row:
-                for slot, partners in zip(gone.owners[row], gone.partners[row], strict=True):
-                    self._found[name].add(slot, row, BitMap(partners))
+            for slot, row, partners in gone.found:
+                self._found[name].add(slot, row, BitMap(partners))
 
     def _no_pairs(self) -> dict[str, PairSets]:
         return {name: PairSets(found.reflexive) for name, found in self._found.items()}

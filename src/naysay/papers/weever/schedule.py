@@ -6,7 +6,7 @@ Kaminsky, Pena, Naumann, Incremental Detection of Denial Constraint Violations, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from naysay.live.columns import Coded
@@ -15,22 +15,29 @@ from naysay.rule.model import Op
 
 @dataclass(frozen=True, slots=True)
 class PairPredicate:
-    """A predicate between two rows: `left op right`."""
+    """A predicate between two rows: `left op right`.
+
+    `rank` is one of the six classes of section 5.2: equality, difference, inequality; of one column before two.
+    `is_reflexive`: it means the same with both rows exchanged (= or != on one column). Both, and the hash, are
+    computed once: every row needs them.
+    """
 
     left: Coded
     op: Op
     right: Coded
+    rank: int = field(init=False, repr=False, compare=False)
+    is_reflexive: bool = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def rank(self) -> int:
-        """The six classes of section 5.2: equality, difference, inequality; of one column before two."""
+    def __post_init__(self) -> None:
+        two_columns = self.left.column != self.right.column
         kind = 0 if self.op is Op.EQ else 2 if self.op is Op.NE else 4
-        return kind + (self.left.column != self.right.column)
+        object.__setattr__(self, "rank", kind + two_columns)
+        object.__setattr__(self, "is_reflexive", not self.op.is_order and not two_columns)
+        object.__setattr__(self, "_hash", hash((self.left, self.op, self.right)))
 
-    @property
-    def is_reflexive(self) -> bool:
-        """Whether it means the same with both rows exchanged: = or != on one column."""
-        return not self.op.is_order and self.left.column == self.right.column
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +61,22 @@ class Prefix:
 class Schedule:
     """Rules in the order of execution, each with its predicates in order, and the shared prefixes.
 
-    `order` is that of all predicates; it stays right until `slack` rows were added or removed.
+    `order` is that of all predicates; it stays right until `slack` rows were added or removed. `users` are the rules
+    that have a predicate.
     """
 
     rules: Mapping[str, tuple[PairPredicate, ...]]
     prefixes: tuple[Prefix, ...]
     order: tuple[PairPredicate, ...]
     slack: int
+    users: Mapping[PairPredicate, Sequence[str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        users: dict[PairPredicate, list[str]] = {}
+        for name, parts in self.rules.items():
+            for part in parts:
+                users.setdefault(part, []).append(name)
+        object.__setattr__(self, "users", users)
 
 
 Cardinality = Callable[[Coded], int]
@@ -71,8 +87,11 @@ Scheduler = Callable[[Rules, Cardinality, Schedule | None], Schedule]
 
 def schedule_rules(rules: Rules, cardinality: Cardinality, last: Schedule | None = None) -> Schedule:
     """The paper's schedule. After cardinalities have changed it is the last one, if its order is still right."""
-    if last is not None and all(one <= other for one, other in pairwise(_keys(last.order, cardinality))):
-        return replace(last, slack=_slack(last.order, cardinality))
+    if last is not None:
+        keys = _keys(last.order, cardinality)
+        if all(one <= other for one, other in pairwise(keys)):
+            slack = _slack(keys)
+            return last if slack == last.slack else replace(last, slack=slack)
     return make_schedule(rules, cardinality)
 
 
@@ -86,7 +105,8 @@ def make_schedule(rules: Rules, cardinality: Cardinality) -> Schedule:
     order = sorted(rules, key=lambda name: -(place[sorted_rules[name][0]] if sorted_rules[name] else len(place)))
     ordered = {name: sorted_rules[name] for name in order}
     prefixes = sorted(common_prefixes(ordered), key=lambda prefix: place[prefix.parts[0]])
-    return Schedule(ordered, choose_prefixes(prefixes), tuple(global_order), _slack(global_order, cardinality))
+    slack = _slack(_keys(global_order, cardinality))
+    return Schedule(ordered, choose_prefixes(prefixes), tuple(global_order), slack)
 
 
 def sort_parts(parts: Sequence[PairPredicate], cardinality: Cardinality) -> list[PairPredicate]:
@@ -137,11 +157,7 @@ def choose_prefixes(prefixes: Sequence[Prefix]) -> tuple[Prefix, ...]:
     return tuple(chosen)
 
 
-def _slack(order: Sequence[PairPredicate], cardinality: Cardinality) -> int:
+def _slack(keys: Sequence[tuple[int, int]]) -> int:
     """The number of rows that may come or go before the order can change: each changes a cardinality by at most 1."""
-    gaps = [
-        other - number
-        for (rank, number), (next_rank, other) in pairwise(_keys(order, cardinality))
-        if rank == next_rank
-    ]
+    gaps = [other - number for (rank, number), (next_rank, other) in pairwise(keys) if rank == next_rank]
     return max(min(gaps, default=1 << 30), 1)
