@@ -244,3 +244,29 @@ def test_tables_of_some_size_against_a_check_from_scratch(seed: int, index: str)
             assert watched.counts[name] == listed.total
             mask = pa.compute.equal(standing["rule"], name)
             assert pairs(standing.filter(mask)) == pairs(listed.table)
+
+
+@pytest.mark.parametrize("index", ["auto", "lt-tree"])
+@pytest.mark.parametrize("counting", [False, True])
+def test_rows_that_get_other_codes_are_not_searched_again(
+    index: str, counting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many new texts change the codes of all; the violations of the rows stay what they are."""
+    rule = "r: not(t.a == s.a and t.t < s.t and t.x > s.x)"
+    watched = naysay.Watch(rule, "id", index=index, counting=counting)
+    rows = sized_rows(np.random.default_rng(2), np.arange(60))
+    texts = pa.array([f"{number * 37 % 60:02}" for number in range(60)])
+    rows = rows.set_column(rows.column_names.index("t"), "t", texts)
+    watched.apply(inserts=rows.slice(0, 10))
+    assert watched._state is not None
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the rule was added again")
+
+    monkeypatch.setattr(type(watched._state._index), "add", fail)
+    before = watched._state._columns._version()
+    watched.apply(inserts=rows.slice(10))
+    assert watched._state._columns._version() > before
+    watched.apply(deletes=[0, 1, 30])
+    left = watched.rows()
+    assert watched.counts == {"r": naysay.count(left, rule)} != {"r": 0}

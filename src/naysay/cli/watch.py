@@ -98,7 +98,9 @@ class WatchRequest:
         help=f"{options.NULLS}  [default: sql, or that of an existing state]",
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
-    options.choice("--index", ("auto", "lt-tree"), "Index for comparisons: naysay's own, or that of the Weever paper."),
+    options.choice(
+        "--index", ("auto", "lt-tree"), "Method to find violations: naysay's own, or that of the Weever paper (slower)."
+    ),
     options.max_seconds("Refuse a rule or a file of changes whose estimated time is longer.  [default: 600]"),
     click.option(
         "--evolve", is_flag=True, help="Discover rules instead of watching given ones, and show how they change."
