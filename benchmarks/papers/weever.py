@@ -1,11 +1,11 @@
 """The experiments of Weever (PVLDB 18(4), 2024) again: its method, its ablations, and our default.
 
-    python benchmarks/papers/weever.py [--only figure-2,figure-4] [--rows 1000000] [--write]
+    python benchmarks/papers/weever.py [--only figure-2-tax,figure-4] [--rows 1000000] [--write]
 
 Milliseconds of processor time on one thread for 1,000 rows that are inserted (or deleted) one by one, from encoded rows
 in memory, if nothing else is said. All other rows are indexed before. PostgreSQL (a trigger for each row, an index for
-each column, as in the paper) is measured by the clock of its client. Flights, Orders (TPC-H's customers and suppliers)
-and Titles (IMDB) are generated. A run that takes more than a minute is stopped.
+each column, as in the paper) is measured by the processor time of its session, in steps of 10 ms. Flights, Orders
+(TPC-H's customers and suppliers) and Titles (IMDB) are generated. A run that takes more than a minute is stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv
 from common import Chart, Experiment, Rows, apart, cpu_ms, main
@@ -214,7 +215,17 @@ def trigger_ms(server: Server | None, table: pa.Table, rule: str, n_rows: int) -
         BEGIN {counts} INSERT INTO counted VALUES (NEW.id, found); RETURN NEW; END $$;
         CREATE TRIGGER judge BEFORE INSERT ON tax FOR EACH ROW EXECUTE FUNCTION judge();"""
     )
-    return server.insert(n_rows, N_CHANGES)
+    before = backend_ms(server)
+    server.insert(n_rows, N_CHANGES)
+    return backend_ms(server) - before
+
+
+def backend_ms(server: Server) -> float:
+    """The processor time of all sessions so far, which the server's first process knows when they have ended."""
+    time.sleep(0.3)
+    pid = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
+    spent = psutil.Process(pid).cpu_times()
+    return 1e3 * (spent.children_user + spent.children_system)
 
 
 def table_4(n_rows: int) -> Rows:
@@ -224,10 +235,12 @@ def table_4(n_rows: int) -> Rows:
     ]
 
 
-def figure_2(n_rows: int) -> Rows:
+def figure_2(n_rows: int, tables: Sequence[str]) -> Rows:
     rows = []
     with database() as server:
         for (name, (source, rule)), size in itertools.product(RULES.items(), sizes_up_to(n_rows)):
+            if source not in tables:
+                continue
             table = table_of(source, size + N_CHANGES)
             row: dict[str, Any] = {"rule": name, "table rows": size}
             for label, make in INDEXES.items():
@@ -597,10 +610,13 @@ def optimisations(n_rows: int) -> Rows:
     return rows
 
 
+FIGURE_2 = Chart("table rows", (*INDEXES, "PostgreSQL", "FACET, all rows"), "rule")
 EXPERIMENTS = (
     Experiment("table-3", table_3),
     Experiment("table-4", table_4),
-    Experiment("figure-2", figure_2, Chart("table rows", (*INDEXES, "PostgreSQL", "FACET, all rows"), "rule")),
+    Experiment("figure-2-tax", functools.partial(figure_2, tables=("tax",)), FIGURE_2),
+    Experiment("figure-2-flights", functools.partial(figure_2, tables=("flights",)), FIGURE_2),
+    Experiment("figure-2-others", functools.partial(figure_2, tables=("orders", "titles")), FIGURE_2),
     Experiment("figure-3", figure_3, Chart("table rows", ("Weever", "default", "FACET, all rows"), "table")),
     Experiment("figure-4", figure_4, Chart("violating rows", ("LT-tree GL", "Fetch GL", "LT-tree GG", "Fetch GG"))),
     Experiment("figure-4-storage", figure_4_storage),
