@@ -56,14 +56,15 @@ def main(paper: str, experiments: Iterable[Experiment], description: str | None,
     args = parser.parse_args()
     only = set(filter(None, args.only.split(",")))
     path = ROOT / "docs" / "figures" / "papers" / f"{paper}.json"
-    saved = json.loads(path.read_text()) if path.exists() else {}
     for experiment in experiments:
         if only and experiment.name not in only:
             continue
         found = experiment.run(args.rows)
         print(f"\n{experiment.name}\n{table_text(found)}", flush=True)
-        saved[experiment.name] = {"rows": args.rows, "table": found}
         if args.write:
+            # Read now: another run may have written other experiments meanwhile.
+            saved = json.loads(path.read_text()) if path.exists() else {}
+            saved[experiment.name] = {"rows": args.rows, "table": found}
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(saved, indent=1) + "\n")
             fill_page(ROOT / "docs" / "papers" / f"{paper}.md", paper, experiment, found, args.rows)
