@@ -1,6 +1,6 @@
 """The experiments of Weever (PVLDB 18(4), 2024) again: its method, its ablations, and our default.
 
-    python benchmarks/papers/weever.py [--only figure-2-tax,figure-4] [--rows 1000000] [--write]
+    python benchmarks/papers/weever.py [--only figure-2-phi10,figure-4] [--rows 1000000] [--write]
 
 Milliseconds of processor time on one thread for 1,000 rows that are inserted (or deleted) one by one, from encoded rows
 in memory, if nothing else is said. All other rows are indexed before. PostgreSQL (a trigger for each row, an index for
@@ -152,9 +152,8 @@ INDEXES: dict[str, Make] = {
 }
 
 
-def inserts(table: pa.Table, rules: Sequence[str | Rule], n_rows: int, make: Make, size: int = 1) -> float:
+def inserts(work: Workload, make: Make, size: int = 1) -> float:
     """The time to insert the rows after the first ones."""
-    work = Workload(table, rules, n_rows)
     index = work.loaded(make(work.schema, Nulls.SQL), find=False)
     batches = work.batches(size)
     # The first ones load the kernels.
@@ -235,16 +234,15 @@ def table_4(n_rows: int) -> Rows:
     ]
 
 
-def figure_2(n_rows: int, tables: Sequence[str]) -> Rows:
+def figure_2(n_rows: int, name: str) -> Rows:
+    source, rule = RULES[name]
     rows = []
     with database() as server:
-        for (name, (source, rule)), size in itertools.product(RULES.items(), sizes_up_to(n_rows)):
-            if source not in tables:
-                continue
+        for size in sizes_up_to(n_rows):
             table = table_of(source, size + N_CHANGES)
+            work = Workload(table, [rule], size)
             row: dict[str, Any] = {"rule": name, "table rows": size}
-            for label, make in INDEXES.items():
-                row[label] = apart(inserts, table, [rule], size, make)
+            row |= {label: apart(inserts, work, make) for label, make in INDEXES.items()}
             row["PostgreSQL"] = trigger_ms(server, table, rule, size)
             row["FACET, all rows"] = apart(static, table.slice(0, size), rule, "facet")
             row["Rapidash, all rows"] = apart(static, table.slice(0, size), rule, "rapidash-range-tree")
@@ -276,8 +274,8 @@ def figure_3(n_rows: int) -> Rows:
     for source, size in itertools.product(("tax", "wide"), sizes_up_to(n_rows // 10)):
         rules, table = discovered(source), table_of(source, size + N_CHANGES)
         row: dict[str, Any] = {"table": source, "rules": len(rules), "table rows": size}
-        for label in ("Weever", "default"):
-            row[label] = apart(inserts, table, rules, size, INDEXES[label])
+        work = Workload(table, rules, size)
+        row |= {label: apart(inserts, work, INDEXES[label]) for label in ("Weever", "default")}
         row["FACET, all rows"] = apart(facet_many, table.slice(0, size), rules)
         row["tipping point"] = tipping_point(row["FACET, all rows"], row["Weever"])
         rows.append(row)
@@ -402,14 +400,10 @@ def figure_5(n_rows: int) -> Rows:
         probe = detector.Detector(work.schema, Nulls.SQL)
         probe.add("0", work.joins["0"], work.none)
         parts = probe.rules["0"].parts
-        row: dict[str, Any] = {
-            "rule": name,
-            "table rows": n_rows,
-            "Weever": apart(inserts, table, [rule], n_rows, Weever),
-        }
+        row: dict[str, Any] = {"rule": name, "table rows": n_rows, "Weever": apart(inserts, work, Weever)}
         orders = {
             " ".join(f"{parts[place].left.column} {parts[place].op.value}" for place in order): apart(
-                inserts, table, [rule], n_rows, functools.partial(Weever, scheduler=in_order(order))
+                inserts, work, functools.partial(Weever, scheduler=in_order(order))
             )
             for order in itertools.permutations(range(len(parts)))
         }
@@ -460,10 +454,10 @@ def figure_6(n_rows: int) -> Rows:
     sets = {"high (dependencies)": DEPENDENCIES, "medium (keys)": UNIQUE, "low (discovered)": discovered("tax")}
     for (label, rules), size in itertools.product(sets.items(), (n_rows // 100, n_rows)):
         row: dict[str, Any] = {"overlap": label, "rules": len(rules), "table rows": size}
-        table = table_of("tax", size + N_CHANGES)
+        work = Workload(table_of("tax", size + N_CHANGES), rules, size)
         for method, scheduler in SCHEDULERS.items():
-            row[method] = apart(inserts, table, rules, size, functools.partial(Weever, scheduler=scheduler))
-        row["default"] = apart(inserts, table, rules, size, TreeIndex)
+            row[method] = apart(inserts, work, functools.partial(Weever, scheduler=scheduler))
+        row["default"] = apart(inserts, work, TreeIndex)
         rows.append(row)
     return rows
 
@@ -472,10 +466,10 @@ def figure_7(n_rows: int) -> Rows:
     rows = []
     for name, batch in itertools.product(("φ10 two orders", "φ12 two orders"), (1, 10, 100, 1_000)):
         source, rule = RULES[name]
-        table = table_of(source, n_rows + 3 * N_CHANGES)
+        work = Workload(table_of(source, n_rows + 3 * N_CHANGES), [rule], n_rows)
         row: dict[str, Any] = {"rule": name, "table rows": n_rows, "batch": batch}
         for label in ("Weever", "default"):
-            row[label] = apart(inserts, table, [rule], n_rows, INDEXES[label], batch)
+            row[label] = apart(inserts, work, INDEXES[label], batch)
         rows.append({key: value / 3 if isinstance(value, float) else value for key, value in row.items()})
     return rows
 
@@ -566,8 +560,8 @@ def dirty(n_rows: int) -> Rows:
             "table rows": n_rows,
             "violations": naysay.count(table.slice(0, n_rows), rule),
         }
-        for label, make in INDEXES.items():
-            row[label] = apart(inserts, table, [rule], n_rows, make)
+        work = Workload(table, [rule], n_rows)
+        row |= {label: apart(inserts, work, make) for label, make in INDEXES.items()}
         found = apart(peak, table.slice(0, n_rows), rule, Weever)
         rows.append(row | {"Weever: MiB": found[0] if isinstance(found, tuple) else found})
     return rows
@@ -612,13 +606,19 @@ def optimisations(n_rows: int) -> Rows:
     return rows
 
 
-TAX_CHARTS = Chart("table rows", (*INDEXES, "PostgreSQL", "FACET, all rows"), "rule")
+LINES = Chart("table rows", (*INDEXES, "PostgreSQL", "FACET, all rows"))
+FIGURE_2 = tuple(
+    Experiment(
+        f"figure-2-{name.split()[0].replace('φ', 'phi')}",
+        functools.partial(figure_2, name=name),
+        LINES if name in ("φ7 key", "φ10 two orders") else None,
+    )
+    for name in RULES
+)
 EXPERIMENTS = (
     Experiment("table-3", table_3),
     Experiment("table-4", table_4),
-    Experiment("figure-2-tax", functools.partial(figure_2, tables=("tax",)), TAX_CHARTS),
-    Experiment("figure-2-flights", functools.partial(figure_2, tables=("flights",))),
-    Experiment("figure-2-others", functools.partial(figure_2, tables=("orders", "titles"))),
+    *FIGURE_2,
     Experiment("figure-3", figure_3),
     Experiment("figure-4", figure_4, Chart("violating rows", ("LT-tree GL", "Fetch GL", "LT-tree GG", "Fetch GG"))),
     Experiment("figure-4-storage", figure_4_storage),
