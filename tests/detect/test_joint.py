@@ -151,7 +151,7 @@ def test_a_constant_key_of_many_rows() -> None:
 
 def test_what_is_still_broken_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows are not shown before the rules were checked without them."""
-    monkeypatch.setattr(joint._Search, "run", lambda search: search.gone.fill(False))
+    monkeypatch.setattr(joint._CoverSearch, "run", lambda search: search.gone.fill(False))
     table = pa.table({"a": [1, 1, 1, 2], "b": [1, 1, 2, 1], "c": [1, 1, 1, 9]})
     report = naysay.check(table, ["a -> b", "not(t.c > 5)", "key(a, b)"], joint=True)
     kept = table.filter(pa.array([row not in report.suspects.table["row"].to_pylist() for row in range(4)]))

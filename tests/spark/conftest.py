@@ -57,3 +57,14 @@ def spark() -> Iterator[Any]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled(spark: Any) -> Iterator[None]:
+    """For tables of many rows, where compiling a plan costs less than interpreting it."""
+    usual = {name: SETTINGS[name] for name in ("spark.sql.codegen.factoryMode", "spark.sql.codegen.wholeStage")}
+    for name, value in zip(usual, ("FALLBACK", "true"), strict=True):
+        spark.conf.set(name, value)
+    yield
+    for name, value in usual.items():
+        spark.conf.set(name, value)

@@ -17,7 +17,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.spark.aggregate import from_limbs, product_limbs
 from naysay.detect.spark.engine import SparkEngine, require_64_bits
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import Cells, cut
+from naysay.detect.spark.strips import StripCells, cut
 from naysay.detect.spark.worker import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse
@@ -230,7 +230,7 @@ def test_cells_against_all_pairs() -> None:
     for shape in ((5,), (4, 3), (3, 3, 2)):
         for _ in range(20):
             start = tuple(rng.integers(0, 3, len(shape)).tolist())
-            cells = Cells(rng.integers(0, 2, shape) * rng.integers(0, 5, shape), rng.integers(0, 3, shape), start)
+            cells = StripCells(rng.integers(0, 2, shape) * rng.integers(0, 5, shape), rng.integers(0, 3, shape), start)
             ties = [rng.integers(0, 2, first + size + 1).astype(bool) for first, size in zip(start, shape, strict=True)]
             mine = [tie[first : first + size] for tie, first, size in zip(ties, start, shape, strict=True)]
             pairs = {

@@ -56,6 +56,7 @@ def ledger(spark: Any) -> DataFrame:
     return plain.union(late)
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
     ("rule", "nulls", "n_violations"),
     [
@@ -101,6 +102,7 @@ def test_names_of_rows_tell_nulls_and_nested_values_apart(spark: Any) -> None:
     assert alone not in names
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("type_", list(TYPES))
 def test_rows_in_conflict_of_every_type(spark: Any, type_: str) -> None:
     rule = f"not(t.g == s.h and t.f {'!=' if type_ == 'boolean' else '>'} s.f)"
@@ -147,7 +149,7 @@ def _crossed(table: pa.Table) -> list[Rule]:
     return [Rule((Predicate(left, Op.EQ, right),)) for left, right in sides]
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("spark", "compiled")
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_small_dose_of_the_soak(seed: int) -> None:
     """Many rows per combination, then few; `scripts/soak spark-sizes` runs more."""

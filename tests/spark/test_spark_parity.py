@@ -116,6 +116,7 @@ def facts(report: Report) -> list[Any]:
     return [report.n_rows, report.rows_in_conflict, report.busiest, *results]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_report_beyond_one_task_says_what_it_says_in_process(spark: Any) -> None:
     """At the default sizes: a column with errors for each shape, some of them far apart."""
     data = spark.range(260_000).selectExpr(

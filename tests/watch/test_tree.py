@@ -11,7 +11,7 @@ from naysay.arrays import NULL
 from naysay.kernels.trees.zone_tree import FAN_OUT, FREE_LEAF, FREE_NODE, HEIGHT, LEAF_ROWS, N_LEAVES, N_NODES, ROOT
 from naysay.watch import tree_index as tree_module
 from naysay.watch.batch import GREATEST
-from naysay.watch.tree_index import Asked, CurveTree, Search, ZoneTree, tree_for
+from naysay.watch.tree_index import Asked, BoxSearch, CurveTree, ZoneTree, tree_for
 
 # How many rows are inserted at once, and how often; fewer if kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
@@ -103,10 +103,10 @@ def check(
     stamps = np.zeros(int(rows[:, -1].max()) + 1, np.int64)
     stamps[rng.choice(rows[:, -1], len(rows) // 3)] = 7
     features = np.arange(1, rows.shape[1] - 1)
-    at, found, complete = tree.list(Search(boxes, features, n_orders, nulls_differ), Asked(owners, stamps, 7, 10**9))
+    at, found, complete = tree.list(BoxSearch(boxes, features, n_orders, nulls_differ), Asked(owners, stamps, 7, 10**9))
     assert complete
     assert len(set(zip(at.tolist(), found.tolist(), strict=True))) == len(at)
-    counts = tree.count(Search(boxes, features, n_orders, nulls_differ))
+    counts = tree.count(BoxSearch(boxes, features, n_orders, nulls_differ))
     for place, box in enumerate(boxes):
         expected = partners(rows, box, n_orders, nulls_differ)
         assert counts[place] == len(expected)
@@ -156,9 +156,9 @@ def test_a_limit_cuts_and_says_so() -> None:
     tree = ZoneTree(1)
     tree.insert(rows)
     box, features, stamps = np.zeros((1, 1), np.int64), np.empty(0, np.int64), np.zeros(100, np.int64)
-    at, _, complete = tree.list(Search(box, features, 0, False), Asked(np.array([5]), stamps, -1, 50))
+    at, _, complete = tree.list(BoxSearch(box, features, 0, False), Asked(np.array([5]), stamps, -1, 50))
     assert (len(at), complete) == (50, False)
-    at, _, complete = tree.list(Search(box, features, 0, False), Asked(np.array([5]), stamps, -1, 99))
+    at, _, complete = tree.list(BoxSearch(box, features, 0, False), Asked(np.array([5]), stamps, -1, 99))
     assert (len(at), complete) == (99, True)
 
 
@@ -189,7 +189,7 @@ def test_nodes_that_were_freed_are_used_again() -> None:
         tree.delete(rows[1:kept])
         check_nodes(tree)
         box, features = np.array([[0, 0, GREATEST]]), np.array([1])
-        assert tree.count(Search(box, features, 1, False)).tolist() == [1]
+        assert tree.count(BoxSearch(box, features, 1, False)).tolist() == [1]
 
 
 def test_a_tree_built_of_any_number_of_rows() -> None:
@@ -200,7 +200,7 @@ def test_a_tree_built_of_any_number_of_rows() -> None:
         assert np.array_equal(tree.rows(), rows)
         boxes = np.array([[0, low, GREATEST] for low in range(0, n_rows, 20)]).reshape(-1, 3)
         expected = [int((rows[:, 1] >= low).sum()) for low in boxes[:, 1]]
-        assert tree.count(Search(boxes, np.array([1]), 1, False)).tolist() == expected
+        assert tree.count(BoxSearch(boxes, np.array([1]), 1, False)).tolist() == expected
 
 
 def test_a_search_by_three_orders_visits_few_rows() -> None:
@@ -216,7 +216,7 @@ def test_a_search_by_three_orders_visits_few_rows() -> None:
     looked_at = []
     for tree in (ZoneTree(3), tree_for(3, 3)):
         tree.insert(rows)
-        assert tree.count(Search(boxes, np.arange(1, 4), 3, False)).sum() == 0
+        assert tree.count(BoxSearch(boxes, np.arange(1, 4), 3, False)).sum() == 0
         looked_at.append(_leaves_near(tree._tree._tree if isinstance(tree, CurveTree) else tree._tree, boxes))
     slabs, curve = looked_at
     assert 3 * curve < slabs

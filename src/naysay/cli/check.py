@@ -18,13 +18,13 @@ from naysay.cli.failure import say
 from naysay.cli.options import FileFormat, Place, RuleSource, decide_for_table, open_table, without_values
 from naysay.cli.screen import Waiting, console, library_warnings
 from naysay.detect.result import Report
+from naysay.detect.strategy import NAMES as STRATEGIES
 from naysay.errors import UsageError
 from naysay.io.results import ALL_RULES
 from naysay.io.size import require_room
 from naysay.plan.join import joins_of
 from naysay.report.words import counted, title
 
-_STRATEGIES = ("auto", "rapidash-range-tree", "rapidash-kd-tree", "rapidash-vanilla", "facet", "facet-by-frequency")
 _PAIRS_IN_A_TEXT = 5
 _PAIRS_IN_A_PAGE = 50
 _RULES_IN_A_MESSAGE = 10
@@ -103,7 +103,7 @@ class CheckRequest:
     options.now,
     click.option("--joint", is_flag=True, help="Also find the fewest rows to remove so that all rules hold together."),
     click.option("--no-causes", is_flag=True, help="Do not look for the causes of broken rules."),
-    options.choice("--strategy", _STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
+    options.choice("--strategy", STRATEGIES, "How to find violations in-process: auto, or the method of a paper."),
     options.max_seconds("In-process, refuse a rule whose estimated time is longer.  [default: 600]"),
 )
 @options.files

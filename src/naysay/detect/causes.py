@@ -42,7 +42,7 @@ _ABOUT_AS_MUCH = 0.9
 # Ranges begin and end at so many of the values that rows to fix have.
 _MOST_EDGES = 40
 # Values and ranges to try come from at most so many rows to fix; all are counted.
-MOST_BLAMED = 20_000
+MOST_BLAMED = 8_000
 MOST_COLUMNS = 100
 # Longer texts are no segments that anybody would name.
 LONGEST_TEXT = 200
@@ -81,11 +81,11 @@ def blame_of(join: Join, bound: BoundJoin | None, found: Conflicts) -> Blame:
         return Blame(suspects, np.ones(suspects.size), np.ones(suspects.size, np.bool_))
     side = bound.left
     if found.rows.size < side.n_rows:
-        side = side.take(np.searchsorted(side.rows, found.rows))
+        side = side.take(side.places_of(found.rows))
     values = side.rows
     if parts and not (join.order and not join.order[0].strict):
         values = (side.differs or side.order)[0]
-    places = np.searchsorted(side.rows, suspects)
+    places = side.places_of(suspects)
     is_suspect = np.zeros(side.n_rows, np.bool_)
     is_suspect[places] = True
     weights = _shared_blame(_dense(side.key, bound.n_keys), values, places)
@@ -248,7 +248,7 @@ class _Found:
     score: float
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows of which some are to blame."""
 
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
@@ -260,7 +260,7 @@ class Source(Protocol):
         """Count these rows."""
 
 
-def find_causes(source: Source) -> tuple[Cause, ...]:
+def find_causes(source: RowSource) -> tuple[Cause, ...]:
     """The segments that hold most of the rows to fix, each among those that no earlier one holds."""
     found: list[Cause] = []
     while len(found) < _MOST_CAUSES:
@@ -273,7 +273,7 @@ def find_causes(source: Source) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def _find_one(source: Source, without: Sequence[Sequence[Condition]]) -> Cause | None:
+def _find_one(source: RowSource, without: Sequence[Sequence[Condition]]) -> Cause | None:
     families = source.families((), without)
     if not families:
         return None
@@ -291,7 +291,7 @@ def _find_one(source: Source, without: Sequence[Sequence[Condition]]) -> Cause |
     return Cause(conditions, round(inside[2]), round(n_suspects), round(inside[0]), round(n_rows), float(chance))
 
 
-def _second(source: Source, first: _Found, without: Sequence[Sequence[Condition]]) -> _Found | None:
+def _second(source: RowSource, first: _Found, without: Sequence[Sequence[Condition]]) -> _Found | None:
     """A condition that halves the segment at least, and leaves most of the rows to fix in it."""
     within = (first.condition,)
     # Rows of a segment of rows would only be its dirtier part.

@@ -62,14 +62,14 @@ def remove_jointly(
 
     Before it returns, each rule is checked once more, without these rows.
     """
-    search = _Search(table, rules, nulls, memo)
+    search = _CoverSearch(table, rules, nulls, memo)
     search.run()
     search.check(n_threads)
     gone = np.flatnonzero(search.gone)
     return Removal(search.least, int(gone.size)), gone
 
 
-class _Search:
+class _CoverSearch:
     """A cover, `gone`, and what bounds it from below.
 
     `forced` are the rows that break a one-row rule; of the others at least `n_proven` must go. `clique` is the number

@@ -123,7 +123,7 @@ def is_dependency(join: Join) -> bool:
 
 def value_groups(table: Table, join: Join, bound: BoundJoin, in_conflict: Int64Array) -> Groups:
     """The groups of a dependency, from its rows in conflict: those of all keys that have several values. O(n log n)."""
-    side = bound.left.take(np.searchsorted(bound.left.rows, in_conflict))
+    side = bound.left.take(bound.left.places_of(in_conflict))
     keys, values = side.key, side.differs[0]
     order = sorted_places(keys, values)
     keys, values = keys[order], values[order]

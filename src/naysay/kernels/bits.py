@@ -68,3 +68,13 @@ def count_common(left: UInt64Array, right: UInt64Array) -> int:
     for word in range(left.size):
         total += popcount(left[word] & right[word])
     return np.int64(total)
+
+
+@kernel
+def bit_length(word: np.uint64) -> int:
+    """The number of bits up to the highest one set."""
+    bits = 0
+    while word > ZERO:
+        word >>= ONE
+        bits += 1
+    return bits

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
-from naysay.kernels.bits import GOLDEN
+from naysay.kernels.bits import GOLDEN, bit_length
 from naysay.kernels.compile import kernel
 
 _DIGIT_BITS = 11
@@ -22,10 +24,10 @@ def sorted_places(major: Int64Array, minor: Int64Array) -> Int64Array:
     places = np.arange(n_rows)
     if n_rows < 2:
         return places
-    low_major, high_major = _bounds(major)
-    low_minor, high_minor = _bounds(minor)
-    major_bits = _bit_length(np.uint64(high_major) - np.uint64(low_major))
-    minor_bits = _bit_length(np.uint64(high_minor) - np.uint64(low_minor))
+    low_major, high_major = bounds(major)
+    low_minor, high_minor = bounds(minor)
+    major_bits = bit_length(np.uint64(high_major) - np.uint64(low_major))
+    minor_bits = bit_length(np.uint64(high_minor) - np.uint64(low_minor))
     digits = np.empty(n_rows, np.uint64)
     if major_bits + minor_bits <= 64:
         for i in range(n_rows):
@@ -43,22 +45,14 @@ def sorted_places(major: Int64Array, minor: Int64Array) -> Int64Array:
 
 
 @kernel
-def _bounds(codes: Int64Array) -> tuple[int, int]:
-    low = codes[0]
+def bounds(values: Any) -> tuple[Any, Any]:
+    """The least and the greatest of at least one value."""
+    low = values[0]
     high = low
-    for code in codes:
-        low = min(low, code)
-        high = max(high, code)
+    for value in values:
+        low = min(low, value)
+        high = max(high, value)
     return low, high
-
-
-@kernel
-def _bit_length(value: np.uint64) -> int:
-    bits = 0
-    while value > np.uint64(0):
-        value >>= np.uint64(1)
-        bits += 1
-    return bits
 
 
 @kernel

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.kernels.bits import bit_length
 from naysay.kernels.compile import kernel
+from naysay.kernels.sort import bounds
 
 _DIGIT_BITS = 11
 _N_BUCKETS = 1 << _DIGIT_BITS
@@ -56,8 +58,8 @@ def scatter_words(
 @kernel
 def split_part(words: UInt64Array, scratch: UInt64Array, begin: int, end: int) -> Int64Array:
     """Order some words by bucket, for buckets between their least and their greatest; where each bucket starts."""
-    low, high = _bounds(words[begin:end])
-    shift = max(_bit_length(high - low) - _DIGIT_BITS, 0)
+    low, high = bounds(words[begin:end])
+    shift = max(bit_length(high - low) - _DIGIT_BITS, 0)
     counts = np.zeros(_N_BUCKETS + 1, np.int64)
     for i in range(begin, end):
         counts[np.int64((words[i] - low) >> np.uint64(shift)) + 1] += 1
@@ -122,9 +124,9 @@ def _sort_run(words: UInt64Array, scratch: UInt64Array, bits_y: int, begin: int,
 def _sort_range(words: UInt64Array, scratch: UInt64Array, first_bit: int) -> None:
     """Sort words by their bits from the first one on: least-significant-digit radix sort. O(n) for every digit."""
     n_words = words.size
-    low, high = _bounds(words)
+    low, high = bounds(words)
     low = (low >> np.uint64(first_bit)) << np.uint64(first_bit)
-    n_bits = _bit_length((high - low) >> np.uint64(first_bit))
+    n_bits = bit_length((high - low) >> np.uint64(first_bit))
     n_passes = (n_bits + _SORT_BITS - 1) // _SORT_BITS
     if n_passes == 0:
         return
@@ -153,25 +155,6 @@ def _sort_range(words: UInt64Array, scratch: UInt64Array, first_bit: int) -> Non
         source, target = target, source
     if n_passes % 2 == 1:
         words[:] = scratch
-
-
-@kernel
-def _bounds(words: UInt64Array) -> tuple[np.uint64, np.uint64]:
-    low = words[0]
-    high = low
-    for word in words:
-        low = min(low, word)
-        high = max(high, word)
-    return low, high
-
-
-@kernel
-def _bit_length(value: np.uint64) -> int:
-    bits = 0
-    while value > np.uint64(0):
-        value >>= np.uint64(1)
-        bits += 1
-    return bits
 
 
 @kernel

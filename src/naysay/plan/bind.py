@@ -58,6 +58,11 @@ class Side:
     def n_rows(self) -> int:
         return int(self.rows.size)
 
+    def places_of(self, rows: Int64Array) -> Int64Array:
+        """Where these row numbers are, all of which are among those of this side."""
+        is_whole_table = self.n_rows > 0 and self.rows[-1] == self.n_rows - 1
+        return rows if is_whole_table else np.searchsorted(self.rows, rows)
+
     def take(self, places: Int64Array) -> Side:
         return Side(
             self.rows[places],

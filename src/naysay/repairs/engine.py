@@ -20,8 +20,8 @@ from naysay.repairs.votes import (
     ENOUGH_ROWS,
     MAX_EXCEPTIONS,
     Ballot,
-    Candidates,
     Fit,
+    Votes,
     candidates,
     effects,
     hold_vote,
@@ -132,7 +132,7 @@ class _Session:
             self._changed.setdefault(one.name, []).append((one.rows, one.origins))
         return {one.name for one in found}
 
-    def _described(self, found: Candidates, number: int) -> list[Suggestion]:
+    def _described(self, found: Votes, number: int) -> list[Suggestion]:
         removed, added = effects(found, self.dependencies, self.cells)
         old = plain_values(_taken(self.table, found.name, found.rows))
         new = plain_values(_taken(self.table, found.name, found.origins))
@@ -161,7 +161,7 @@ class _Session:
             for i, (row, reason) in enumerate(zip(rows, self._reasons(found, new), strict=True))
         ]
 
-    def _reasons(self, found: Candidates, new: Sequence[Any]) -> list[str]:
+    def _reasons(self, found: Votes, new: Sequence[Any]) -> list[str]:
         reasons = [""] * found.rows.size
         n_more = found.supports.sum(axis=0) - 1
         for number, ballot in enumerate(found.ballots):

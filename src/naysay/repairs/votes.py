@@ -132,7 +132,7 @@ def _fit(size: Int64Array, n_for: Int64Array) -> Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Votes:
     """New values for cells of one column: rows ascending, the code and the origin of the value, and how sure it is.
 
     `supports` says for each ballot and row whether it votes for the value. `lead` is the ballot that explains it best,
@@ -151,8 +151,8 @@ class Candidates:
     n_votes: Int64Array
     is_empty: BoolArray
 
-    def take(self, kept: BoolArray) -> Candidates:
-        return Candidates(
+    def take(self, kept: BoolArray) -> Votes:
+        return Votes(
             self.name,
             self.ballots,
             self.rows[kept],
@@ -169,7 +169,7 @@ class Candidates:
 
 def candidates(
     name: str, ballots: Sequence[Ballot], cells: Cells, may_change: BoolArray, min_confidence: float
-) -> Candidates:
+) -> Votes:
     """What the ballots about one column agree on for the rows that at least one of them outvotes."""
     rows = reduce(np.union1d, (ballot.outvoted for ballot in ballots))
     rows = rows[may_change[rows]]
@@ -199,7 +199,7 @@ def candidates(
     # One more vote against it in each ballot: groups that are the same in two ballots then count once.
     confidence = most / np.maximum((n_votes + (n_votes > 0)).sum(axis=0), 1)
     lead = np.argmax(np.where(supports, n_for / np.maximum(n_votes, 1), -1.0), axis=0)
-    found = Candidates(
+    found = Votes(
         name,
         tuple(ballots),
         rows,
@@ -215,7 +215,7 @@ def candidates(
     return found.take((most > 0) & ~is_tied & (confidence >= min_confidence - _ROUNDING))
 
 
-def without_doubtful(found: Sequence[Candidates]) -> list[Candidates]:
+def without_doubtful(found: Sequence[Votes]) -> list[Votes]:
     """Leave out values whose reason is itself in doubt: a cell that led to the row's group has a new value, too.
 
     They may come back in a later round, when that cell has its new value. If two cells are each the reason to change
@@ -232,7 +232,7 @@ def without_doubtful(found: Sequence[Candidates]) -> list[Candidates]:
     return kept
 
 
-def _doubts(one: Candidates, other: Candidates) -> BoolArray:
+def _doubts(one: Votes, other: Votes) -> BoolArray:
     """For each row of `one`, whether the row is also in `other`, and should be changed there rather than here."""
     if not other.rows.size:
         return np.zeros(one.rows.size, np.bool_)
@@ -247,7 +247,7 @@ def _doubts(one: Candidates, other: Candidates) -> BoolArray:
     return doubts
 
 
-def effects(found: Candidates, dependencies: Sequence[Dependency], cells: Cells) -> tuple[Int64Array, Int64Array]:
+def effects(found: Votes, dependencies: Sequence[Dependency], cells: Cells) -> tuple[Int64Array, Int64Array]:
     """How many violations of keys and dependencies each change removes and adds, if it is the only one of its round."""
     removed, added = np.zeros((2, found.rows.size), np.int64)
     for dependency in dependencies:
@@ -258,7 +258,7 @@ def effects(found: Candidates, dependencies: Sequence[Dependency], cells: Cells)
     return removed, added
 
 
-def _effect(found: Candidates, dependency: Dependency, cells: Cells) -> tuple[Int64Array, Int64Array]:
+def _effect(found: Votes, dependency: Dependency, cells: Cells) -> tuple[Int64Array, Int64Array]:
     mask = cells.members(dependency, voting=False)
     rows = None if mask is None else np.flatnonzero(mask)
     is_member = np.ones(found.rows.size, np.bool_) if mask is None else mask[found.rows]

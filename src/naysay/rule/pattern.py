@@ -42,10 +42,10 @@ def portable(text: str) -> str:
     >>> portable(r"\d{5}|none")
     '\\A(?:[0-9]{5}|none)\\z'
     """
-    return rf"\A(?:{_Reader(text).read()})\z"
+    return rf"\A(?:{_PatternReader(text).read()})\z"
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0

@@ -19,7 +19,7 @@ from naysay.live.codes import TupleTable, enlarge
 from naysay.plan.join import Join
 from naysay.rule.model import Nulls, Row
 from naysay.watch.batch import CodedRows, JoinColumns, RowChange, SideColumns, columns_of
-from naysay.watch.tree_index import Groups, Search, tree_for
+from naysay.watch.tree_index import BoxSearch, KeyNumbers, tree_for
 
 # Up to this many rows are scanned one by one before they become a run.
 _BUFFER_ROWS = 1024
@@ -60,7 +60,7 @@ class TreeCounter:
         self.insert, self.delete = self._tree.insert, self._tree.delete
 
     def count(self, boxes: Int64Array) -> Int64Array:
-        return self._tree.count(Search(boxes, self._features, self._n_orders, self._nulls_differ))
+        return self._tree.count(BoxSearch(boxes, self._features, self._n_orders, self._nulls_differ))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +183,7 @@ class TreeCountingIndex:
         self.schema = schema
         self.nulls = nulls
         self._rules: dict[str, _CountedRule] = {}
-        self._groups = Groups()
+        self._groups = KeyNumbers()
 
     def add(self, name: str, join: Join, rows: CodedRows) -> int:
         """Watch another rule; returns the number of its violations."""

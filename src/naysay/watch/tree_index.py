@@ -57,7 +57,7 @@ _REBUILD_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class BoxSearch:
     """Boxes to search a tree for: [key, lows, highs, values to differ from], and the features that these refer to."""
 
     boxes: Int64Array
@@ -70,11 +70,11 @@ class Search:
         """What the kernels take."""
         return self.boxes, self.features, self.n_orders, self.nulls_differ
 
-    def some(self, places: Int64Array) -> Search:
+    def some(self, places: Int64Array) -> BoxSearch:
         """The same for some of the boxes."""
         return replace(self, boxes=self.boxes[places])
 
-    def along_curve(self, places: Int64Array) -> Search:
+    def along_curve(self, places: Int64Array) -> BoxSearch:
         """The same for some of the boxes, in a tree whose rows have their place on a curve before all features."""
         return replace(self, boxes=self.boxes[places], features=self.features + 1)
 
@@ -131,19 +131,19 @@ class ZoneTree:
         if state[N_LEAVES] > 64 and state[N_ROWS] * 8 < state[N_LEAVES] * LEAF_ROWS:
             self._rebuild(all_rows(self._tree))
 
-    def list(self, search: Search, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+    def list(self, search: BoxSearch, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
         """The places of boxes and the owners of rows inside them, and whether that is all of them."""
         if len(search.boxes) >= _BULK_ROWS:
             self._require(search, require_pairs)
         return list_boxes(self._tree, search.kernel, asked.owners, asked.stamps, asked.skipped, asked.limit)
 
-    def count(self, search: Search) -> Int64Array:
+    def count(self, search: BoxSearch) -> Int64Array:
         """The number of rows in each box."""
         if len(search.boxes) >= _BULK_ROWS:
             self._require(search, _require_counting)
         return count_boxes(self._tree, search.kernel)
 
-    def _require(self, search: Search, require: Require) -> None:
+    def _require(self, search: BoxSearch, require: Require) -> None:
         """Refuse to search for many boxes if that would take too long or find too many rows."""
         _estimate(
             lambda sample: int(count_boxes(self._tree, search.some(sample).kernel).sum()), len(search.boxes), require
@@ -228,20 +228,20 @@ class CurveTree:
         """Delete rows [n, width], which must all be in the tree."""
         self._tree.delete(self._along(rows))
 
-    def list(self, search: Search, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+    def list(self, search: BoxSearch, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
         """As `ZoneTree.list`."""
         near = self._near(search, require_pairs)
         at, found, complete = self._tree.list(search.along_curve(near), replace(asked, owners=asked.owners[near]))
         return near[at], found, complete
 
-    def count(self, search: Search) -> Int64Array:
+    def count(self, search: BoxSearch) -> Int64Array:
         """As `ZoneTree.count`."""
         near = self._near(search, _require_counting)
         counts = np.zeros(len(search.boxes), np.int64)
         counts[near] = self._tree.count(search.along_curve(near))
         return counts
 
-    def _near(self, search: Search, require: Require) -> Int64Array:
+    def _near(self, search: BoxSearch, require: Require) -> Int64Array:
         """The boxes that are worth a search: if there are many, those without rows inside are sorted out together."""
         if len(search.boxes) < max(_BULK_ROWS, self.n_rows // _BULK_SHARE):
             return np.arange(len(search.boxes))
@@ -280,7 +280,7 @@ def _curve_bounds(rows: Int64Array, n_curve: int) -> Int64Array:
     return np.stack([np.sort(some[:, 1 + feature])[places] for feature in range(n_curve)])
 
 
-def _near_partners(search: Search, rows: Int64Array, require: Require) -> Int64Array:
+def _near_partners(search: BoxSearch, rows: Int64Array, require: Require) -> Int64Array:
     """The boxes that may have a row inside, and all that have one: many boxes searched together, block by block.
 
     In each order only one bound of the boxes counts, the one that most of them have. Nulls count as values.
@@ -395,7 +395,7 @@ class SharedTree:
         """Everything that the tree reads of a row."""
         return [*self.side.key, *self.features, *([self.side.filter] if self.side.filter else [])]
 
-    def rows(self, batch: CodedRows, groups: Groups, nulls: Nulls) -> Int64Array:
+    def rows(self, batch: CodedRows, groups: KeyNumbers, nulls: Nulls) -> Int64Array:
         """The rows of a batch as the tree holds them."""
         if batch.n_rows == 0:
             return np.empty((0, self.tree.width), np.int64)
@@ -423,7 +423,7 @@ class SharedTree:
         return len({*self.features, *side.features}) <= max(_MAX_FEATURES, len(side.features))
 
 
-class Groups:
+class KeyNumbers:
     """A number for each combination of key values; the codes of a single key column are used as they are."""
 
     def __init__(self) -> None:
@@ -469,7 +469,7 @@ class TreeIndex:
         self.nulls = nulls
         self._rules: dict[str, _IndexedRule] = {}
         self._trees: list[SharedTree] = []
-        self._groups = Groups()
+        self._groups = KeyNumbers()
 
     @property
     def n_bytes(self) -> int:
@@ -550,7 +550,7 @@ class TreeIndex:
             order = sorted_places(group, batch.codes[own.orders[0]][places] if own.orders else group)
             places, group = places[order], group[order]
         boxes, features = sides.boxes(batch, places, row, group), shared.places_of(other.features)
-        search = Search(boxes, features, len(other.orders), self.nulls is Nulls.EQUAL)
+        search = BoxSearch(boxes, features, len(other.orders), self.nulls is Nulls.EQUAL)
         owners = batch.slots[places]
         at, partners, complete = shared.tree.list(search, Asked(owners, stamps, skipped, MAX_PAIRS))
         if not complete:

@@ -20,7 +20,7 @@ from naysay.detect.spark.conflicts import Findings, conflict_grid, partition_siz
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
-    Measured,
+    MeasuredKeys,
     Sizes,
     collect_summaries,
     key_sets,
@@ -194,7 +194,7 @@ class _FirstLook:
 
     by_grouping: Sequence[RulePlan]
     sums: Mapping[int, Sums]
-    sets: Sequence[Measured]
+    sets: Sequence[MeasuredKeys]
 
     @property
     def is_one_set(self) -> bool:
@@ -227,7 +227,9 @@ def _find_all(first: _FirstLook, n_sample: int) -> Findings:
     )
 
 
-def _check_groups(found: Measured, identity: Identity, n_sample: int, sizes: tuple[int, ...]) -> TableSummary | None:
+def _check_groups(
+    found: MeasuredKeys, identity: Identity, n_sample: int, sizes: tuple[int, ...]
+) -> TableSummary | None:
     """Check all rules on whole groups in one pass; None if the rows to show are not where Spark read them.
 
     Tasks name rows by their numbers in that pass. The few rows to show are found again by number, and must have the
@@ -280,7 +282,7 @@ def _rows_at(rows: pa.Table, shown: pa.Table) -> pa.Table:
     return rows.take(pc.index_in(shown.column(worker.PLACE), rows.column(worker.PLACE)))
 
 
-def _by_kernels(sets: Sequence[Measured], n_sample: int) -> tuple[dict[int, RuleSummary[int]], dict[int, Grid]]:
+def _by_kernels(sets: Sequence[MeasuredKeys], n_sample: int) -> tuple[dict[int, RuleSummary[int]], dict[int, Grid]]:
     summaries: list[DataFrame] = []
     grids: dict[int, Grid] = {}
     for each in sets:
@@ -341,7 +343,7 @@ def _cost_without_kernels(plan: RulePlan, n_rows: int, n_distinct: int) -> str:
     return f"reads {n_rows:,} rows; about {n_distinct:,} sums travel, of distinct values, from each task that reads"
 
 
-def _cost_by_kernels(plan: RulePlan, found: Measured) -> str:
+def _cost_by_kernels(plan: RulePlan, found: MeasuredKeys) -> str:
     keys = found.keys
     n_tasks = found.n_tasks
     shared = f", with {len(keys.plans) - 1} other rules" if len(keys.plans) > 1 else ""

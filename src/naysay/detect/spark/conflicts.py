@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, conflicts_among_all, row_conflicts, sums_branch
 from naysay.detect.spark.grid import Grid, grid_of, has_strips
-from naysay.detect.spark.key_groups import KeySet, Measured
+from naysay.detect.spark.key_groups import KeySet, MeasuredKeys
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import PLACE, PLACE_BITS, SUMMARY, TaskRule, conflicts_name
 from naysay.detect.summary import RuleSummary
@@ -44,7 +44,7 @@ class Findings:
 
     summaries: dict[int, RuleSummary[int]]
     sums: Mapping[int, Sums]
-    sets: Sequence[Measured]
+    sets: Sequence[MeasuredKeys]
     grids: Mapping[int, Grid]
 
     @property
@@ -66,7 +66,7 @@ class _LookUp:
         return self.n_values <= _FEW_VALUES
 
 
-def conflict_grid(found: Measured) -> Grid | None:
+def conflict_grid(found: MeasuredKeys) -> Grid | None:
     """The strips of a rule's giant groups, if they show which rows are in conflict."""
     if not found.giants or found.keys.crossed or not has_strips(found.plan.join) or not found.plan.join.irreflexive:
         return None
@@ -74,7 +74,7 @@ def conflict_grid(found: Measured) -> Grid | None:
     return grid if grid.knows_conflicts else None
 
 
-def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
+def conflict_values(found: MeasuredKeys, grid: Grid | None) -> DataFrame:
     """The values of the columns of a key set in rows in conflict: v0, v1, ... in comparable form, once each.
 
     Behind them, for each rule, the number of others with which each such row conflicts. Giant groups go in blocks, or
@@ -91,7 +91,7 @@ def conflict_values(found: Measured, grid: Grid | None) -> DataFrame:
     return _merge_places(found, parts)
 
 
-def left_values(found: Measured, grid: Grid) -> DataFrame:
+def left_values(found: MeasuredKeys, grid: Grid) -> DataFrame:
     """As `conflict_values`, for the left rows of violations in the giant groups of the only rule of a key set."""
     return _merge_places(found, grid.conflicts(_conflict_schema(found.keys), left_only=True))
 
@@ -103,7 +103,7 @@ def _conflict_schema(keys: KeySet) -> T.StructType:
     return T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
 
 
-def _merge_places(found: Measured, parts: Sequence[DataFrame]) -> DataFrame:
+def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame]) -> DataFrame:
     keys = found.keys
     counts = [conflicts_name(plan.number) for plan in keys.plans]
     values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]

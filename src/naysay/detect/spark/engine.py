@@ -27,7 +27,14 @@ from naysay.detect.spark.causes import spark_causes
 from naysay.detect.spark.check import TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
 from naysay.detect.spark.joint import with_joint_removal
-from naysay.detect.spark.key_groups import Measured, Sizes, collect_summaries, key_sets, measure_all, measure_branches
+from naysay.detect.spark.key_groups import (
+    MeasuredKeys,
+    Sizes,
+    collect_summaries,
+    key_sets,
+    measure_all,
+    measure_branches,
+)
 from naysay.detect.spark.listing import list_violations, mark_conflicts
 from naysay.detect.spark.plan import RulePlan, exclusion_terms, plan_rules
 from naysay.detect.spark.suspects import groups_of, knows_suspects, suspects_of
@@ -286,7 +293,7 @@ def _count_large(plans: Sequence[RulePlan], sizes: Sizes) -> dict[int, int]:
     return counts
 
 
-def _count_by_exclusion(plans: Sequence[RulePlan], found: Measured, sizes: Sizes) -> dict[int, int]:
+def _count_by_exclusion(plans: Sequence[RulePlan], found: MeasuredKeys, sizes: Sizes) -> dict[int, int]:
     """The counts of rules with orders and disequalities in giant groups, each from rules that strips answer."""
     rows = found.giant_rows()
     terms = [(plan.number, sign, term.on(rows)) for plan in plans for sign, term in exclusion_terms(plan)]

@@ -26,9 +26,9 @@ from pyspark.sql import types as T
 
 from naysay.arrays import BoolArray
 from naysay.detect.spark import worker
-from naysay.detect.spark.key_groups import KeySet, Measured, collect_summaries, itself_of, look_up
+from naysay.detect.spark.key_groups import KeySet, MeasuredKeys, collect_summaries, itself_of, look_up
 from naysay.detect.spark.plan import RulePlan
-from naysay.detect.spark.strips import Cells, Strips, cut, plain
+from naysay.detect.spark.strips import StripCells, Strips, cut, plain
 from naysay.detect.spark.worker import DIM, LEFT, RIGHT, SIDE, TASK, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Join, Match, Order
@@ -65,11 +65,11 @@ class Grid:
     meet themselves.
     """
 
-    found: Measured
+    found: MeasuredKeys
     records: DataFrame
     strips: tuple[Strips, ...]
-    cells: dict[int, Cells]
-    more_cells: tuple[tuple[int, Cells], ...]
+    cells: dict[int, StripCells]
+    more_cells: tuple[tuple[int, StripCells], ...]
     n_itself: int
 
     @property
@@ -234,7 +234,7 @@ class Grid:
         return F.get(places, (group * self.n_orders + dim) * width + F.col("copy.strip")), n_tasks
 
 
-def grid_of(found: Measured) -> Grid:
+def grid_of(found: MeasuredKeys) -> Grid:
     """Sample the giant groups, cut, and count the rows of each cell: two jobs."""
     plan, join = found.plan, found.plan.join
     records = found.giant_records()
@@ -269,7 +269,7 @@ def _in_group(group: Expression, value: Expression) -> Expression:
     return F.when(value.isNotNull(), F.struct(group.alias("group"), value.alias("value")))
 
 
-def _strip_of(found: Measured, cuts: Strips, value: Expression, type_: T.DataType) -> Expression:
+def _strip_of(found: MeasuredKeys, cuts: Strips, value: Expression, type_: T.DataType) -> Expression:
     if len(found.giants) == 1:
         return cuts.strip_of(value, type_)
     strip = F.lit(0)
@@ -280,7 +280,7 @@ def _strip_of(found: Measured, cuts: Strips, value: Expression, type_: T.DataTyp
     return strip
 
 
-def _n_strips(found: Measured, n_orders: int) -> int:
+def _n_strips(found: MeasuredKeys, n_orders: int) -> int:
     """So many that each fits a task, unless that is too many cells; a heavy value takes two cuts."""
     n_rows = sum(found.giants.values())
 
@@ -293,7 +293,7 @@ def _n_strips(found: Measured, n_orders: int) -> int:
     return max(2, n_strips)
 
 
-def _strips(join: Join, sampled: DataFrame, found: Measured) -> tuple[Strips, ...]:
+def _strips(join: Join, sampled: DataFrame, found: MeasuredKeys) -> tuple[Strips, ...]:
     n_strips = _n_strips(found, len(join.order))
     n_rows = sum(found.giants.values())
     fraction = min(1.0, max(_SAMPLE, _SAMPLE_A_STRIP * n_strips) / max(n_rows, 1))
@@ -309,8 +309,8 @@ def _strips(join: Join, sampled: DataFrame, found: Measured) -> tuple[Strips, ..
 
 
 def _cells(
-    found: Measured, placed: DataFrame, strips: Sequence[Strips]
-) -> tuple[dict[int, Cells], tuple[tuple[int, Cells], ...], int]:
+    found: MeasuredKeys, placed: DataFrame, strips: Sequence[Strips]
+) -> tuple[dict[int, StripCells], tuple[tuple[int, StripCells], ...], int]:
     """The cells of each giant group by the hash of its key, those of keys with a hash already taken, and how many rows
     meet themselves."""
     plan, keys = found.plan, found.keys
@@ -337,7 +337,7 @@ def _cells(
     named = map(repr, zip(*(table.column(name).to_pylist() for name in ("hash", *keys.key_names)), strict=True))
     group_of = np.array([first_of.setdefault(name, place) for place, name in enumerate(named)], np.int64)
     weights = {name: np.asarray(table.column(name).to_numpy(), np.int64) for name in numbers}
-    cells: dict[int, Cells] = {}
+    cells: dict[int, StripCells] = {}
     more = []
     for first in first_of.values():
         hashed = table.column("hash")[first].as_py()
@@ -348,7 +348,7 @@ def _cells(
             sides.append((np.column_stack(columns).astype(np.int64), weights[name][some]))
         if not any(weight.size for _, weight in sides):
             continue
-        found_cells = Cells.of(*sides)
+        found_cells = StripCells.of(*sides)
         if hashed in cells:
             more.append((hashed, found_cells))
         else:

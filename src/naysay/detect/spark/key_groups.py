@@ -181,7 +181,7 @@ def side_column(side: int) -> Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredKeys:
     """A key set whose groups have been measured.
 
     `giants` are the groups not left to one task: the hashes of their keys, and how many records they have; `large` are
@@ -226,7 +226,7 @@ class Measured:
         """Into how many blocks a giant group is cut; two of them meet in each task."""
         return max(2, -(-n_records // self.sizes.rows_a_part))
 
-    def only(self, *plans: RulePlan) -> Measured:
+    def only(self, *plans: RulePlan) -> MeasuredKeys:
         """The same groups, for some of the rules."""
         return replace(self, keys=KeySet(plans))
 
@@ -333,10 +333,10 @@ def _copy(side: int, task: Expression, at_home: Expression) -> Expression:
     return F.struct(F.lit(side).cast(T.ByteType()).alias("side"), task.alias("task"), at_home.alias("at_home"))
 
 
-def measure(keys: KeySet, sizes: Sizes, n_rows: int) -> Measured:
+def measure(keys: KeySet, sizes: Sizes, n_rows: int) -> MeasuredKeys:
     """Measure the groups of a key set: a job, unless all rows fit one task."""
     if n_rows <= sizes.rows_a_task:
-        return Measured(keys, sizes, n_rows, n_rows)
+        return MeasuredKeys(keys, sizes, n_rows, n_rows)
     return _measure_from(keys, sizes, collect_sums([keys.measure_branch(0, sizes.large)])[0])
 
 
@@ -346,12 +346,12 @@ def measure_branches(sets: Sequence[KeySet], sizes: Sizes) -> list[DataFrame]:
     return branches + [keys.points_branch(-2 - 2 * i) for i, keys in enumerate(sets)]
 
 
-def measure_all(sets: Sequence[KeySet], sizes: Sizes, sums: Mapping[int, Sums]) -> list[Measured]:
+def measure_all(sets: Sequence[KeySet], sizes: Sizes, sums: Mapping[int, Sums]) -> list[MeasuredKeys]:
     """The key sets with what `measure_branches` found."""
     return [_measure_from(keys, sizes, sums[-1 - 2 * i], sums[-2 - 2 * i].rows) for i, keys in enumerate(sets)]
 
 
-def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = None) -> Measured:
+def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None = None) -> MeasuredKeys:
     repeats = n_points is not None and sums.rows > sizes.rows_a_task and n_points * sizes.rows_a_point <= sums.rows
     n_giant = 4 * sizes.giant if repeats else sizes.giant
     groups: Counter[int] = Counter()
@@ -361,7 +361,7 @@ def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None =
         groups = Counter({HASH_OF_NOTHING: sums.rows})
     giants = {hashed: n for hashed, n in sorted(groups.items()) if n > n_giant}
     large = {hashed: n for hashed, n in sorted(groups.items()) if n <= n_giant and keys.key_names}
-    return Measured(keys, sizes, sums.rows, sums.removed, giants, large, repeats, n_points)
+    return MeasuredKeys(keys, sizes, sums.rows, sums.removed, giants, large, repeats, n_points)
 
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:

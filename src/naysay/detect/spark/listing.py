@@ -22,7 +22,7 @@ from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch
 from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values, left_values
 from naysay.detect.spark.grid import Grid
-from naysay.detect.spark.key_groups import KeySet, Measured, Sizes, measure, side_column
+from naysay.detect.spark.key_groups import KeySet, MeasuredKeys, Sizes, measure, side_column
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
 from naysay.detect.spark.worker import LEFT, RIGHT, SIDE, RowNames, TaskRule
 from naysay.detect.summary import compared_columns
@@ -137,7 +137,7 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
     return union([*parts, map_in_arrow(_on_side(found, records, Row.RIGHT), listed, T.StructType(fields))])
 
 
-def _giant_rows(found: Measured, extra: Sequence[Expression], identity: Identity) -> DataFrame:
+def _giant_rows(found: MeasuredKeys, extra: Sequence[Expression], identity: Identity) -> DataFrame:
     """The records of giant groups in tasks of even size, those that are equal numbered as copies."""
     records = found.giant_records(extra).drop(*found.keys.key_names)
     copies = _naming(identity, sided=True).copies
@@ -146,7 +146,7 @@ def _giant_rows(found: Measured, extra: Sequence[Expression], identity: Identity
     return records if copies is None else number_equal(records, copies)
 
 
-def _first_left(found: Measured, grid: Grid, records: DataFrame, identity: Identity, limit: int) -> pa.Table:
+def _first_left(found: MeasuredKeys, grid: Grid, records: DataFrame, identity: Identity, limit: int) -> pa.Table:
     """The first left records of violations in giant groups: each has at least one, so there are enough of them."""
     sought = [found.plan.comparable(name) for name in found.plan.columns]
     names = [f"v{i}" for i in range(len(sought))]
@@ -155,7 +155,7 @@ def _first_left(found: Measured, grid: Grid, records: DataFrame, identity: Ident
     return to_arrow(left.orderBy(*(F.col(name).asc_nulls_last() for name in identity.positions)).limit(limit))
 
 
-def _on_side(found: Measured, records: DataFrame, row: Row) -> DataFrame:
+def _on_side(found: MeasuredKeys, records: DataFrame, row: Row) -> DataFrame:
     side = side_column(LEFT if row is Row.LEFT else RIGHT)
     return records.filter(found.plan.on_side(row)).withColumn(SIDE, side)
 

@@ -133,7 +133,7 @@ def _epoch() -> Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class StripCells:
     """How many left and how many right rows of a group are in each cell, a strip of each order.
 
     Only the strips in which the group has rows: those from `start` on. Methods take the ties of all strips.
@@ -144,7 +144,7 @@ class Cells:
     start: tuple[int, ...]
 
     @classmethod
-    def of(cls, left: tuple[Int64Array, Int64Array], right: tuple[Int64Array, Int64Array]) -> Cells:
+    def of(cls, left: tuple[Int64Array, Int64Array], right: tuple[Int64Array, Int64Array]) -> StripCells:
         """From the cells of the left and of the right rows, a line each, and the numbers of rows in them."""
         places = np.concatenate((left[0], right[0]))
         start = places.min(axis=0)

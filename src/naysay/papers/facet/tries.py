@@ -38,7 +38,7 @@ _CHUNK = 1 << 16
 _BYTES_PER_ROW = 96
 
 
-class Listing:
+class PairList:
     """The pairs of distinct rows in pairs of sets, until there are `most`."""
 
     def __init__(self, left_rows: Int64Array, right_rows: Int64Array, most: int) -> None:
@@ -152,7 +152,7 @@ class TrieRun:
             for child in self._children:
                 child.add_counts(refined, totals)
 
-    def add_pairs(self, pair: SetPair, listings: Sequence[Listing]) -> None:
+    def add_pairs(self, pair: SetPair, listings: Sequence[PairList]) -> None:
         """Push a pair of sets through, and list what comes out for each rule, until all their lists are full."""
         if self._is_done(listings):
             return
@@ -164,7 +164,7 @@ class TrieRun:
             if self._is_done(listings):
                 return
 
-    def _is_done(self, listings: Sequence[Listing]) -> bool:
+    def _is_done(self, listings: Sequence[PairList]) -> bool:
         return all(listings[rule].full for rule in self._node.rules)
 
 
@@ -201,7 +201,7 @@ def list_many(
     n_threads: int = 1,
 ) -> list[tuple[Int64Array, Int64Array]]:
     """List at most `most` violations of each rule as (left rows, right rows); see `check_many`."""
-    listings = [Listing(rule.left_rows, rule.right_rows, most) for rule in rules]
+    listings = [PairList(rule.left_rows, rule.right_rows, most) for rule in rules]
 
     def fill(run: TrieRun, start: SetPair) -> None:
         run.add_pairs(start, listings)
