@@ -196,7 +196,7 @@ class TreeCountingIndex:
 
     def recode(self, rows: CodedRows) -> None:
         """The same rows have other codes now."""
-        self._groups = Groups()
+        self._groups = KeyNumbers()
         for name, rule in list(self._rules.items()):
             self._fill(name, rule.sides, rows)
 

@@ -491,7 +491,7 @@ class TreeIndex:
         self._trees = [shared for shared in self._trees if shared.rules]
 
     def recode(self, rows: CodedRows) -> None:
-        self._groups = Groups()
+        self._groups = KeyNumbers()
         for shared in self._trees:
             self._fill(shared, rows)
 
