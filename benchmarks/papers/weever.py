@@ -259,7 +259,7 @@ def tipping_point(whole: Any, thousand: Any) -> int | str:
 @functools.cache
 def discovered(source: str) -> tuple[Rule, ...]:
     """The best rules in a sample; on Tax also the orders, which have four predicates and more."""
-    found = naysay.discover(table_of(source, 1_000), error=0, max_predicates=3, max_seconds=60).findings
+    found = naysay.discover(table_of(source, 1_000), error=0, max_predicates=3).findings
     rules = [finding.rule for finding in found if not finding.rule.is_one_row]
     return (*rules, *(parse(rule) for rule in MIXED if ">" in rule.replace("->", "") and source == "tax"))[:20]
 
