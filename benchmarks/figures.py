@@ -86,9 +86,10 @@ SECTIONS = {
         "python benchmarks/watch.py --state --check --postgres --stream",
         "Tax with the rules c1 (a key), c4 (two orders) and all four: the time per batch of inserts, updates (of "
         "salaries) and deletes, with violations kept current; other batch sizes and rules are in the file. `from "
-        "scratch` counts all violations again; `state` means with a durable state. `lt-tree` is Weever's own index; "
-        "`postgres` is the paper's baseline, a trigger per row that counts the violations of that row. The second "
-        "table shows streams on Spark: the files of a folder are batches, many per trigger; for a frame each trigger "
+        "scratch` counts all violations again; `state` means with a durable state. `lt-tree` is Weever's own method, "
+        "whose time to load is on [its page](papers/weever.md); `postgres` is the paper's baseline, a trigger per row "
+        "that counts the violations of that row. The second table shows streams on Spark: the files of a folder are "
+        "batches, many per trigger; for a frame each trigger "
         "is one batch. `collect` and `nothing` are Spark without a watch: triggers that bring their events to the "
         "driver, and empty triggers. [How to](how-to/watch.md).",
         {

@@ -56,14 +56,15 @@ def main(paper: str, experiments: Iterable[Experiment], description: str | None,
     args = parser.parse_args()
     only = set(filter(None, args.only.split(",")))
     path = ROOT / "docs" / "figures" / "papers" / f"{paper}.json"
-    saved = json.loads(path.read_text()) if path.exists() else {}
     for experiment in experiments:
         if only and experiment.name not in only:
             continue
         found = experiment.run(args.rows)
         print(f"\n{experiment.name}\n{table_text(found)}", flush=True)
-        saved[experiment.name] = {"rows": args.rows, "table": found}
         if args.write:
+            # Read now: another run may have written other experiments meanwhile.
+            saved = json.loads(path.read_text()) if path.exists() else {}
+            saved[experiment.name] = {"rows": args.rows, "table": found}
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(saved, indent=1) + "\n")
             fill_page(ROOT / "docs" / "papers" / f"{paper}.md", paper, experiment, found, args.rows)
@@ -75,7 +76,7 @@ def fill_page(page: Path, paper: str, experiment: Experiment, rows: Rows, n_rows
     if experiment.chart:
         for value in dict.fromkeys(row.get(experiment.chart.by, "") for row in rows):
             chosen = [row for row in rows if row.get(experiment.chart.by, "") == value]
-            name = "-".join(filter(None, [paper, experiment.name, re.sub(r"\W+", "-", str(value))]))
+            name = "-".join(filter(None, [paper, experiment.name, re.sub(r"\W+", "-", str(value).replace("φ", "phi"))]))
             (page.parent / f"{name}.svg").write_text(line_chart(chosen, experiment.chart, str(value)))
             parts.append(f"![{experiment.name} {value}]({name}.svg)")
     begin, end = f"<!-- {experiment.name} -->", f"<!-- end {experiment.name} -->"

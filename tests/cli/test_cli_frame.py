@@ -92,6 +92,10 @@ def test_version() -> None:
         (["discover", "people.csv", "--engine", "local", "--master", "local[1]"], "--master names a Spark cluster"),
         (["discover", "people.csv", "--max-seconds", "0"], "--max-seconds"),
         (["watch", ".", "--evolve", "--state", "s", "--partitions", "2"], "leave out --partitions"),
+        (
+            ["watch", ".", "--evolve", "--state", "s", "--index", "lt-tree"],
+            "--index finds the violations of given rules",
+        ),
         (["discover", "people.csv", "--state", "s", "--master", "local[1]"], "leave out --engine spark and --master"),
         (["watch", "s3://x/y", "--rule", "a -> b", "--state", "s", "--engine", "local"], "is not a local folder"),
         (["report", "none.json"], "cannot read results in none.json"),

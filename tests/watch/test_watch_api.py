@@ -171,7 +171,7 @@ def test_a_flood_is_refused_whole_or_counted(monkeypatch: pytest.MonkeyPatch, in
     assert (watched.n_rows, watched.violations().total) == (5, 20)
     assert watched.apply(deletes=[0]).n_removed == 8
     assert watched.apply(inserts=rows.slice(0, 1)).n_added == 8
-    counting = naysay.Watch("key(a)", "id", counting=True)
+    counting = naysay.Watch("key(a)", "id", counting=True, index=index)
     assert counting.apply(inserts=rows).counts == {"not(t.a == s.a)": 380}
     assert counting.violations().rows_in_conflict == {"not(t.a == s.a)": 20}
     with pytest.raises(UsageError, match="only counts violations"):
@@ -187,8 +187,6 @@ def test_violations_in_words() -> None:
     ]
     watched.apply(deletes=[1])
     assert watched.explain(change) == ["small: 3: zip 8 is less than 9"]
-    with pytest.raises(UsageError, match="the index 'lt-tree' keeps pairs"):
-        naysay.Watch("zip -> city", "id", counting=True, index="lt-tree")
 
 
 RULES = (
@@ -223,7 +221,7 @@ def sized_rows(rng: np.random.Generator, keys: np.ndarray) -> pa.Table:
 def test_tables_of_some_size_against_a_check_from_scratch(seed: int, index: str) -> None:
     rng, choice = np.random.default_rng(seed), random.Random(seed)
     watched = naysay.Watch([f"r{number}: {rule}" for number, rule in enumerate(RULES)], "id", index=index)
-    counting = naysay.Watch(list(watched.rules.values()), "id", counting=True)
+    counting = naysay.Watch(list(watched.rules.values()), "id", counting=True, index=index)
     alive: list[int] = []
     n_made = 0
     for _ in range(6):
@@ -246,3 +244,29 @@ def test_tables_of_some_size_against_a_check_from_scratch(seed: int, index: str)
             assert watched.counts[name] == listed.total
             mask = pa.compute.equal(standing["rule"], name)
             assert pairs(standing.filter(mask)) == pairs(listed.table)
+
+
+@pytest.mark.parametrize("index", ["auto", "lt-tree"])
+@pytest.mark.parametrize("counting", [False, True])
+def test_rows_that_get_other_codes_are_not_searched_again(
+    index: str, counting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many new texts change the codes of all; the violations of the rows stay what they are."""
+    rule = "r: not(t.a == s.a and t.t < s.t and t.x > s.x)"
+    watched = naysay.Watch(rule, "id", index=index, counting=counting)
+    rows = sized_rows(np.random.default_rng(2), np.arange(60))
+    texts = pa.array([f"{number * 37 % 60:02}" for number in range(60)])
+    rows = rows.set_column(rows.column_names.index("t"), "t", texts)
+    watched.apply(inserts=rows.slice(0, 10))
+    assert watched._state is not None
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the rule was added again")
+
+    monkeypatch.setattr(type(watched._state._index), "add", fail)
+    before = watched._state._columns._version()
+    watched.apply(inserts=rows.slice(10))
+    assert watched._state._columns._version() > before
+    watched.apply(deletes=[0, 1, 30])
+    left = watched.rows()
+    assert watched.counts == {"r": naysay.count(left, rule)} != {"r": 0}

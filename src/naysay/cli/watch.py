@@ -98,7 +98,9 @@ class WatchRequest:
         help=f"{options.NULLS}  [default: sql, or that of an existing state]",
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
-    options.choice("--index", ("auto", "lt-tree"), "Index for comparisons: naysay's own, or that of the Weever paper."),
+    options.choice(
+        "--index", ("auto", "lt-tree"), "Method to find violations: naysay's own, or that of the Weever paper (slower)."
+    ),
     options.max_seconds("Refuse a rule or a file of changes whose estimated time is longer.  [default: 600]"),
     click.option(
         "--evolve", is_flag=True, help="Discover rules instead of watching given ones, and show how they change."
@@ -154,6 +156,8 @@ def _refuse_with_evolve(rules: RuleSource, request: WatchRequest) -> None:
         raise UsageError("--evolve keeps its state in one process; leave out --partitions and --counting")
     if request.max_seconds is not None:
         raise UsageError("--max-seconds limits the violations of given rules; leave it out with --evolve")
+    if request.index != "auto":
+        raise UsageError("--index finds the violations of given rules; leave it out with --evolve")
 
 
 def _watch_in_process(

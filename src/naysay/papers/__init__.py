@@ -16,11 +16,15 @@ _LOOK_SECONDS = 0.05
 
 
 class MethodLimits:
-    """The seconds from now on, and the bytes, that the budget in force allows a method to use for one rule."""
+    """The seconds from now on, and the bytes, that the budget in force allows a method to use for one rule.
 
-    def __init__(self, method: str) -> None:
+    `instead` is what to use instead of the method.
+    """
+
+    def __init__(self, method: str, instead: str = "the strategy auto") -> None:
         budget = current()
         self._method = method
+        self._instead = instead
         self._seconds = None if budget is None else budget.max_seconds
         self._memory = None if budget is None else budget.memory
         self._begun = self._next_look = time.monotonic()
@@ -32,7 +36,7 @@ class MethodLimits:
         if self._seconds is not None and now - self._begun > self._seconds:
             raise ResourceError(
                 f"{self._method} took longer than the {self._seconds:,.6g} seconds allowed; allow more "
-                "(--max-seconds N, max_seconds=N), or use the strategy auto"
+                f"(--max-seconds N, max_seconds=N), or use {self._instead}"
             )
         if self._memory is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
@@ -43,7 +47,7 @@ class MethodLimits:
         if self._memory is not None and process_bytes() + n_bytes > self._memory:
             raise ResourceError(
                 f"{self._method} needs about {(process_bytes() + n_bytes) >> 20:,} MiB in all, more than the "
-                f"{self._memory >> 20:,} MiB allowed; allow more memory, or use the strategy auto"
+                f"{self._memory >> 20:,} MiB allowed; allow more memory, or use {self._instead}"
             )
 
     def bytes_left(self, most: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +87,12 @@ class RowChange:
 
 
 class Index(Protocol):
-    """Finds the violations that a change adds and removes, for each of its rules."""
+    """Finds the violations that a change adds and removes, for each of its rules.
+
+    `keeps_violations`: it holds all of them anyway, so that nobody else needs to.
+    """
+
+    keeps_violations: bool
 
     def add(self, name: str, join: Join, rows: CodedRows) -> None:
         """Watch another two-row rule; `rows` are all current rows."""
@@ -95,14 +100,37 @@ class Index(Protocol):
     def remove(self, name: str) -> None:
         """Stop watching a rule."""
 
+    def recode(self, rows: CodedRows) -> None:
+        """The same rows have other codes now."""
+
     def violations(self, name: str, rows: CodedRows) -> SlotPairs:
-        """All violations of a rule, from scratch."""
+        """All violations of a rule."""
 
     def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
         """Remove old rows and add new ones, whose slots may be the same. If it raises, nothing has changed.
 
         `stamps` is zero for every slot before and after the call.
         """
+
+
+@runtime_checkable
+class CountingIndex(Protocol):
+    """Counts the violations that a change adds and removes, for each of its rules, without listing them."""
+
+    def add(self, name: str, join: Join, rows: CodedRows) -> int:
+        """Watch another two-row rule; returns the number of its violations. `rows` are all current rows."""
+
+    def remove(self, name: str) -> None:
+        """Stop watching a rule."""
+
+    def recode(self, rows: CodedRows) -> None:
+        """The same rows have other codes now."""
+
+    def change(self, edit: RowChange) -> dict[str, int]:
+        """Remove old rows and add new ones; returns by how much each rule's violations grew."""
+
+    def n_conflicting(self, name: str, rows: CodedRows) -> int:
+        """The number of rows in violations."""
 
 
 def concat_pairs(parts: Sequence[SlotPairs]) -> SlotPairs:
@@ -120,11 +148,12 @@ class PairLog:
 
     Both only append; the set is computed when it is asked for, and when the log gets long. Amortised O(log n) per pair.
     A set that has become large is forgotten, and `pairs` is None: memory and changes follow the rows, not the pairs.
-    If violations are only counted, only `count` is used.
+    If violations are only counted, only `count` is used; `keep=False` forgets every set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = True) -> None:
         self.count = 0
+        self._keeps = keep
         self._settled: SlotPairs | None = NO_PAIRS
         self._added: list[SlotPairs] = []
         self._removed: list[SlotPairs] = []
@@ -132,7 +161,7 @@ class PairLog:
 
     def apply(self, delta: PairDelta) -> None:
         self.count += len(delta.added) - len(delta.removed)
-        if self.count > _MAX_KEPT:
+        if self.count > self._most_kept:
             self._settled, self._added, self._removed = None, [], []
         if self._settled is None:
             return
@@ -156,9 +185,13 @@ class PairLog:
         """The whole set as the index lists it, in order; kept from now on if it has become small enough."""
         order = np.lexsort((listed.right, listed.left))
         pairs = SlotPairs(listed.left[order], listed.right[order])
-        if 2 * len(pairs) <= _MAX_KEPT:
+        if 2 * len(pairs) <= self._most_kept:
             self._settled, self._n_logged = pairs, 0
         return pairs
+
+    @property
+    def _most_kept(self) -> int:
+        return _MAX_KEPT if self._keeps else 0
 
 
 def net_change(delta: PairDelta) -> PairDelta:

@@ -176,7 +176,7 @@ class _CountedRule:
     terms: tuple[Term, ...]
 
 
-class CountingIndex:
+class TreeCountingIndex:
     """Counters for two-row rules. With up to two orders a change costs O(log^2 n) per row and rule."""
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
@@ -187,14 +187,18 @@ class CountingIndex:
 
     def add(self, name: str, join: Join, rows: CodedRows) -> int:
         """Watch another rule; returns the number of its violations."""
-        sides = columns_of(self.schema, join)
-        self._rules[name] = rule = _CountedRule(sides, tuple(_terms(sides, self.nulls)))
-        self._each(rule, rows, insert=True)
+        rule = self._fill(name, columns_of(self.schema, join), rows)
         return int(self._counts(rule, rows, Row.LEFT).sum()) - int(self._meets_itself(rule, rows).sum())
 
     def remove(self, name: str) -> None:
         """Stop watching a rule."""
         del self._rules[name]
+
+    def recode(self, rows: CodedRows) -> None:
+        """The same rows have other codes now."""
+        self._groups = KeyNumbers()
+        for name, rule in list(self._rules.items()):
+            self._fill(name, rule.sides, rows)
 
     def change(self, edit: RowChange) -> dict[str, int]:
         """Remove old rows and add new ones; returns by how much each rule's violations grew."""
@@ -206,6 +210,11 @@ class CountingIndex:
         itself = self._meets_itself(rule, rows)
         left = self._counts(rule, rows, Row.LEFT) > itself
         return int((left | (self._counts(rule, rows, Row.RIGHT) > itself)).sum())
+
+    def _fill(self, name: str, sides: JoinColumns, rows: CodedRows) -> _CountedRule:
+        self._rules[name] = rule = _CountedRule(sides, tuple(_terms(sides, self.nulls)))
+        self._each(rule, rows, insert=True)
+        return rule
 
     def _change(self, rule: _CountedRule, edit: RowChange) -> int:
         self._each(rule, edit.old, insert=False)

@@ -15,8 +15,18 @@ from naysay.plan.join import Join, join_of
 from naysay.published import published
 from naysay.rule.model import Nulls, Rule
 from naysay.table.compatibility import check_rule
-from naysay.watch.batch import NO_PAIRS, CodedRows, Index, PairDelta, PairLog, RowChange, SlotPairs, net_change
-from naysay.watch.counting import CountingIndex
+from naysay.watch.batch import (
+    NO_PAIRS,
+    CodedRows,
+    CountingIndex,
+    Index,
+    PairDelta,
+    PairLog,
+    RowChange,
+    SlotPairs,
+    net_change,
+)
+from naysay.watch.counting import TreeCountingIndex
 from naysay.watch.tree_index import TreeIndex
 
 
@@ -81,7 +91,7 @@ class WatchState:
         join = join_of(rule)
         sources = sources_of(self.layout.schema, join)
         fresh = self._columns.use(sources)
-        log = PairLog()
+        log = PairLog(keep=join.one_row or isinstance(self._index, CountingIndex) or not self._index.keeps_violations)
         try:
             if fresh:
                 self._fill(fresh)
@@ -188,26 +198,23 @@ class WatchState:
             self._columns.write(slots, codes)
 
     def _encode_all(self) -> None:
-        """Encode all rows again, and build a new index of them."""
+        """Encode all rows again, and index them anew."""
         slots, rows = self.table.all()
         void = True
         while void:
             codes, void = self._columns.encode(rows)
         self._columns.write(slots, codes)
-        self._index = self._make_index()
-        coded = self._coded_rows()
-        for name, watched in self._watched.items():
-            if not watched.join.one_row:
-                self._index.add(name, watched.join, coded)
+        self._index.recode(self._coded_rows())
 
     def _make_index(self) -> Index | CountingIndex:
         schema, options = self.layout.schema, self.options
-        if options.counting:
-            return CountingIndex(schema, options.nulls)
         if options.index == "lt-tree":
-            index: Index = published("weever").index(schema, options.nulls)
+            weever = published("weever")
+            index: Index | CountingIndex = (weever.counting_index if options.counting else weever.index)(
+                schema, options.nulls
+            )
             return index
-        return TreeIndex(schema, options.nulls)
+        return (TreeCountingIndex if options.counting else TreeIndex)(schema, options.nulls)
 
 
 def _one_row_delta(join: Join, rows: RowChange) -> PairDelta:

@@ -462,6 +462,8 @@ class _IndexedRule:
 class TreeIndex:
     """Trees of zones for two-row rules. A change costs O(log n) per row and rule, and O(log n) per violation."""
 
+    keeps_violations = False
+
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
         self.schema = schema
         self.nulls = nulls
@@ -487,6 +489,11 @@ class TreeIndex:
             shared.rules.discard(name)
             self._prune(shared)
         self._trees = [shared for shared in self._trees if shared.rules]
+
+    def recode(self, rows: CodedRows) -> None:
+        self._groups = KeyNumbers()
+        for shared in self._trees:
+            self._fill(shared, rows)
 
     def violations(self, name: str, rows: CodedRows) -> SlotPairs:
         n_slots = int(rows.slots.max()) + 1 if rows.n_rows else 1

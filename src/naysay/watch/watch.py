@@ -39,7 +39,8 @@ class Watch:
             where the last one stopped; `rules` and `key` may then be left out. Without it, everything is in memory.
         nulls: What a comparison with null means, as in `check`; `"sql"` by default.
         counting: Only count violations, without keeping pairs; for rules with very many violations.
-        index: `"auto"`, or `"lt-tree"` for the index of the Weever paper.
+        index: `"auto"`, or `"lt-tree"` for the method of the Weever paper, which handles row after row. Nobody can
+            estimate its time, so it is stopped when it has taken `max_seconds`.
         max_seconds: Refuse a rule or a batch if finding its violations would take longer, by an estimate; 600 by
             default, `math.inf` for no limit.
         memory: Refuse a rule or a batch if listing its violations needs more memory, such as `"4G"`.
@@ -67,8 +68,6 @@ class Watch:
     ) -> None:
         if index not in INDEXES:
             raise UsageError(f"unknown index {index!r}; choose one of: {', '.join(INDEXES)}")
-        if counting and index != "auto":
-            raise UsageError(f"the index {index!r} keeps pairs; leave out counting, or the index")
         self._rules = {} if rules is None else named(rules)
         self._key = key_names(key)
         self._options = WatchOptions(nulls_named(nulls), counting, index)

@@ -5,9 +5,12 @@ Kaminsky, Pena, Naumann, Incremental Detection of Denial Constraint Violations (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pyroaring import BitMap
+
+# A value as integers in its order: one for each code space that the column is compared in.
+Value = tuple[int, ...]
 
 
 class LTNode:
@@ -15,9 +18,9 @@ class LTNode:
 
     __slots__ = ("is_red", "left", "less", "parent", "right", "rows", "value")
 
-    def __init__(self, value: int, none: LTNode | None) -> None:
+    def __init__(self, value: Value, rows: BitMap, none: LTNode | None) -> None:
         self.value = value
-        self.rows = BitMap()
+        self.rows = rows
         self.less = BitMap()
         self.is_red = False
         self.left: LTNode = self if none is None else none
@@ -26,43 +29,71 @@ class LTNode:
 
 
 class LTTree:
-    """Rows by value. All rows below a value are the union of O(log d) sets, d the number of distinct values."""
+    """Rows by value. All rows below a value are the union of O(log d) sets, d the number of distinct values.
+
+    A search compares one integer of the values, that of its `space`. `n_unions` counts the sets united by searches.
+    """
 
     def __init__(self) -> None:
-        self._none = LTNode(0, None)
+        self._none = LTNode((), BitMap(), None)
         self._root = self._none
         self.n_values = 0
+        self.n_unions = 0
 
-    def equal(self, value: int) -> BitMap | None:
+    def __iter__(self) -> Iterator[tuple[Value, BitMap]]:
+        """Values with their rows, ascending."""
+        above: list[LTNode] = []
+        node = self._root
+        while above or node is not self._none:
+            while node is not self._none:
+                above.append(node)
+                node = node.left
+            node = above.pop()
+            yield node.value, node.rows
+            node = node.right
+
+    def equal(self, value: int, space: int = 0) -> BitMap | None:
         """The rows with a value; None if there are none."""
-        node = self._find(value)
-        return None if node is self._none else node.rows
+        node = self._root
+        while node is not self._none:
+            here = node.value[space]
+            if here == value:
+                return node.rows
+            node = node.left if value < here else node.right
+        return None
 
-    def smaller(self, value: int) -> BitMap:
+    def smaller(self, value: int, space: int = 0) -> BitMap:
         """All rows with a smaller value (Algorithm 1)."""
-        return self.extend(BitMap(), None, value)
+        return self.extend(BitMap(), None, value, space)
 
-    def extend(self, found: BitMap, start: int | None, value: int) -> BitMap:
+    def extend(self, found: BitMap, start: int | None, value: int, space: int = 0) -> BitMap:
         """Add to `found`, which holds all rows below `start`, those from there to below `value` (section 5.5).
 
         The left subtree of a node below `start` is in `found` already.
         """
         node = self._root
         while node is not self._none:
-            if value > node.value:
-                if start is None or node.value >= start:
+            here = node.value[space]
+            if value > here:
+                if start is None or here >= start:
                     found |= node.rows
                     found |= node.less
+                    self.n_unions += 2
                 node = node.right
-            elif value < node.value:
+            elif value < here:
                 node = node.left
             else:
-                found |= node.less
+                if start is None or here > start:
+                    found |= node.less
+                    self.n_unions += 1
                 break
         return found
 
-    def insert(self, value: int, row: int) -> None:
-        """Add a row (section 4.3): to the LT-set of nodes where the path goes left, and to the node of its value."""
+    def insert(self, value: Value, row: int) -> BitMap:
+        """Add a row (section 4.3): to the LT-set of nodes where the path goes left, and to the rows of its value.
+
+        Returns these, which stay the same object as long as the value has rows.
+        """
         parent, node = self._none, self._root
         while node is not self._none and node.value != value:
             parent = node
@@ -72,12 +103,12 @@ class LTTree:
             else:
                 node = node.right
         if node is self._none:
-            self._add_leaf(value, row, parent)
-        else:
-            node.rows.add(row)
+            return self._add_leaf(value, row, parent)
+        node.rows.add(row)
+        return node.rows
 
-    def delete(self, value: int, row: int) -> None:
-        """Remove a row that is in the tree, and its value if no other row has it."""
+    def delete(self, value: Value, row: int) -> BitMap:
+        """Remove a row that is in the tree, and its value if no other row has it; returns the rows that have it."""
         node = self._root
         while node.value != value:
             assert node is not self._none, "the value to delete is not in the tree"
@@ -86,42 +117,34 @@ class LTTree:
                 node = node.left
             else:
                 node = node.right
-        node.rows.remove(row)
-        if not node.rows:
+        rows = node.rows
+        rows.remove(row)
+        if not rows:
             self._remove(node)
+        return rows
 
-    def fill(self, values: Sequence[int], rows: Sequence[int]) -> None:
-        """Fill an empty tree with rows in ascending order of their values: balanced, its deepest level red."""
-        starts = [place for place, value in enumerate(values) if place == 0 or value != values[place - 1]]
-        bounds = [*starts, len(values)]
-        self.n_values = len(starts)
+    def fill(self, entries: Sequence[tuple[Value, BitMap]]) -> None:
+        """Fill an empty tree with values and their rows, ascending: balanced, its deepest level red."""
+        self.n_values = len(entries)
         depth = self.n_values.bit_length() - 1
 
-        def build(low: int, high: int, level: int, parent: LTNode) -> LTNode:
+        def build(low: int, high: int, level: int, parent: LTNode) -> tuple[LTNode, BitMap]:
+            """The tree of some entries, and all their rows."""
             if low >= high:
-                return self._none
+                return self._none, BitMap()
             middle = (low + high) // 2
-            node = LTNode(values[bounds[middle]], self._none)
+            node = LTNode(*entries[middle], self._none)
             node.parent = parent
             node.is_red = level == depth and level > 0
-            node.rows = BitMap(rows[bounds[middle] : bounds[middle + 1]])
-            node.less = BitMap(rows[bounds[low] : bounds[middle]])
-            node.left = build(low, middle, level + 1, node)
-            node.right = build(middle + 1, high, level + 1, node)
-            return node
+            node.left, node.less = build(low, middle, level + 1, node)
+            node.right, greater = build(middle + 1, high, level + 1, node)
+            return node, BitMap.union(node.less, node.rows, greater)
 
-        self._root = build(0, len(starts), 0, self._none)
+        self._root = build(0, len(entries), 0, self._none)[0]
 
-    def _find(self, value: int) -> LTNode:
-        node = self._root
-        while node is not self._none and node.value != value:
-            node = node.left if value < node.value else node.right
-        return node
-
-    def _add_leaf(self, value: int, row: int, parent: LTNode) -> None:
-        node = LTNode(value, self._none)
-        # Rotations copy the row into LT-sets, so it must be added before them.
-        node.rows.add(row)
+    def _add_leaf(self, value: Value, row: int, parent: LTNode) -> BitMap:
+        # Rotations copy the row into LT-sets, so it must be there before them.
+        node = LTNode(value, BitMap((row,)), self._none)
         node.parent = parent
         node.is_red = True
         if parent is self._none:
@@ -132,6 +155,7 @@ class LTTree:
             parent.right = node
         self.n_values += 1
         self._balance_insert(node)
+        return node.rows
 
     def _rotate_left(self, node: LTNode) -> None:
         """The right child comes up; the node and its left subtree are now to its left."""
