@@ -186,7 +186,7 @@ def test_rules_found_by_rows_pass_a_check(work: Path, naysay: Run) -> None:
 def test_a_person_decides_about_rules(work: Path, naysay: Run) -> None:
     rows = (f"{row},{row % 20},{row % 20 // 4},{row % 20 // 10}\n" for row in range(400))
     (work / "people.csv").write_text("id,zip,city,state\n" + "".join(rows), encoding="utf-8")
-    done = naysay(*DISCOVER, "--out", "people.yaml", "--no-cross")
+    done = naysay(*DISCOVER, "--out", "people.yaml", "--review", "--no-cross")
     assert "people.yaml has 3 pending rules; set each status to accepted or rejected" in done.stderr
     text = (work / "people.yaml").read_text(encoding="utf-8")
     decided = text.replace("status: pending", "status: accepted", 1) + "# mine\n- {rule: zip -> id, status: pending}\n"

@@ -199,14 +199,14 @@ def found_near(table: pa.Table, rule: Rule) -> set[tuple[int, ...]]:
 def test_what_is_written_for_a_review_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     found = naysay.discover(visits())
-    found.save(path)
+    found.save(path, review=True)
     assert naysay.load_rules(path) == []
     pending = naysay.load_rules(path, status="pending")
     assert [canonical(rule) for rule in pending] == [canonical(rule) for rule in found.best]
     path.write_text(path.read_text().replace("pending", "accepted", 1) + "# mine\n")
     given = naysay.load_rules(path, status=None)
     again = naysay.discover(visits(), rules=given)
-    again.save(path)
+    again.save(path, review=True)
     assert naysay.load_rules(path, status=None)[: len(given)] == given
     assert [rule.status.value for rule in given] == ["accepted", "pending", "pending"]
 

@@ -86,6 +86,7 @@ class ShownRules:
     near_misses: int | None
     everything: bool
     out: Path | None
+    review: bool
     report: Path | None
 
 
@@ -167,7 +168,12 @@ class ShownRules:
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write the rules to FILE, for `naysay check --rules`; without --all, those that may hold by chance as "
-        "comments. To FILE.yaml: with the status pending, after those of --rules.",
+        "comments. With --rules: to FILE.yaml, new rules with the status pending.",
+    ),
+    click.option(
+        "--review",
+        is_flag=True,
+        help="Write the rules to --out FILE.yaml with the status pending: they are checked once you accept them.",
     ),
     options.page,
 )
@@ -221,7 +227,7 @@ def discover(
     naysay discover people.csv --error 0.01 --measure rows --about ZipCode
 
     \b
-    naysay discover people.csv --out people.yaml
+    naysay discover people.csv --review --out people.yaml
     naysay discover people.csv --rules people.yaml --out people.yaml
     """
     _refuse_contradictions(search, state, key, place, rules_files)
@@ -280,19 +286,26 @@ def discover(
 def _review_of(shown: ShownRules, rules_files: tuple[Path, ...]) -> str | None:
     """The text that pending rules are added to, perhaps none; None if the rules are not written for a review."""
     out = shown.out
-    if shown.everything and not rules_files:
-        return None
-    if out is None or out.suffix.lower() not in (".yaml", ".yml"):
-        if out is not None and any(_is_same(out, path) for path in rules_files):
-            raise UsageError(f"{out} would lose what you decided: rules have a status in YAML; use --out FILE.yaml")
+    is_yaml = out is not None and out.suffix.lower() in (".yaml", ".yml")
+    if shown.review and not is_yaml:
+        raise UsageError("--review needs --out FILE.yaml, where each rule has a status")
+    if out is None:
         return None
     if any(_is_same(out, path) for path in rules_files):
+        if not is_yaml:
+            raise UsageError(f"{out} would lose what you decided: rules have a status in YAML; use --out FILE.yaml")
         return out.read_text(encoding="utf-8")
-    if out.exists() and any(rule.status is not Status.PENDING for rule in read_rules_file(out).rules):
+    if is_yaml and out.exists() and _has_decisions(out, shown.review):
         raise UsageError(
             f"{out} has rules that you decided about; add --rules {out} to keep them, or name another file"
         )
-    return ""
+    return "" if is_yaml and (shown.review or rules_files) else None
+
+
+def _has_decisions(path: Path, review: bool) -> bool:
+    """Whether a person has decided about rules of a file; without a review, accepted rules may be those written before."""
+    undecided = {Status.PENDING} if review else {Status.ACCEPTED}
+    return any(rule.status not in undecided for rule in read_rules_file(path).rules)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -412,14 +412,17 @@ class Discovery(Document):
         """
         return rules_text(self, self.findings if rules is None else rules)
 
-    def save(self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None) -> None:
-        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read: see `text`.
+    def save(
+        self, path: str | os.PathLike[str], rules: Sequence[Rule | Finding] | None = None, *, review: bool = False
+    ) -> None:
+        """Write rules or findings to a file that `naysay check --rules` and `load_rules` read.
 
-        Findings in a file whose name ends in .yaml or .yml are for a person to decide: see `review`.
+        Args:
+            path: The file.
+            rules: Rules or findings; None for the findings. See `text`.
+            review: Write YAML with a status for each rule, for a person to decide: see `review`.
         """
-        for_review = rules is None or self.given or any(isinstance(each, Finding) for each in rules)
-        for_review = for_review and Path(path).suffix.lower() in (".yaml", ".yml")
-        Path(path).write_text(self.review(rules) if for_review else self.text(rules), encoding="utf-8")
+        Path(path).write_text(self.review(rules) if review else self.text(rules), encoding="utf-8")
 
     def review(
         self, rules: Sequence[Rule | Finding] | None = None, *, types: Mapping[str, str] | None = None, after: str = ""
