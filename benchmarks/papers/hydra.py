@@ -170,14 +170,14 @@ def figure_6(n_rows: int) -> Rows:
 def columns_ms(name: str, n_rows: int, columns: Sequence[str]) -> tuple[int, int, float, float]:
     hydra, n_rules = discover_ms(name, n_rows, "hydra", columns)
     default, _ = discover_ms(name, n_rows, "auto", columns)
-    return rules_of(name, 100, "auto", columns).space.n_predicates, n_rules, hydra, default
+    return problem_of(name, n_rows, columns).space.n_predicates, n_rules, hydra, default
 
 
 def memory(n_rows: int) -> Rows:
     """Section 7.4: the most memory above that of the table."""
     rows = []
     for name in OPTIONS:
-        size = sizes(name, n_rows)[-1]
+        size = sizes(name, 4 * n_rows if name == "generated tax" else n_rows)[-1]
         row: dict[str, Any] = {"table": name, "rows": size, "Hydra": apart(peak, name, size, "hydra")}
         row["without pipelining"] = apart(peak, name, size, "hydra", never_interrupt)
         rows.append(
