@@ -99,7 +99,9 @@ class WatchRequest:
     ),
     click.option("--counting", is_flag=True, help="Count violations without keeping pairs, for rules with very many."),
     options.choice(
-        "--index", ("auto", "lt-tree"), "Method to find violations: naysay's own, or that of the Weever paper (slower)."
+        "--index",
+        ("auto", "lt-tree"),
+        "Method to find violations: naysay's own, or that of the Weever paper, for comparison.",
     ),
     options.max_seconds("Refuse a rule or a file of changes whose estimated time is longer.  [default: 600]"),
     click.option(
