@@ -303,7 +303,7 @@ def _review_of(shown: ShownRules, rules_files: tuple[Path, ...]) -> str | None:
 
 
 def _has_decisions(path: Path, review: bool) -> bool:
-    """Whether a person has decided about rules of a file; without a review, accepted rules may be those written before."""
+    """Whether a person decided about rules of a file. Without a review, accepted rules may be those written before."""
     undecided = {Status.PENDING} if review else {Status.ACCEPTED}
     return any(rule.status not in undecided for rule in read_rules_file(path).rules)
 
