@@ -39,7 +39,7 @@ from tax import tax_table
 
 DATA = ROOT.parent / "shared" / "data"
 TAX_COLUMNS = ("AreaCode", "City", "State", "ZipCode", "HasChild", "Salary", "Rate", "SingleExemp")
-PERCENTS = (10, 30)
+PERCENTS = (1, 10, 30)
 
 
 @dataclass(frozen=True)
