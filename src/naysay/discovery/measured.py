@@ -65,9 +65,10 @@ FEWEST_ROWS = 100
 _LARGEST = 0.1
 # Rules are measured up to this share of the rows, so that the gap after the last one can be seen.
 _MEASURED = 0.2
-# A clear rule needs at most this share of the rows that chance would, which must be at least so many.
+# For a clear rule at most this share of the rows must go that would have to go by chance, and chance must need at least
+# this many.
 _SHARE_OF_CHANCE, _FEWEST_BY_CHANCE = 0.5, 20
-# A table looks dirty if so many times more clear rules are broken than hold, and at least so many.
+# A table looks dirty if this many times more clear rules are broken than hold, and at least this many are broken.
 _TIMES_MORE, _FEWEST_BROKEN = 4, 5
 # How many standard errors are added to a share that was measured on a sample.
 _STANDARD_ERRORS = 2.0

@@ -153,8 +153,8 @@ def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence
     # Of rules that share a line, the one that was tested least is the one to look at.
     near = near_misses(min(members, key=lambda each: each.tested.support), discovery, n_near)
     if len(members) == 1:
-        told = [meaning(rule) for rule in (first.rule, *first.also)]
-        return Line(rule_text(first.rule), told, figures(first, discovery), first.advice, near)
+        meanings = [meaning(rule) for rule in (first.rule, *first.also)]
+        return Line(rule_text(first.rule), meanings, figures(first, discovery), first.advice, near)
     names, _ = split_same(first.rule)
     same = [printable(name) for name in names]
     rights = [printable(split_same(each.rule)[1][0].left.name) for each in members]

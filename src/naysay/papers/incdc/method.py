@@ -39,7 +39,7 @@ from naysay.rule.model import Column, Op, Predicate
 if TYPE_CHECKING:
     from naysay.kernels.covers.breaking import Trie
 
-# New rows are looked up together as long as their marks, a bit for each pair, take at most so many words for a thread.
+# New rows are looked up together while their marks, a bit per pair, take at most this many words per thread.
 _MARKS = 1 << 22
 # Edges that are looked at together: their bits stay in the nearest cache.
 _EDGES = 1 << 12
@@ -115,7 +115,7 @@ class Indexes:
 
     @classmethod
     def of_arrays(cls, kept: Arrays, space: Space, columns: Columns) -> Indexes:
-        """The indexes that a state kept, with the rows of later batches, after each of which there were so many."""
+        """The indexes from a state, with the rows of later batches added; `sizes` has the rows after each batch."""
         pairs, names = space.comparisons, space.names
         uses = [
             Use(

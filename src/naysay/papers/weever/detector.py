@@ -206,7 +206,7 @@ class Detector:
         return self.indexes[coded.column].n_values
 
     def _changed(self, n_rows: int) -> None:
-        """Look at the schedule again when so many rows have changed that its order may be another."""
+        """Plan the schedule again once enough rows have changed for another order to be better."""
         self._n_changes += n_rows
         if self._n_changes >= self.schedule.slack:
             self._reschedule(self.schedule)
@@ -236,7 +236,7 @@ class Detector:
         self._changed(1)
 
     def _leave(self, slot: int, rule: DetectedRule) -> list[Row]:
-        """The sides that a row was eligible for, and is no more."""
+        """The sides that a row no longer belongs to."""
         sides = [row for row in Row if slot in rule.eligible[row]]
         for row in sides:
             rule.eligible[row].remove(slot)
