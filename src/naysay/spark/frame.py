@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -171,6 +172,9 @@ _ARROW_TYPES: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
 )
 
 
+# A task leaves fewer objects behind than this; more of them are modules and kernels that were loaded, and stay.
+_LIVE_OBJECTS = 10_000
+
 Batches = Iterable[pa.RecordBatch]
 TaskWork = Callable[[Batches], Iterator[pa.RecordBatch]]
 
@@ -194,7 +198,17 @@ def match_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _match_batches(work: TaskWork, schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
-    return (match_batch(batch, schema) for batch in work(batches))
+    try:
+        yield from (match_batch(batch, schema) for batch in work(batches))
+    finally:
+        _spare_collector()
+
+
+def _spare_collector() -> None:
+    """PySpark collects garbage after every task, and would look at all of numba's objects (50 ms) each time."""
+    if len(gc.get_objects()) > _LIVE_OBJECTS:
+        gc.collect()
+        gc.freeze()
 
 
 def _plain(column: pa.Array, field: pa.Field) -> pa.Array:
