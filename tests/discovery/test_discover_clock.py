@@ -67,12 +67,13 @@ def run(table: pa.Table, budget: Budget, method: str, error: float = 0.0) -> Dis
 
 @pytest.mark.parametrize(("method", "error"), [("auto", 0.0), ("all-pairs", 0.02), ("selective", 0.0), ("hydra", 0.0)])
 def test_whenever_it_stops_what_is_given_is_right_and_marked_partial(method: str, error: float) -> None:
-    table = numbers(40, 3, 5)
-    everything = {render(rule) for rule in run(table, Budget(), method, error).rules}
+    # With an error, three columns have 80,000 rules.
+    table = numbers(40, 2 if error else 3, 5)
+    everything = set(run(table, Budget(), method, error).rules)
     sizes = set()
     for n_looks in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 1_000_000):
         found = run(table, Looks(n_looks), method, error)
-        rules = {render(rule) for rule in found.rules}
+        rules = set(found.rules)
         sizes.add(len(rules))
         assert rules <= everything
         assert found.partial or rules == everything

@@ -1,6 +1,6 @@
 """Random damage to every file of every kind of state: it is detected and named, or has no effect on any answer.
 
-CI runs 1,000 cases; scripts/soak damage runs more.
+CI runs 300 cases; scripts/soak damage runs more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def gallery() -> Iterator[Gallery]:
         yield Gallery(Path(folder))
 
 
-@pytest.mark.parametrize("lot", range(10))
+@pytest.mark.parametrize("lot", range(3))
 def test_random_damages(gallery: Gallery, lot: int) -> None:
     found = gallery.judged(range(100 * lot, 100 * lot + 100))
     assert [how for verdict, how in found if verdict not in ("same", "detected")] == []
