@@ -154,9 +154,9 @@ def _forbid_property(owner: Any, name: str) -> None:
 
 def judge_seed(session: Any, seed: int, folder: Path) -> None:
     session.conf.set(_BATCH, "3" if seed % 2 else "10000")
-    table, rules, nulls = draw(seed, 10, 20)
+    table, rules, nulls = draw(seed, 6, 20)
     sizes = (IN_TASKS, IN_PARTS, IN_ONE_TASK)[seed % 3]
-    some = rules[:4] + with_strips(rules)[:1]
+    some = rules[:3] + with_strips(rules)[:1]
     judge_check(session, table, rules, nulls, IN_ONE_TASK)
     judge_check(session, table, some, nulls, sizes)
     judge_check(session, table, some[-1:], nulls, Sizes(rows_a_task=6))
