@@ -179,7 +179,7 @@ def test_an_error_is_a_number_or_auto(work: Path, naysay: Run) -> None:
 def test_rules_found_by_rows_pass_a_check(work: Path, naysay: Run) -> None:
     found = naysay(*DISCOVER, "--error", "0.1", "--measure", "rows", "--all", "--out", "found.yaml")
     assert found.exit_code == 0, found.stderr
-    assert "0.1 of the rows" in " ".join(found.stdout.split())
+    assert "10% of the rows" in " ".join(found.stdout.split())
     assert naysay("check", DISCOVER[1], "--rules", "found.yaml").exit_code == 0
 
 

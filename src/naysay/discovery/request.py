@@ -29,7 +29,8 @@ class ErrorMeasure(Enum):
     def words(self, error: float) -> tuple[str, str]:
         """What an error allows each rule: as the end of a sentence, and after "rules hold, each"."""
         sentence, clause = _MEASURE_WORDS[self]
-        return sentence.format(f"{error:g}"), clause.format(f"{error:g}")
+        share = f"{100 * error:.4g}%"
+        return sentence.format(share), clause.format(share)
 
 
 _MEASURE_WORDS = {
@@ -193,9 +194,7 @@ class DiscoverRequest:
         if not self.is_narrowed:
             return "limit on predicates"
         if self.is_measured:
-            return (
-                f"only rules of up to {self.max_predicates} predicates are measured; set max_predicates for longer ones"
-            )
+            return f"no rules of more than {self.max_predicates} predicates; set max_predicates for longer ones"
         return (
             f"many columns: only rules of up to {self.max_predicates} predicates; name fewer columns, or set "
             "max_predicates or max_seconds"

@@ -45,7 +45,8 @@ def headline(discovery: Discovery) -> str:
         return f"no rule was found before the search stopped ({discovery.reason}){missing}"
     rules = counted(len(discovery.rules), "minimal rule")
     up_to = f", each {discovery.allowance}" if discovery.error else ""
-    part = f"; partial ({discovery.reason}): {discovery.missing}" if discovery.partial else ""
+    missing = "" if "predicates" in discovery.reason else f": {discovery.missing}"
+    part = f"; partial ({discovery.reason}){missing}" if discovery.partial else ""
     verb = "holds" if len(discovery.rules) == 1 else "hold"
     under = f", and {len(discovery.conditional):,} under a condition" if discovery.conditional else ""
     return f"{rules} {verb}{up_to}{under}{part}"
