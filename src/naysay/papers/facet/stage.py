@@ -15,6 +15,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.budget import on_threads
 from naysay.errors import ResourceError, UsageError
 from naysay.papers import MethodLimits
 from naysay.plan.bind import BoundJoin, Side, bind
@@ -200,6 +201,8 @@ class Refinable:
     @property
     def keeps_reflexive(self) -> bool:
         """Refining reflexive clusters gives reflexive clusters."""
+        if self.comparison is CodeComparison.KEEP:
+            return self.left_valid is self.right_valid
         return self.comparison is CodeComparison.EQUAL and self.single_column
 
     @property
@@ -418,6 +421,7 @@ class Cardinalities:
     def __init__(self) -> None:
         self._columns: dict[int, tuple[Int64Array, float]] = {}
         self._samples: dict[int, Int64Array] = {}
+        self._sampled: dict[int, float] = {}
         self._pairs: dict[tuple[int, int], float] = {}
 
     def of(self, codes: Int64Array) -> float:
@@ -428,6 +432,13 @@ class Cardinalities:
 
             self._columns[id(codes)] = codes, min(estimate(sketch(codes, _SKETCH_BITS)), float(codes.size))
         return self._columns[id(codes)][1]
+
+    def prepare(self, rules: Sequence[RuleParts], n_threads: int) -> None:
+        """Sketch all columns of several rules, on threads."""
+        columns = [
+            codes for rule in rules for predicate in rule.predicates for codes in (predicate.left, predicate.right)
+        ]
+        on_threads(list({id(codes): codes for codes in columns}.values()), self.of, n_threads)
 
     def of_pair(self, first: Int64Array, second: Int64Array) -> float:
         """The distinct combinations of two columns: from a sketch of each column, and a sample of how they go together.
@@ -452,9 +463,15 @@ class Cardinalities:
         wider = first if self.of(first) == many else second
         sample = self._sample(first.size)
         combined = _guess_distinct(_distinct_pairs(first[sample], second[sample]), sample.size, first.size, few * many)
-        alone = _guess_distinct(np.unique(wider[sample]).size, sample.size, first.size, float(first.size))
-        corrected = combined * max(many / alone, 1.0)
+        corrected = combined * max(many / self._of_sample(wider, sample), 1.0)
         return min(max(corrected, many), few * many, float(first.size))
+
+    def _of_sample(self, codes: Int64Array, sample: Int64Array) -> float:
+        """The distinct codes of a column, from the sample."""
+        if id(codes) not in self._sampled:
+            n_distinct = np.unique(codes[sample]).size
+            self._sampled[id(codes)] = _guess_distinct(n_distinct, sample.size, codes.size, float(codes.size))
+        return self._sampled[id(codes)]
 
     def _sample(self, n_rows: int) -> Int64Array:
         if n_rows not in self._samples:

@@ -250,7 +250,7 @@ def check_many(
         return []
     work = work or RefinementWork()
     start = start_of(rules[0])
-    runs, empty = _runs(rules, organisation, work, start)
+    runs, empty = _runs(rules, organisation, work, start, n_threads)
     # A stage that refines many pairs at once is cut into parts for all threads; the others are not, and begin first.
     stack = StepStack([(run, Clusters.of(start)) for run in sorted(runs, key=lambda run: not run.refines_all)])
     n_bytes = _n_bytes(start)
@@ -286,12 +286,15 @@ def list_many(
 
 
 def _runs(
-    rules: Sequence[RuleParts], organisation: Organisation, work: RefinementWork, start: SetPair
+    rules: Sequence[RuleParts], organisation: Organisation, work: RefinementWork, start: SetPair, n_threads: int = 1
 ) -> tuple[list[TrieRun], list[int]]:
     """Every trie, ready to run, and the numbers of the rules that have no predicate."""
     work.limits.check()
     work.limits.require_bytes(_n_bytes(start))
-    roots, empty = build_tries(rules, organisation, GreedyHLL())
+    planner = GreedyHLL()
+    if n_threads > 1:
+        planner.cardinalities.prepare(rules, n_threads)
+    roots, empty = build_tries(rules, organisation, planner)
     return [TrieRun(root, replace(work)) for root in roots], empty
 
 
