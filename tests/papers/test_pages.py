@@ -6,7 +6,10 @@ import re
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
+
+from naysay.cli.group import naysay
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
@@ -88,3 +91,15 @@ def test_every_experiment_has_a_command_and_a_result(page: Path) -> None:
         assert (page.parent / figure).exists(), figure
     unused = {path.name for path in page.parent.glob(f"{page.stem}-*.svg")} - set(re.findall(r"[\w-]+\.svg", text))
     assert not unused
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_call_has_options_and_arguments_that_exist(page: Path) -> None:
+    calls = re.findall(r"^naysay (.+)$", page.read_text(), re.MULTILINE)
+    assert calls
+    for call in calls:
+        name, *given = call.split()
+        command = naysay.get_command(click.Context(naysay), name)
+        assert command is not None, call
+        _, left_over, _ = command.make_parser(click.Context(command)).parse_args(given)
+        assert not left_over, f"{page.name}: naysay {call} has an argument too many: {left_over}"
