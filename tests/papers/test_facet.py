@@ -579,6 +579,8 @@ def test_pairs_of_sets_do_not_pass_through_python_one_by_one(monkeypatch: pytest
     counts = check_many(parts, n_threads=2)
     assert counts == naysay.count(frame, texts)
     assert len(calls) < 50
+    # One rule uses all threads, too.
+    assert naysay.count(frame, texts[-1], strategy="facet", threads=2) == counts[-1]
 
 
 def test_a_step_that_fails_ends_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
