@@ -171,24 +171,25 @@ def refine_pairs(built: ClusterSide, probed: ClusterSide) -> tuple[Int64Array, I
 
 
 @kernel
-def count_equal(built: ClusterSide, probed: ClusterSide, same: bool) -> int:
-    """Count the pairs of places with equal codes in all pairs of sets; `same`: both sides are the same. O(n)."""
+def count_equal(built: ClusterSide, probed: ClusterSide, same: bool) -> tuple[int, int]:
+    """Count the pairs of places with equal codes, and all pairs; `same`: both sides are the same. O(n)."""
     slots, values, numbers, sizes = _scratch(built[1])
-    total = np.int64(0)
+    n_equal = n_pairs = np.int64(0)
     for k in range(built[1].size - 1):
         rows = built[0][built[1][k] : built[1][k + 1]]
+        n_pairs += rows.size * (probed[1][k + 1] - probed[1][k])
         table = slots[: 1 << table_bits(rows.size)]
         n_values = _number(rows, built[2], table, values, numbers)
         _count_numbers(numbers[: rows.size], n_values, sizes)
         if same:
             for value in range(n_values):
-                total += sizes[value] * sizes[value]
+                n_equal += sizes[value] * sizes[value]
             continue
         for place in probed[0][probed[1][k] : probed[1][k + 1]]:
             found = table[_slot_of(probed[2][place], table, values)]
             if found != _EMPTY:
-                total += sizes[found]
-    return total
+                n_equal += sizes[found]
+    return n_equal, n_pairs
 
 
 @kernel

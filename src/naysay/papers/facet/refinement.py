@@ -330,8 +330,8 @@ class EqualityRefinement:
     def count_all(self, clusters: Clusters) -> int:
         """Count the pairs without making any set: sizes are enough."""
         built, probed, same = _sides(self._predicate, clusters, self._build_right)
-        n_equal = int(count_equal(built, probed, same))
-        return n_equal - clusters.left.size if same else n_equal
+        n_equal, _ = count_equal(built, probed, same)
+        return int(n_equal) - clusters.left.size if same else int(n_equal)
 
 
 class NonEqualityRefinement:
@@ -358,8 +358,8 @@ class NonEqualityRefinement:
 
     def count_all(self, clusters: Clusters) -> int:
         """Count the pairs without making any set: all of them less those that are equal."""
-        n_pairs = int(np.dot(np.diff(clusters.left_bounds), np.diff(clusters.right_bounds)))
-        return n_pairs - int(count_equal(*_sides(self._predicate, clusters, self._build_right)))
+        n_equal, n_pairs = count_equal(*_sides(self._predicate, clusters, self._build_right))
+        return int(n_pairs) - int(n_equal)
 
     def _probe(self, pair: SetPair) -> Iterator[tuple[RowSet, RowSet]] | None:
         """The rows of each value on the build side, and those on the probe side; None if all are equal."""
@@ -444,7 +444,6 @@ class Refinement:
     def _restrict_all(self, clusters: Clusters) -> Clusters:
         for restriction in self._filters:
             clusters = restriction.apply_all(clusters)
-        self._work.limits.check()
         self._work.spend(clusters.n_rows)
         return clusters
 

@@ -142,6 +142,7 @@ class TrieRun:
 
     def __init__(self, node: TrieNode, work: RefinementWork, before: Stage | None = None) -> None:
         self._node = node
+        self._work = work
         self._refinement = Refinement(node.stage, work, prune=node.prune, before=before)
         self._children = [TrieRun(child, work, node.stage) for child in node.children.values()]
 
@@ -151,6 +152,7 @@ class TrieRun:
 
     def advance(self, clusters: Clusters, totals: Counter[int]) -> list[Step]:
         """Take pairs of sets through this stage; what comes out is for the children, part by part."""
+        self._work.limits.check()
         if not self._children:
             n_pairs = self._refinement.count_all(clusters)
             totals.update(dict.fromkeys(self._node.ends, n_pairs))
