@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from naysay.plan.join import join_of
 from naysay.rule import Rule, parse
 from naysay.rule.model import Column, Nulls, Row
 from naysay.table import from_frame
+from papers.common import apart
 from workloads import WORKLOADS, Workload, load
 
 PAPERS = ("rapidash-range-tree", "rapidash-kd-tree", "facet")
@@ -80,14 +80,14 @@ def measure(workload: Workload, n_rows: int, dirty: float, peers: set[str], limi
     row |= {name: statistics.median(times) for name, times in seconds.items()}
     if "papers" in peers:
         for name in PAPERS:
-            row[f"{name} verify"] = limited(_paper, (bound, name, "verify"), limit)
-            row[f"{name} count"] = limited(_paper, (bound, name, "count"), limit)
+            row[f"{name} verify"] = apart(_paper, bound, name, "verify", limit=limit)
+            row[f"{name} count"] = apart(_paper, bound, name, "count", limit=limit)
     if "selfjoin" in peers:
-        row["duckdb self-join"] = limited(_self_join, (arrow, rule), limit)
+        row["duckdb self-join"] = apart(_self_join, arrow, rule, limit=limit)
     if "polars" in peers:
-        row["polars"] = limited(_polars, (arrow, rule), limit)
+        row["polars"] = apart(_polars, arrow, rule, limit=limit)
     if "desbordante" in peers:
-        row["desbordante"] = limited(_desbordante, (arrow, rule), limit)
+        row["desbordante"] = apart(_desbordante, arrow, rule, limit=limit)
     print(f"{workload.name}: done", flush=True)
     return row
 
@@ -111,27 +111,6 @@ def _duckdb(arrow: pa.Table) -> Any:
     con.register("given", arrow)
     con.execute("create table r as select * from given")
     return con
-
-
-def limited(work: Callable[..., float], arguments: tuple[Any, ...], limit: float) -> float | str:
-    """The seconds that the work reports from its own process, or the reason why there are none."""
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_report, args=(sender, work, arguments))
-    process.start()
-    answer: float | str = receiver.recv() if receiver.poll(limit + 5) else f"over {limit:g} s"
-    process.kill()
-    process.join()
-    if isinstance(answer, float) and answer > limit:
-        return f"over {limit:g} s"
-    return answer
-
-
-def _report(sender: Any, work: Callable[..., float], arguments: tuple[Any, ...]) -> None:
-    try:
-        sender.send(work(*arguments))
-    except BaseException as error:
-        sender.send(type(error).__name__)
 
 
 def _paper(bound: BoundJoin, name: str, verb: str) -> float:

@@ -6,6 +6,8 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from pyroaring import BitMap
 
 import naive
 import naysay
+from naysay.budget import Budget, Stopped, use_budget
 from naysay.errors import CountOverflow, ResourceError, UsageError
 from naysay.kernels.joins.facet import estimate, sketch
 from naysay.papers.facet import (
@@ -35,6 +38,7 @@ from naysay.papers.facet import tries as listing
 from naysay.papers.facet.refinement import GrowingTable, Refinement
 from naysay.papers.facet.stage import (
     Cardinalities,
+    Clusters,
     GreedyHLL,
     Operator,
     RefinementWork,
@@ -45,8 +49,9 @@ from naysay.papers.facet.stage import (
     array_of,
     bitmap_of,
 )
-from naysay.papers.facet.tries import build_tries
+from naysay.papers.facet.tries import Step, StepStack, TrieRun, build_tries
 from naysay.plan.bind import BoundJoin, Side, bind
+from naysay.plan.cost import process_bytes
 from naysay.plan.join import join_of
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.table import from_frame
@@ -130,10 +135,12 @@ def force(way: str, patch: pytest.MonkeyPatch) -> Facet:
         patch.setattr(planner, "IEJOIN_FROM", 0)
         patch.setattr(inequalities, "_FIRST_CHUNK", 1)
         patch.setattr(inequalities, "_LAST_CHUNK", 1)
+        patch.setattr(inequalities, "_MOST_AT_ONCE", 4)
     elif way == "bins":
         patch.setattr(planner, "BINNING_FROM", 0)
     if way != "as planned":
         patch.setattr(listing, "_CHUNK", 5)
+        patch.setattr(listing, "_PART_ROWS", 3)
     return Facet(n_bins=3)
 
 
@@ -214,6 +221,75 @@ def test_each_operator_alone(operator: Operator, before: Operator | None) -> Non
                 found += pairs_of(refined)
             assert sorted(found) == sorted(expected)
             assert counting.count(sets) == len(expected)
+
+
+def random_clusters(random: np.random.Generator, n_places: int) -> Clusters:
+    """Pairs of sets of which some are empty, disjoint on both sides; now and then reflexive."""
+    n_sets = int(random.integers(1, 7))
+
+    def side() -> tuple[np.ndarray, np.ndarray]:
+        bounds = np.sort(random.integers(0, n_places + 1, n_sets + 1))
+        return random.permutation(n_places)[bounds[0] : bounds[-1]], bounds - bounds[0]
+
+    left = side()
+    return Clusters(*left, *(left if random.integers(0, 2) else side()))
+
+
+@pytest.mark.parametrize("operator", list(Operator))
+def test_each_operator_on_many_pairs_of_sets(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many at once and one by one give the same; also with nulls, and with one column on both sides."""
+    monkeypatch.setattr(inequalities, "_MOST_AT_ONCE", 4)
+    comparison = {stage: comparison for comparison, stage in planner._OPERATORS.items()}.get(
+        operator, CodeComparison.LESS
+    )
+    random = np.random.default_rng(21)
+    for turn in range(80):
+        n_places = int(random.integers(1, 25))
+        predicates = []
+        for k in range(2 if operator is Operator.IEJOIN else 1):
+            left, right = random.integers(-3, 3, (2, n_places))
+            left_valid, right_valid = random.random((2, n_places)) < 0.7 if turn % 4 > 1 else (None, None)
+            if turn % 3 == 0:
+                right, right_valid = left, left_valid
+            predicates.append(Refinable(comparison, left, right, k, left_valid, right_valid))
+        stage = Stage(operator, tuple(predicates), build_right=bool(random.integers(0, 2)))
+        refinement = Refinement(stage, RefinementWork(n_bins=3), prune=True)
+        clusters = random_clusters(random, n_places)
+        # A row that satisfies two different columns with itself is subtracted at the end of a pipeline.
+        keeps_diagonal = not clusters.reflexive or not all(
+            p.left_valid is p.right_valid and (p.left is p.right or operator is Operator.KEEP) for p in predicates
+        )
+        expected = [
+            (i, j)
+            for sets in clusters.pairs()
+            for i, j in itertools.product(sets.left.tolist(), sets.right.tolist())
+            if keeps_diagonal or i != j
+            if all(bool(p.holds(np.array([i]), np.array([j]))[0]) for p in predicates)
+        ]
+        assert refinement.count_all(clusters) == len(expected)
+        assert sum(map(refinement.count, clusters.pairs())) == len(expected)
+        parts = clusters.parts(int(random.integers(1, 30)))
+        assert sum(refinement.count_all(part) for part in parts) == len(expected)
+        if refinement.refines_all:
+            refined = [pair for part in parts for pair in refinement.refine_all(part).pairs()]
+            assert sorted(itertools.chain.from_iterable(map(pairs_of, refined))) == sorted(expected)
+            assert sum(refinement.refine_all(part).n_pairs for part in parts) == len(expected)
+
+
+def test_clusters_are_cut_into_parts_of_whole_pairs() -> None:
+    bounds = np.array([0, 1, 1, 5, 6, 7, 30, 31])
+    places = np.arange(31)
+    clusters = Clusters(places, bounds, places, bounds)
+    for n_rows in range(1, 35):
+        parts = clusters.parts(n_rows)
+        assert all(part.reflexive for part in parts)
+        assert [pair.left.tolist() for part in parts for pair in part.pairs()] == [
+            pair.left.tolist() for pair in clusters.pairs()
+        ]
+        # A part is closed by the pair that fills it.
+        assert all(part.n_rows - part.sizes[-1] <= n_rows for part in parts)
+    assert len(clusters.parts(31)) == 1
+    assert Clusters.of(all_pairs(0, 0, mirror=True)).slice(0, 0).parts(5) == []
 
 
 EMPLOYEES = 4
@@ -445,15 +521,107 @@ def test_tries_find_what_single_rules_find(organisation: Organisation, nulls: Nu
         rules = random_rules(random, 8)
         parts = parts_of_joins(table, [join_of(rule) for rule in rules], nulls)
         expected = [naive.pairs(rows, rule, nulls) for rule in rules]
-        options = {"organisation": organisation, "work": RefinementWork(n_bins=2), "n_threads": 1 + turn % 2}
+        options = {"organisation": organisation, "work": RefinementWork(n_bins=2)}
         counts = [len(pairs) for pairs in expected]
-        assert check_many(parts, **options) == counts
+        assert check_many(parts, **options, n_threads=1 + turn % 2) == counts
         assert [Facet().count(bind(table, join_of(rule), nulls)) for rule in rules] == counts
         for most in (1, 5, 1000):
             for (left, right), pairs in zip(list_many(parts, most, **options), expected, strict=True):
                 listed = set(zip(left.tolist(), right.tolist(), strict=True))
                 assert listed <= pairs
                 assert left.size == len(listed) == min(most, len(pairs))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_threads_share_the_tries(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same counts on any number of threads, and never more of them at work than allowed."""
+    monkeypatch.setattr(listing, "_PART_ROWS", 4)
+    random = np.random.default_rng(22)
+    values = {name: [None if v == 4 else int(v) for v in random.integers(0, 5, 60)] for name in "abcd"}
+    table = from_frame(pa.table({name: pa.array(column, pa.int64()) for name, column in values.items()}))
+    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    rules = [*random_rules(random, 20), naysay.parse("not(t.a == s.a and t.b == s.b and t.c < s.c)")]
+    parts = parts_of_joins(table, [join_of(rule) for rule in rules], Nulls.SQL)
+    expected = [len(naive.pairs(rows, rule, Nulls.SQL)) for rule in rules]
+    running, most, lock = set(), [0], threading.Lock()
+    original = TrieRun.advance
+
+    def watched(self: TrieRun, clusters: Clusters, totals: Counter[int]) -> list[Step]:
+        with lock:
+            running.add(threading.get_ident())
+            most[0] = max(most[0], len(running))
+        try:
+            return original(self, clusters, totals)
+        finally:
+            with lock:
+                running.discard(threading.get_ident())
+
+    monkeypatch.setattr(TrieRun, "advance", watched)
+    for organisation in Organisation:
+        for _ in range(3):
+            assert check_many(parts, organisation=organisation, n_threads=n_threads) == expected
+    assert most[0] <= n_threads
+
+
+def test_pairs_of_sets_do_not_pass_through_python_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads help because a step is a call of a kernel for many pairs of sets; here there are 20,000."""
+    random = np.random.default_rng(23)
+    codes = random.integers(0, 20_000, 200_000)
+    frame = pa.table({"a": codes, "b": codes % 1_000, "c": random.integers(0, 50, codes.size), "d": codes // 2})
+    texts = ["key(a, c)", "a -> b", "not(t.a == s.a and t.c < s.c)", "not(t.a == s.a and t.c < s.c and t.d > s.d)"]
+    parts = parts_of_joins(from_frame(frame), [join_of(naysay.parse(text)) for text in texts], Nulls.SQL)
+    calls = []
+    original = TrieRun.advance
+    monkeypatch.setattr(TrieRun, "advance", lambda *given: calls.append(1) or original(*given))
+    monkeypatch.setattr(TrieRun, "add_counts", lambda *given: pytest.fail("one pair of sets"))
+    # An algorithm for each of two inequalities would make sets between them.
+    monkeypatch.setattr(planner, "IEJOIN_FROM", 0)
+    counts = check_many(parts, n_threads=2)
+    assert counts == naysay.count(frame, texts)
+    assert len(calls) < 50
+    # One rule uses all threads, too.
+    assert naysay.count(frame, texts[-1], strategy="facet", threads=2) == counts[-1]
+
+
+def test_a_step_that_fails_ends_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_PART_ROWS", 2)
+    rules = [naysay.parse(text) for text in ("not(t.a == s.a and t.b == s.b)", "not(t.b == s.b and t.c < s.c)")]
+    frame = pa.table({name: np.arange(60) // k for name, k in (("a", 2), ("b", 3), ("c", 5))})
+    parts = parts_of_joins(from_frame(frame), [join_of(rule) for rule in rules], Nulls.SQL)
+    original, n_calls = TrieRun.advance, itertools.count()
+
+    def failing(self: TrieRun, clusters: Clusters, totals: Counter[int]) -> list[Step]:
+        if next(n_calls) == 9:
+            raise ResourceError("the tenth step")
+        return original(self, clusters, totals)
+
+    monkeypatch.setattr(TrieRun, "advance", failing)
+    with pytest.raises(ResourceError, match="the tenth step"):
+        check_many(parts, n_threads=3)
+    assert next(n_calls) < 15
+
+
+def test_threads_heed_the_limits() -> None:
+    frame = pa.table({name: np.arange(300_000) // k for name, k in (("a", 2), ("b", 3), ("c", 5))})
+    texts = ["key(a, b)", "key(b, c)", "not(t.c == s.c and t.b < s.b)"]
+    parts = parts_of_joins(from_frame(frame), [join_of(naysay.parse(text)) for text in texts], Nulls.SQL)
+    with use_budget(Budget(1e-9)), pytest.raises(ResourceError, match="longer than the 1e-09 seconds allowed"):
+        check_many(parts, n_threads=2)
+    stopped = Budget()
+    stopped.stop()
+    with use_budget(stopped), pytest.raises(Stopped):
+        check_many(parts, n_threads=2)
+    with pytest.raises(ResourceError, match="limit is 400,000"):
+        check_many(parts, work=RefinementWork(400_000), n_threads=2)
+    # Memory for one thread, not for two.
+    room = listing._BYTES_PER_ROW * 2 * frame.num_rows
+    with use_budget(Budget(memory=process_bytes() + room * 3 // 2)):
+        began = []
+        with pytest.MonkeyPatch.context() as patch:
+            original = StepStack.work
+            patch.setattr(StepStack, "work", lambda self: began.append(1) or original(self))
+            assert check_many(parts, n_threads=2) == naysay.count(frame, texts)
+        assert len(began) == 1
 
 
 @pytest.mark.parametrize("name", ["facet", "facet-by-frequency"])
@@ -534,6 +702,22 @@ def test_a_rule_may_be_the_beginning_of_another() -> None:
     assert [left.size for left, _ in list_many(parts, 6)] == [6, 6, 5]
     assert check_many([]) == []
     assert list_many([], 1) == []
+
+
+def test_the_same_filter_on_both_rows() -> None:
+    """A row does not meet itself among the rows that pass the filter; it was subtracted once more."""
+    values = {"a": [3, 2, 2, 1, None, 3], "b": [1, 1, 2, 1, 1, None]}
+    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    both = "t.a > 1 and s.a > 1"
+    texts = [f"not({both}{rest})" for rest in ("", *(f" and t.b {op} s.b" for op in ("==", "!=", "<=", "<")))]
+    texts += ["not(t.a > 0 and s.a > 0 and t.b == s.b)", "not(t.a > 1 and s.a > 2 and t.b == s.b)"]
+    rules = [naysay.parse(text) for text in texts]
+    expected = [len(naive.pairs(rows, rule, Nulls.SQL)) for rule in rules]
+    for name in ("facet", "facet-by-frequency"):
+        assert naysay.count(pa.table(values), rules, strategy=name) == expected
+    # A filter that all rows pass.
+    full = pa.table({"a": [3, 2, 2], "b": [1, 1, 2]})
+    assert naysay.count(full, texts, strategy="facet") == naysay.count(full, texts)
 
 
 def test_one_row_rules_are_refused() -> None:

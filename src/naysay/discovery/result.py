@@ -381,16 +381,16 @@ class Discovery(Document):
         decided = {canonical(rule): rule for rule in self.given}
         asked = [each for each in found if _status(each.rule, decided) is Status.PENDING]
         best: list[Finding] = []
-        told: set[object] = {each.rule.column_names for each in found if _status(each.rule, decided) is not None}
+        covered: set[object] = {each.rule.column_names for each in found if _status(each.rule, decided) is not None}
         for finding in found:
             if finding.tested.by_accident or len(best) == _MOST_CONDITIONAL:
                 break
             # One value of a column for each dependency, and one condition for the same rows.
             names = finding.rule.column_names
             about = {names, (names[:2], finding.tested.near, finding.applies_to)}
-            if not about & told and not self.because(_without_value(finding.rule)):
+            if not about & covered and not self.because(_without_value(finding.rule)):
                 best.append(finding)
-                told |= about
+                covered |= about
         findings = (*asked, *self.findings, *best)
         tested = {untested_note(decided[canonical(each.rule)]) for each in asked}
         notes = (*(note for note in self.notes if note not in tested), *notes)

@@ -9,7 +9,7 @@ rows only: what takes a third row to see is not found.
 
 The list has keys and dependencies first (a canonical cover of those that pass the test), then orders of quantities and
 comparisons of two columns of one row.
-An order that says more of the columns of a dependency is told with it. Codes (numbers that name something: zip codes,
+An order that says more of the columns of a dependency is shown with it. Codes (numbers that name something: zip codes,
 phone numbers, identifiers) have no order that means anything. Rules of other forms (State and City never both differ)
 say little that a person could decide about, and are listed only if there is nothing else.
 
@@ -320,9 +320,9 @@ class _ShortList:
                 break
         orders = self._cover(orders, _ORDERS_AT_FIRST)
         also = {fact: [order for order in orders if self._says_more(order, fact)] for fact in facts}
-        told = {order for added in also.values() for order in added}
+        attached = {order for added in also.values() for order in added}
         found = [Entry(place, tuple(also[place])) for place in facts if place not in constants]
-        found += [Entry(place) for place in orders if place not in told][:_MOST_ORDERS]
+        found += [Entry(place) for place in orders if place not in attached][:_MOST_ORDERS]
         found += [Entry(place) for place in self._cover(one_row, _MOST_ONE_ROW)]
         found += [Entry(place) for place in constants]
         if everything or not (found or candidates.decisions.accepted):

@@ -45,7 +45,7 @@ def _next_below(cover: UInt64Array, vertex: int) -> int:
 
 @kernel
 def _n_nodes(covers: UInt64Array) -> int:
-    """At most so many nodes does a trie of these covers have: one for each vertex not shared with the cover before."""
+    """The most nodes that a trie of these covers can have: one for each vertex not shared with the cover before."""
     n_words = covers.shape[1]
     n_nodes = 1
     for number in range(covers.shape[0]):

@@ -47,20 +47,26 @@ _NEAR = 6
 @kernel
 def pair_codes(fields: FieldArrays, lefts: Int64Array, rights: Int64Array) -> Int32Array:
     """int32[n_pairs, n_words]: the code of (lefts[k], rights[k]). O(n_pairs * n_fields)."""
+    codes = np.empty((fields[3].shape[0], lefts.size), np.int32)
+    _compare_pairs(fields, lefts, rights, lefts.size, codes)
+    return np.ascontiguousarray(codes.T)
+
+
+@kernel
+def _compare_pairs(fields: FieldArrays, lefts: Int64Array, rights: Int64Array, n_pairs: int, codes: Int32Array) -> None:
+    """Write the code of (lefts[k], rights[k]) to codes[:, k], for the first pairs."""
     left, right, masks, spans = fields
-    n_fields, n_words = masks.shape[1], spans.shape[0]
-    codes = np.zeros((lefts.size, n_words), np.int32)
-    for k in range(lefts.size):
+    n_fields = masks.shape[1]
+    for k in range(n_pairs):
         t, s = lefts[k], rights[k]
-        for word in range(n_words):
+        for word in range(spans.shape[0]):
             code = left[n_fields + word, t] | right[n_fields + word, s]
             for field in range(spans[word, 0], spans[word, 2]):
                 if left[field, t] < right[field, s]:
                     code |= masks[0, field]
                 elif left[field, t] == right[field, s]:
                     code |= masks[1, field]
-            codes[k, word] = code
-    return codes
+            codes[word, k] = code
 
 
 @kernel
@@ -258,10 +264,9 @@ def see_marked(
 
     Where marks are dense, all codes of a chunk are computed, as vectors.
     """
-    left, right, masks, spans = fields
-    n_fields, n_words = masks.shape[1], spans.shape[0]
+    n_words = fields[3].shape[0]
     codes = np.empty((n_words, _CHUNK), np.int32)
-    slots, places = np.empty((2, _CHUNK), np.int64)
+    slots, places, rows, others = np.empty((4, _CHUNK), np.int64)
     ones = np.ones(_CHUNK, np.int64)
     for line in range(start, stop):
         row = first + line
@@ -287,16 +292,11 @@ def see_marked(
                     while left_marks != ZERO:
                         other = 64 * word + np.int64(lowest(left_marks))
                         left_marks &= left_marks - ONE
-                        for part in range(n_words):
-                            code = left[n_fields + part, row] | right[n_fields + part, other]
-                            for field in range(spans[part, 0], spans[part, 2]):
-                                if left[field, row] < right[field, other]:
-                                    code |= masks[0, field]
-                                elif left[field, row] == right[field, other]:
-                                    code |= masks[1, field]
-                            codes[part, n_found] = code
+                        others[n_found] = other
                         places[n_found] = (row << 32) + other
                         n_found += 1
+                rows[:n_found] = row
+                _compare_pairs(fields, rows, others, n_found, codes)
             if 2 * (table[1][-1] + _CHUNK) > table[0].shape[0]:
                 table = _grow(table, 0)
             _add_codes(table, codes, ones, places, slots, n_found, 0)

@@ -24,6 +24,7 @@ from naysay.kernels.bits import bit
 from naysay.kernels.compile import kernel
 
 LEAF = 128
+_NO_TIE = np.iinfo(np.int64).min
 
 Chains = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
@@ -115,15 +116,19 @@ def unload_chains(chains: Chains, used: Int64Array, n_rows: int) -> Int64Array:
 
 
 @kernel
-def _find(chains: Chains, chain: int, column: int, key: int, after: bool) -> int:
-    """The position of the first entry of a chain with at least this key in a column; `after`: with a greater one."""
+def _find(chains: Chains, chain: int, column: int, key: int, tie: int, after: bool) -> int:
+    """The position of the first entry of a chain with at least this key in a column; `after`: with a greater one.
+
+    Of entries with this very key, the first whose other key is at least `tie`.
+    """
     entries, sizes, leaves, starts, _ = chains
     low, high = starts[chain], starts[chain + 1]
     # The last leaf whose first entry comes before the position.
     while high - low > 1:
         middle = (low + high) >> 1
-        first = entries[leaves[middle] * LEAF, column]
-        if first < key or (first == key and after):
+        entry = leaves[middle] * LEAF
+        found = entries[entry, column]
+        if found < key or (found == key and (after or entries[entry, 1 - column] < tie)):
             low = middle
         else:
             high = middle
@@ -131,8 +136,9 @@ def _find(chains: Chains, chain: int, column: int, key: int, after: bool) -> int
     bottom, top = 0, sizes[leaves[low]]
     while bottom < top:
         middle = (bottom + top) >> 1
-        found = entries[begin + middle, column]
-        if found < key or (found == key and after):
+        entry = begin + middle
+        found = entries[entry, column]
+        if found < key or (found == key and (after or entries[entry, 1 - column] < tie)):
             bottom = middle + 1
         else:
             top = middle
@@ -147,9 +153,9 @@ def _stretch(chains: Chains, chain: int, ops: Int64Array, one: int, two: int) ->
         key = one if column == 0 else two
         op = ops[column]
         if op < 2:
-            start = max(start, _find(chains, chain, column, key, op == 1))
+            start = max(start, _find(chains, chain, column, key, _NO_TIE, op == 1))
         else:
-            stop = min(stop, _find(chains, chain, column, key, op == 2))
+            stop = min(stop, _find(chains, chain, column, key, _NO_TIE, op == 2))
     return start, stop
 
 
@@ -281,24 +287,7 @@ def _entry(chains: Chains, end: int, position: int) -> int:
 def _place(chains: Chains, chain: int, strict: Int64Array, one: int, two: int) -> int:
     """The position of new keys in a chain; -1 if the two keys disagree about it. That of equal keys, if it has them."""
     entries, _, leaves, starts, _ = chains
-    low, high = starts[chain], starts[chain + 1]
-    while high - low > 1:
-        middle = (low + high) >> 1
-        begin = leaves[middle] * LEAF
-        if entries[begin, 0] < one or (entries[begin, 0] == one and entries[begin, 1] <= two):
-            low = middle
-        else:
-            high = middle
-    begin = leaves[low] * LEAF
-    bottom, top = 0, chains[1][leaves[low]]
-    while bottom < top:
-        middle = (bottom + top) >> 1
-        key = entries[begin + middle, 0]
-        if key < one or (key == one and entries[begin + middle, 1] < two):
-            bottom = middle + 1
-        else:
-            top = middle
-    position = low * LEAF + bottom
+    position = _find(chains, chain, 0, one, two, False)
     after = _entry(chains, starts[chain + 1], position)
     if after >= 0:
         if entries[after, 0] == one and entries[after, 1] == two:
@@ -307,8 +296,9 @@ def _place(chains: Chains, chain: int, strict: Int64Array, one: int, two: int) -
             return -1
         if entries[after, 1] < two or (strict[1] and entries[after, 1] == two):
             return -1
-    if bottom > 0:
-        before = begin + bottom - 1
+    place = position // LEAF
+    if position > place * LEAF:
+        before = leaves[place] * LEAF + position - place * LEAF - 1
         if strict[0] and entries[before, 0] == one:
             return -1
         if entries[before, 1] > two or (strict[1] and entries[before, 1] == two):

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.kernels.joins.facet import MOST_WORDS, N_PAIRS, N_STATE, N_WORDS, NEXT, build, probe, scan
-from naysay.papers.facet.stage import Operator, Refinable, RefinementWork, RowSet, SetPair, Stage, array_of, bitmap_of
-
-
-def split(grouped: Int64Array, bounds: Int64Array) -> Iterator[Int64Array]:
-    """The row sets that `build` and `probe` give, one by one."""
-    return (grouped[begin:end] for begin, end in pairwise(bounds.tolist()))
+from naysay.kernels.joins.facet import (
+    MOST_WORDS,
+    N_PAIRS,
+    N_STATE,
+    N_WORDS,
+    NEXT,
+    ClusterSide,
+    build,
+    count_equal,
+    count_less,
+    count_two_orders,
+    probe,
+    refine_pairs,
+    refine_reflexive,
+    scan,
+    sort_sets,
+)
+from naysay.papers.facet.stage import (
+    Clusters,
+    Operator,
+    Refinable,
+    RefinementWork,
+    RowSet,
+    SetPair,
+    Stage,
+    array_of,
+    bitmap_of,
+    split_at,
+)
 
 
 class HashTable:
@@ -35,7 +57,7 @@ class HashTable:
     def add(self, rows: RowSet) -> None:
         """Add rows that are not in it."""
         values, grouped, bounds, _ = build(array_of(rows), self._codes)
-        for value, places in zip(values.tolist(), split(grouped, bounds), strict=True):
+        for value, places in zip(values.tolist(), split_at(grouped, bounds), strict=True):
             if value in self._entries:
                 entry = self[value]
                 entry |= bitmap_of(places)
@@ -62,10 +84,10 @@ class HashTable:
         return BitMap.union(*(self[value] for value in values))
 
 
-class GrowingTable:
+class GrowingTable(threading.local):
     """The hash table of right sets that come one after the other, each of which may contain the one before.
 
-    HSM and BHSM make such sets; only what is new is added then (section 5.3, optimizations).
+    HSM and BHSM make such sets; only what is new is added then (section 5.3, optimizations). Each thread has its own.
     """
 
     def __init__(self, codes: Int64Array) -> None:
@@ -89,6 +111,8 @@ _FIRST_CHUNK = 1 << 10
 _LAST_CHUNK = 1 << 20
 # Words that one scan reads, at most.
 _SCAN_WORDS = 1 << 26
+# Rows of the pairs of sets that IEJoin counts many of in one call: a kernel cannot be interrupted.
+_MOST_AT_ONCE = 1 << 13
 
 
 class HSM:
@@ -105,6 +129,13 @@ class HSM:
     def refine(self, pair: SetPair) -> Iterator[SetPair]:
         return merge(*self.tables(pair))
 
+    def count_all(self, clusters: Clusters) -> int:
+        """Count the pairs by merging sorted values: sizes are enough, so no set is made."""
+        left = _sorted_side(clusters.left, clusters.left_bounds, self._left)
+        if clusters.reflexive and self._left is self._right:
+            return int(count_less(left, left))
+        return int(count_less(left, _sorted_side(clusters.right, clusters.right_bounds, self._right)))
+
     def tables(self, pair: SetPair) -> tuple[HashTable, HashTable]:
         left = HashTable(self._left, pair.left)
         if pair.reflexive and self._left is self._right:
@@ -112,6 +143,10 @@ class HSM:
         if self._growing is not None:
             return left, self._growing.of(bitmap_of(pair.right))
         return left, HashTable(self._right, pair.right)
+
+
+def _sorted_side(places: Int64Array, bounds: Int64Array, codes: Int64Array) -> ClusterSide:
+    return places[sort_sets((places, bounds, codes))], bounds, codes
 
 
 def merge(left: HashTable, right: HashTable) -> Iterator[SetPair]:
@@ -150,6 +185,10 @@ class BHSM:
         self._values = HSM(predicate.left, predicate.right, grows=grows)
         self._ranges = HSM(*_binned(predicate.left, predicate.right, n_bins), grows=grows)
         self._candidates = HSM(predicate.left, predicate.right, grows=False)
+
+    def count_all(self, clusters: Clusters) -> int:
+        """Count the pairs; ranges only help to make sets."""
+        return self._values.count_all(clusters)
 
     def refine(self, pair: SetPair) -> Iterator[SetPair]:
         if max(len(pair.left), len(pair.right)) <= self._n_bins:
@@ -196,8 +235,31 @@ class IEJoin:
                 left_begin, right_begin = left_end, right_end
             capacity = max(capacity, min(2 * capacity, _LAST_CHUNK))
 
-    def count(self, pair: SetPair) -> int:
-        """Count the pairs: marks are counted, and no set is made."""
+    def count_all(self, clusters: Clusters) -> int:
+        """Count the pairs: marks are counted, and no set is made. Small pairs of sets are counted together."""
+        total = begin = 0
+        for large in [*np.flatnonzero(clusters.sizes > _MOST_AT_ONCE).tolist(), len(clusters)]:
+            if begin < large:
+                total += self._count_small(clusters.slice(begin, large))
+            begin = large + 1
+            total += sum(map(self._count_large, clusters.slice(large, begin).pairs()))
+        return total
+
+    def _count_small(self, clusters: Clusters) -> int:
+        first, second = self._first, self._second
+        right = _sorted_side(clusters.right, clusters.right_bounds, first.right)
+        rising = sort_sets((right[0], right[1], second.right))
+        if clusters.reflexive and first.left is first.right and second.left is second.right:
+            left = right[0][rising]
+        else:
+            left = _sorted_side(clusters.left, clusters.left_bounds, second.left)[0]
+        n_pairs, n_words = count_two_orders(
+            (left, clusters.left_bounds, first.left), right, second.left, second.right, rising
+        )
+        self._work.spend(n_words)
+        return int(n_pairs)
+
+    def _count_large(self, pair: SetPair) -> int:
         left, right, offsets, permutation = self._sort(pair)
         bits, state = np.zeros((right.size >> 6) + 1, np.uint64), np.zeros(N_STATE, np.int64)
         while state[NEXT] < left.size:
@@ -248,17 +310,28 @@ class EqualityRefinement:
         _, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
         if built is probed:
             least = 2 if self._prune else 1
-            yield from (SetPair(rows, rows) for rows in split(built, built_bounds) if rows.size >= least)
+            yield from (SetPair(rows, rows) for rows in split_at(built, built_bounds) if rows.size >= least)
             return
-        for rows, others in zip(split(built, built_bounds), split(probed, probed_bounds), strict=True):
+        for rows, others in zip(split_at(built, built_bounds), split_at(probed, probed_bounds), strict=True):
             if others.size:
                 yield SetPair(others, rows) if self._build_right else SetPair(rows, others)
 
-    def count(self, pair: SetPair) -> int:
+    def refine_all(self, clusters: Clusters) -> Clusters:
+        """The same for many pairs at once."""
+        built, probed, same = _sides(self._predicate, clusters, self._build_right)
+        if same:
+            rows, bounds = refine_reflexive(built, 2 if self._prune else 1)
+            return Clusters(rows, bounds, rows, bounds)
+        rows, bounds, others, other_bounds = refine_pairs(built, probed)
+        if self._build_right:
+            return Clusters(others, other_bounds, rows, bounds)
+        return Clusters(rows, bounds, others, other_bounds)
+
+    def count_all(self, clusters: Clusters) -> int:
         """Count the pairs without making any set: sizes are enough."""
-        _, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
-        sizes = np.diff(built_bounds)
-        return int(np.dot(sizes, sizes - 1 if built is probed else np.diff(probed_bounds)))
+        built, probed, same = _sides(self._predicate, clusters, self._build_right)
+        n_equal, _ = count_equal(built, probed, same)
+        return int(n_equal) - clusters.left.size if same else int(n_equal)
 
 
 class NonEqualityRefinement:
@@ -283,17 +356,22 @@ class NonEqualityRefinement:
             if others:
                 yield SetPair(others, rows) if self._build_right else SetPair(rows, others)
 
+    def count_all(self, clusters: Clusters) -> int:
+        """Count the pairs without making any set: all of them less those that are equal."""
+        n_equal, n_pairs = count_equal(*_sides(self._predicate, clusters, self._build_right))
+        return int(n_pairs) - int(n_equal)
+
     def _probe(self, pair: SetPair) -> Iterator[tuple[RowSet, RowSet]] | None:
         """The rows of each value on the build side, and those on the probe side; None if all are equal."""
         values, built, built_bounds, probed, probed_bounds = _build_and_probe(self._predicate, pair, self._build_right)
         if built is probed and values.size == 1:
             return None
-        return zip(split(built, built_bounds), split(probed, probed_bounds), strict=True)
+        return zip(split_at(built, built_bounds), split_at(probed, probed_bounds), strict=True)
 
     def _look_up(self, pair: SetPair, right: GrowingTable) -> Iterator[tuple[RowSet, RowSet]]:
         values, grouped, bounds, _ = build(array_of(pair.left), self._predicate.left)
         table = right.of(bitmap_of(pair.right))
-        return zip(split(grouped, bounds), map(table.get, values.tolist()), strict=True)
+        return zip(split_at(grouped, bounds), map(table.get, values.tolist()), strict=True)
 
 
 def _build_and_probe(
@@ -312,6 +390,14 @@ def _build_and_probe(
     return values, built, built_bounds, probed, probed_bounds
 
 
+def _sides(predicate: Refinable, clusters: Clusters, build_right: bool) -> tuple[ClusterSide, ClusterSide, bool]:
+    """What is built, what is probed, and whether both are the same."""
+    left = clusters.left, clusters.left_bounds, predicate.left
+    right = clusters.right, clusters.right_bounds, predicate.right
+    same = clusters.reflexive and predicate.left is predicate.right
+    return (right, left, same) if build_right else (left, right, same)
+
+
 class Refinement:
     """A stage at work on the pairs of sets that the stage before it makes, or on the first pair.
 
@@ -321,6 +407,8 @@ class Refinement:
     def __init__(self, stage: Stage, work: RefinementWork, *, prune: bool, before: Stage | None = None) -> None:
         self._operator = _operator(stage, work, prune, before)
         self._filters = [_Filter(predicate) for predicate in stage.predicates if predicate.can_fail_alone]
+        # What is kept for right sets that grow is worth more than a count without sets.
+        self._counts_sets = before is not None and before.operator in _GROWING
         self._work = work
 
     def refine(self, pair: SetPair) -> Iterator[SetPair]:
@@ -334,16 +422,38 @@ class Refinement:
 
     def count(self, pair: SetPair) -> int:
         """Count the pairs that also satisfy the stage."""
-        if not isinstance(self._operator, EqualityRefinement | IEJoin):
+        if self._counts_sets and not isinstance(self._operator, EqualityRefinement | IEJoin):
             return sum(refined.n_pairs for refined in self.refine(pair))
-        pair = self._restrict(pair)
-        self._work.spend(pair.n_words)
-        return 0 if pair.empty else self._operator.count(pair)
+        return self.count_all(Clusters.of(pair))
+
+    @property
+    def refines_all(self) -> bool:
+        """Whether it refines many pairs at once."""
+        return self._operator is None or isinstance(self._operator, EqualityRefinement)
+
+    def refine_all(self, clusters: Clusters) -> Clusters:
+        """As `refine`, for many pairs at once; some may be empty. Only if `refines_all`."""
+        clusters = self._restrict_all(clusters)
+        return self._operator.refine_all(clusters) if isinstance(self._operator, EqualityRefinement) else clusters
+
+    def count_all(self, clusters: Clusters) -> int:
+        """As `count`, for many pairs at once."""
+        clusters = self._restrict_all(clusters)
+        return clusters.n_pairs if self._operator is None else self._operator.count_all(clusters)
+
+    def _restrict_all(self, clusters: Clusters) -> Clusters:
+        for restriction in self._filters:
+            clusters = restriction.apply_all(clusters)
+        self._work.spend(clusters.n_rows)
+        return clusters
 
     def _restrict(self, pair: SetPair) -> SetPair:
         for restriction in self._filters:
             pair = restriction.apply(pair)
         return pair
+
+
+_GROWING = (Operator.HSM, Operator.BHSM)
 
 
 def _operator(
@@ -358,7 +468,7 @@ def _operator(
     if stage.operator is Operator.EQUAL:
         return EqualityRefinement(predicate, build_right=stage.build_right, prune=prune)
     # The right sets of these two contain each the one before: what is built for them is kept (5.3, optimizations).
-    grows = before is not None and before.operator in (Operator.HSM, Operator.BHSM)
+    grows = before is not None and before.operator in _GROWING
     if stage.operator is Operator.DIFFERS:
         return NonEqualityRefinement(predicate, build_right=stage.build_right, grows=grows)
     if stage.operator is Operator.HSM:
@@ -381,7 +491,19 @@ class _Filter:
         same = pair.reflexive and self._left is self._right
         return SetPair(left, left if same else self._keep(pair.right, self._right))
 
+    def apply_all(self, clusters: Clusters) -> Clusters:
+        left = _keep_places(clusters.left, clusters.left_bounds, self._left)
+        same = clusters.reflexive and self._left is self._right
+        return Clusters(*left, *(left if same else _keep_places(clusters.right, clusters.right_bounds, self._right)))
+
     def _keep(self, rows: RowSet, mask: BoolArray | None) -> RowSet:
         if mask is None:
             return rows
         return rows & self._bits[id(mask)] if isinstance(rows, BitMap) else rows[mask[rows]]
+
+
+def _keep_places(places: Int64Array, bounds: Int64Array, mask: BoolArray | None) -> tuple[Int64Array, Int64Array]:
+    if mask is None:
+        return places, bounds
+    kept = mask[places]
+    return places[kept], np.concatenate([[0], np.cumsum(kept)])[bounds]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import combinations
+from itertools import combinations, pairwise
+from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 from pyroaring import BitMap
 
 from naysay.arrays import BoolArray, Int64Array
+from naysay.budget import on_threads
 from naysay.errors import ResourceError, UsageError
 from naysay.papers import MethodLimits
 from naysay.plan.bind import BoundJoin, Side, bind
@@ -78,6 +80,84 @@ def _n_words(rows: RowSet) -> int:
     return size
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Many pairs of sets as arrays, side by side: a refinement that takes them at once runs compiled, without the GIL.
+
+    The places of set k are left[left_bounds[k] : left_bounds[k + 1]]. If `left is right` all pairs are reflexive.
+    """
+
+    left: Int64Array
+    left_bounds: Int64Array
+    right: Int64Array
+    right_bounds: Int64Array
+
+    @staticmethod
+    def of(pair: SetPair) -> Clusters:
+        left, left_bounds = _one_set(pair.left)
+        return Clusters(left, left_bounds, *((left, left_bounds) if pair.reflexive else _one_set(pair.right)))
+
+    def __len__(self) -> int:
+        return self.left_bounds.size - 1
+
+    @property
+    def reflexive(self) -> bool:
+        return self.left is self.right
+
+    @property
+    def n_rows(self) -> int:
+        """About how much memory the sets take, in words of 64 bits."""
+        return self.left.size + (0 if self.reflexive else self.right.size)
+
+    @property
+    def sizes(self) -> Int64Array:
+        """The rows of the larger set of each pair."""
+        return np.maximum(np.diff(self.left_bounds), np.diff(self.right_bounds))
+
+    @property
+    def n_pairs(self) -> int:
+        return int(np.dot(np.diff(self.left_bounds), np.diff(self.right_bounds) - self.reflexive))
+
+    def pairs(self) -> Iterator[SetPair]:
+        """The pairs one by one, those without rows left out."""
+        lefts = split_at(self.left, self.left_bounds)
+        if self.reflexive:
+            yield from (SetPair(rows, rows) for rows in lefts if rows.size)
+            return
+        for left, right in zip(lefts, split_at(self.right, self.right_bounds), strict=True):
+            if left.size and right.size:
+                yield SetPair(left, right)
+
+    def slice(self, begin: int, end: int) -> Clusters:
+        """The pairs from number `begin` to before `end`."""
+        left, left_bounds = _some_sets(self.left, self.left_bounds[begin : end + 1])
+        if self.reflexive:
+            return Clusters(left, left_bounds, left, left_bounds)
+        return Clusters(left, left_bounds, *_some_sets(self.right, self.right_bounds[begin : end + 1]))
+
+    def parts(self, n_rows: int) -> list[Clusters]:
+        """Cut into parts of about this many rows; a pair stays whole."""
+        ends = np.cumsum(self.sizes)
+        if not ends.size or ends[-1] <= n_rows:
+            return [self] if ends.size else []
+        cuts = np.unique(np.searchsorted(ends, np.arange(n_rows, int(ends[-1]), n_rows))) + 1
+        bounds = [0, *(cut for cut in cuts.tolist() if cut < ends.size), int(ends.size)]
+        return [self.slice(begin, end) for begin, end in pairwise(bounds)]
+
+
+def _one_set(rows: RowSet) -> tuple[Int64Array, Int64Array]:
+    return array_of(rows), np.array([0, len(rows)], np.int64)
+
+
+def _some_sets(places: Int64Array, bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
+    return places[bounds[0] : bounds[-1]], bounds - bounds[0]
+
+
+def split_at(grouped: Int64Array, bounds: Int64Array) -> Iterator[Int64Array]:
+    """The row sets between the bounds, one by one."""
+    return (grouped[begin:end] for begin, end in pairwise(bounds.tolist()))
+
+
 def all_pairs(n_left: int, n_right: int, *, mirror: bool) -> SetPair:
     """The pair of sets with every pair, at the start of a pipeline."""
     if max(n_left, n_right) > _MOST_PLACES:
@@ -121,6 +201,8 @@ class Refinable:
     @property
     def keeps_reflexive(self) -> bool:
         """Refining reflexive clusters gives reflexive clusters."""
+        if self.comparison is CodeComparison.KEEP:
+            return self.left_valid is self.right_valid
         return self.comparison is CodeComparison.EQUAL and self.single_column
 
     @property
@@ -296,6 +378,7 @@ class RefinementWork:
     spent: int = 0
     limits: MethodLimits = field(default_factory=lambda: MethodLimits("FACET"))
     n_calls: int = 0
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def left(self) -> int:
@@ -305,8 +388,9 @@ class RefinementWork:
         """Count words that were made, and look at the limits now and then."""
         if self.n_calls % _CALLS_BETWEEN_LOOKS == 0 or n_words >= _MANY_WORDS:
             self.limits.check()
-        self.n_calls += 1
-        self.spent += n_words
+        with self._lock:
+            self.n_calls += 1
+            self.spent += n_words
         if self.spent > self.limit:
             raise ResourceError(
                 f"FACET would need more than {self.spent:,} words for intermediate row sets, and the limit is "
@@ -337,6 +421,7 @@ class Cardinalities:
     def __init__(self) -> None:
         self._columns: dict[int, tuple[Int64Array, float]] = {}
         self._samples: dict[int, Int64Array] = {}
+        self._sampled: dict[int, float] = {}
         self._pairs: dict[tuple[int, int], float] = {}
 
     def of(self, codes: Int64Array) -> float:
@@ -347,6 +432,13 @@ class Cardinalities:
 
             self._columns[id(codes)] = codes, min(estimate(sketch(codes, _SKETCH_BITS)), float(codes.size))
         return self._columns[id(codes)][1]
+
+    def prepare(self, rules: Sequence[RuleParts], n_threads: int) -> None:
+        """Sketch all columns of several rules, on threads."""
+        columns = [
+            codes for rule in rules for predicate in rule.predicates for codes in (predicate.left, predicate.right)
+        ]
+        on_threads(list({id(codes): codes for codes in columns}.values()), self.of, n_threads)
 
     def of_pair(self, first: Int64Array, second: Int64Array) -> float:
         """The distinct combinations of two columns: from a sketch of each column, and a sample of how they go together.
@@ -371,9 +463,15 @@ class Cardinalities:
         wider = first if self.of(first) == many else second
         sample = self._sample(first.size)
         combined = _guess_distinct(_distinct_pairs(first[sample], second[sample]), sample.size, first.size, few * many)
-        alone = _guess_distinct(np.unique(wider[sample]).size, sample.size, first.size, float(first.size))
-        corrected = combined * max(many / alone, 1.0)
+        corrected = combined * max(many / self._of_sample(wider, sample), 1.0)
         return min(max(corrected, many), few * many, float(first.size))
+
+    def _of_sample(self, codes: Int64Array, sample: Int64Array) -> float:
+        """The distinct codes of a column, from the sample."""
+        if id(codes) not in self._sampled:
+            n_distinct = np.unique(codes[sample]).size
+            self._sampled[id(codes)] = _guess_distinct(n_distinct, sample.size, codes.size, float(codes.size))
+        return self._sampled[id(codes)]
 
     def _sample(self, n_rows: int) -> Int64Array:
         if n_rows not in self._samples:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
+from threading import Condition
+from typing import TypeAlias
 
 import numpy as np
 
 from naysay.arrays import Int64Array
-from naysay.budget import on_threads
+from naysay.budget import in_turn_or_on_threads, threads_for
 from naysay.detect.strategy import PairBlock
 from naysay.errors import CountOverflow, ResourceError
 from naysay.papers.facet.refinement import Refinement
 from naysay.papers.facet.stage import (
     MAX_WORDS,
     N_BINS,
+    Clusters,
     GreedyHLL,
     RefinementWork,
     RuleParts,
@@ -34,6 +37,9 @@ from naysay.rule.model import Nulls
 from naysay.table import Table
 
 _CHUNK = 1 << 16
+# Rows that a thread takes through a stage at a time, unless a single pair of sets has more: they fit its cache, and the
+# steps in Python between two stages cost little.
+_PART_ROWS = 1 << 16
 # What a stage holds at a time, for each row of both sides: a hash table, or IEJoin's sorted arrays. Measured.
 _BYTES_PER_ROW = 96
 
@@ -132,12 +138,32 @@ def _identity(stage: Stage) -> tuple[Hashable, ...]:
 
 
 class TrieRun:
-    """A trie at work: each stage keeps what it caches from one pair of sets to the next."""
+    """A trie at work: each stage keeps what it caches from one pair of sets to the next; threads may share it."""
 
     def __init__(self, node: TrieNode, work: RefinementWork, before: Stage | None = None) -> None:
         self._node = node
+        self._work = work
         self._refinement = Refinement(node.stage, work, prune=node.prune, before=before)
         self._children = [TrieRun(child, work, node.stage) for child in node.children.values()]
+
+    @property
+    def refines_all(self) -> bool:
+        return self._refinement.refines_all
+
+    def advance(self, clusters: Clusters, totals: Counter[int]) -> list[Step]:
+        """Take pairs of sets through this stage; what comes out is for the children, part by part."""
+        self._work.limits.check()
+        if not self._children:
+            n_pairs = self._refinement.count_all(clusters)
+            totals.update(dict.fromkeys(self._node.ends, n_pairs))
+            return []
+        if not self.refines_all:
+            for pair in clusters.pairs():
+                self.add_counts(pair, totals)
+            return []
+        refined = self._refinement.refine_all(clusters)
+        totals.update(dict.fromkeys(self._node.ends, refined.n_pairs))
+        return [(child, part) for part in refined.parts(_PART_ROWS) for child in self._children]
 
     def add_counts(self, pair: SetPair, totals: Counter[int]) -> None:
         """Push a pair of sets through, and add what comes out to the totals of the rules; last stages only count."""
@@ -168,6 +194,49 @@ class TrieRun:
         return all(listings[rule].full for rule in self._node.rules)
 
 
+Step: TypeAlias = tuple[TrieRun, Clusters]
+
+
+class StepStack:
+    """Steps through tries that wait for a thread. The last comes first, so that few sets are held at a time."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.totals: Counter[int] = Counter()
+        self._steps = steps
+        self._n_running = 0
+        self._has_failed = False
+        self._changed = Condition()
+
+    def work(self) -> None:
+        """Take steps until all are done, on one of several threads."""
+        while (step := self._take()) is not None:
+            totals: Counter[int] = Counter()
+            next_steps = None
+            try:
+                run, clusters = step
+                next_steps = run.advance(clusters, totals)
+            finally:
+                self._finish(next_steps, totals)
+
+    def _take(self) -> Step | None:
+        with self._changed:
+            while not self._steps and self._n_running:
+                self._changed.wait()
+            if not self._steps or self._has_failed:
+                return None
+            self._n_running += 1
+            return self._steps.pop()
+
+    def _finish(self, next_steps: list[Step] | None, totals: Counter[int]) -> None:
+        """Add what a step found, and what follows it; None if it failed, after which no other step is begun."""
+        with self._changed:
+            self._n_running -= 1
+            self.totals.update(totals)
+            self._has_failed |= next_steps is None
+            self._steps += reversed(next_steps or ())
+            self._changed.notify_all()
+
+
 def check_many(
     rules: Sequence[RuleParts],
     *,
@@ -175,18 +244,24 @@ def check_many(
     work: RefinementWork | None = None,
     n_threads: int = 1,
 ) -> list[int]:
-    """Count the violations of each rule; all rules are over the same rows. Each trie runs on one of the threads.
+    """Count the violations of each rule; all rules are over the same rows.
 
-    Every trie may spend the whole limit of words.
+    The threads share the tries, and the parts of large refinements. Every trie may spend the whole limit of words.
     """
-    totals: Counter[int] = Counter()
-
-    def count(run: TrieRun, start: SetPair) -> None:
-        # No two tries have a rule in common.
-        run.add_counts(start, totals)
-
-    for number in _run_all(rules, organisation, work, n_threads, count):
-        totals[number] = start_of(rules[number]).n_pairs
+    if not rules:
+        return []
+    work = work or RefinementWork()
+    start = start_of(rules[0])
+    runs, empty = _runs(rules, organisation, work, start, n_threads)
+    # A stage that refines many pairs at once is cut into parts for all threads; the others are not, and begin first.
+    stack = StepStack([(run, Clusters.of(start)) for run in sorted(runs, key=lambda run: not run.refines_all)])
+    n_bytes = _n_bytes(start)
+    n_fitting = work.limits.bytes_left(n_threads * n_bytes) // max(n_bytes, 1)
+    n_threads = max(1, min(n_threads, n_fitting, len(runs) + len(start.left) // _PART_ROWS))
+    in_turn_or_on_threads(range(n_threads), lambda _: stack.work(), n_threads)
+    totals = stack.totals
+    for number in empty:
+        totals[number] = start.n_pairs
     return [
         totals[number] if rule.ends_reflexive else totals[number] - rule.n_diagonal for number, rule in enumerate(rules)
     ]
@@ -198,41 +273,36 @@ def list_many(
     *,
     organisation: Organisation = Organisation.COST,
     work: RefinementWork | None = None,
-    n_threads: int = 1,
 ) -> list[tuple[Int64Array, Int64Array]]:
     """List at most `most` violations of each rule as (left rows, right rows); see `check_many`."""
+    if not rules:
+        return []
     listings = [PairList(rule.left_rows, rule.right_rows, most) for rule in rules]
-
-    def fill(run: TrieRun, start: SetPair) -> None:
+    start = start_of(rules[0])
+    runs, empty = _runs(rules, organisation, work or RefinementWork(), start)
+    for run in runs:
         run.add_pairs(start, listings)
-
-    for number in _run_all(rules, organisation, work, n_threads, fill):
-        listings[number].add(start_of(rules[number]))
+    for number in empty:
+        listings[number].add(start)
     return [listing.pairs() for listing in listings]
 
 
-def _run_all(
-    rules: Sequence[RuleParts],
-    organisation: Organisation,
-    work: RefinementWork | None,
-    n_threads: int,
-    push: Callable[[TrieRun, SetPair], None],
-) -> list[int]:
-    """Push the pair of all rows through every trie; the numbers of the rules that have no predicate."""
-    if not rules:
-        return []
-    work = work or RefinementWork()
-    start = start_of(rules[0])
+def _runs(
+    rules: Sequence[RuleParts], organisation: Organisation, work: RefinementWork, start: SetPair, n_threads: int = 1
+) -> tuple[list[TrieRun], list[int]]:
+    """Every trie, ready to run, and the numbers of the rules that have no predicate."""
     work.limits.check()
-    work.limits.require_bytes(_BYTES_PER_ROW * (len(start.left) + len(start.right)))
-    roots, empty = build_tries(rules, organisation, GreedyHLL())
-    runs = [TrieRun(root, replace(work)) for root in roots]
-    if n_threads == 1:
-        for run in runs:
-            push(run, start)
-    else:
-        on_threads(runs, lambda run: push(run, start), n_threads)
-    return empty
+    work.limits.require_bytes(_n_bytes(start))
+    planner = GreedyHLL()
+    if n_threads > 1:
+        planner.cardinalities.prepare(rules, n_threads)
+    roots, empty = build_tries(rules, organisation, planner)
+    return [TrieRun(root, replace(work)) for root in roots], empty
+
+
+def _n_bytes(start: SetPair) -> int:
+    """What one thread holds."""
+    return _BYTES_PER_ROW * (len(start.left) + len(start.right))
 
 
 def start_of(rule: RuleParts) -> SetPair:
@@ -263,7 +333,8 @@ class Facet:
 
     def count(self, bound: BoundJoin) -> int:
         """Count the ordered pairs of distinct rows that break the rule."""
-        (n_pairs,) = check_many([parts_of_bound(bound)], work=self._work())
+        n_threads = threads_for(bound.left.n_rows // _PART_ROWS)
+        (n_pairs,) = check_many([parts_of_bound(bound)], work=self._work(), n_threads=n_threads)
         return n_pairs
 
     def count_many(self, table: Table, joins: Sequence[Join], nulls: Nulls, n_threads: int) -> list[int]:
