@@ -73,7 +73,7 @@ def settings(
     if limit is not None or blocks:
         chosen += [(differing, "_FEW_PAIRS", -1)]
     if blocks:
-        chosen += [(differing, "_SURELY_LESS", 1e-9), (differing, "build_seconds", lambda bound: 0.0)]
+        chosen += [(differing, "_WORTH_SEARCHING", 1e9), (differing, "_WORTH_BUILDING", 1e9)]
         chosen += [(partners, "_MANY", 1)]
     kept = [(module, name, getattr(module, name)) for module, name, _ in chosen]
     try:
