@@ -1,7 +1,7 @@
 """Shapes of rules beside the usual ones: each of our strategies on rules with many orders, and the same rules watched.
 
     python benchmarks/cliffs.py [--rows 100000,1000000] [--kinds holds,random] [--many 1000000]
-                                [--watch 100000,1000000] [--limit 30] [--json FILE]
+                                [--watch 100000,1000000] [--limit 30] [--json FILE [--add]]
 
 The first table: rules with 3, 4 and 5 orders, with a key and without, on columns that agree (the rule holds), that
 agree but for 20 rows (few violations), that are independent (random), and whose sum is constant (no two comparisons are
@@ -39,6 +39,8 @@ from workloads import WORKLOADS
 
 STRATEGIES = ("auto", "rapidash-kd-tree", "facet")
 KINDS = ("holds", "few", "random", "constant sum")
+# What tells the lines of a table apart.
+CELL = ("rows", "kind", "orders", "key", "rules", "watch")
 
 
 def main() -> None:
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--watch", default="100000,1000000", help="comma-separated sizes of the third table")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds after which a strategy is stopped")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--add", action="store_true", help="keep what --json FILE has of other cells")
     args = parser.parse_args()
     lines = {
         "strategies": list(strategies(numbers(args.rows), args.kinds.split(","), args.limit)),
@@ -56,12 +59,20 @@ def main() -> None:
         "watches": list(watches(numbers(args.watch))),
     }
     if args.json:
+        known = json.loads(args.json.read_text()) if args.add else {}
+        tables = {name: added(known.get(name, []), rows) for name, rows in lines.items()}
         document = {
             "limit": args.limit,
             "cores": os.cpu_count(),
-            **{name: rows for name, rows in lines.items() if rows},
+            **{name: rows for name, rows in tables.items() if rows},
         }
         args.json.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def added(known: list[dict[str, Any]], fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of an earlier run, those of the same cell replaced, and new ones; sizes in ascending order."""
+    cells = {tuple(line.get(name) for name in CELL): line for line in (*known, *fresh)}
+    return sorted(cells.values(), key=lambda line: int(line["rows"]))
 
 
 def numbers(text: str) -> list[int]:
@@ -69,6 +80,9 @@ def numbers(text: str) -> list[int]:
 
 
 def strategies(sizes: list[int], kinds: list[str], limit: float) -> Iterator[dict[str, Any]]:
+    if sizes:
+        # Large groups are divided, by a kernel that no smaller table needs.
+        naysay.count(*case("random", 100_000, 3, keyed=False), threads=1)
     for n_rows, kind, n_orders, keyed in itertools.product(sizes, kinds, (3, 4, 5), (False, True)):
         table, rule = case(kind, n_rows, n_orders, keyed)
         for name in STRATEGIES:

@@ -1,21 +1,25 @@
-"""Rules with many predicates: the time they take, compared with the estimate of `naysay.plan.cost`.
+"""Rules with many predicates: the time they take, compared with the estimate of `naysay.plan.cost`; and the time to
+build the trees of a search by blocks, compared with its estimate.
 
 python benchmarks/cost.py [NAME ...]
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 
 import numpy as np
 
+from naysay.detect.blocks import BlockSearch, build_seconds
 from naysay.detect.differing import prepare
 from naysay.detect.partners import partners
 from naysay.plan.bind import BoundJoin, Side
 
 MIXED = (2, 2, 2, 50, 300, 5_000, 8_000, 20_000, 100, 30, 200_000, 1_000)
 WIDE = 100_000
+KEYS = (1, 50, 2_000)
 
 # Rows, keys, distinct values of each order, distinct values of each column that must differ.
 CASES: dict[str, tuple[int, int, tuple[int, ...], tuple[int, ...]]] = {
@@ -60,7 +64,26 @@ def main() -> None:
         start = time.process_time()
         partners(bound)
         seconds = time.process_time() - start
-        print(f"{name:30} {seconds:8.2f} s, expected {expected:8.2f} s, {seconds / expected:5.2f}", flush=True)
+        report(name, seconds, expected)
+    for n_rows, n_keys, n_orders in (
+        () if sys.argv[1:] else itertools.product((20_000, 100_000, 1_000_000), KEYS, (3, 5))
+    ):
+        report(f"build, {n_rows} rows, {n_keys} keys, {n_orders} orders", *building(n_rows, n_keys, n_orders))
+
+
+def building(n_rows: int, n_keys: int, n_orders: int) -> tuple[float, float]:
+    """The time to build the trees of a search by blocks, and the estimate."""
+    bound = bound_of(n_rows, n_keys, (n_rows,) * n_orders, ())
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        BlockSearch(bound)
+        times.append(time.process_time() - start)
+    return min(times), build_seconds(bound, n_rows / n_keys)
+
+
+def report(name: str, seconds: float, expected: float) -> None:
+    print(f"{name:45} {seconds:8.4f} s, expected {expected:8.4f} s, {seconds / expected:5.2f}", flush=True)
 
 
 if __name__ == "__main__":

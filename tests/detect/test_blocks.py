@@ -31,8 +31,8 @@ def _bound(table: pa.Table, rule: str) -> BoundJoin:
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every rule that is hard is searched by blocks, whatever it costs; rules with one order or differs are hard."""
     monkeypatch.setattr(differing, "_FEW_PAIRS", -1)
-    monkeypatch.setattr(differing, "build_seconds", lambda bound: 0.0)
-    monkeypatch.setattr(differing, "_SURELY_LESS", 1e-9)
+    monkeypatch.setattr(differing, "build_seconds", lambda bound, group_rows: 0.0)
+    monkeypatch.setattr(differing, "_WORTH_SEARCHING", 1e9)
     monkeypatch.setattr("naysay.detect.partners._MANY", 1)
 
 

@@ -15,7 +15,7 @@ import naysay
 from cases import rows_of
 from naysay.budget import Stopped
 from naysay.errors import ResourceError, StateError
-from naysay.live.columns import Coded, SpaceName
+from naysay.live.columns import SpaceName, coded_column
 from naysay.papers import MethodLimits
 from naysay.papers.weever import detector, schedule
 from naysay.papers.weever.detector import Detector
@@ -99,7 +99,7 @@ def test_the_tree_of_figure_1() -> None:
 
 def part(name: str, op: Op = Op.EQ, right: str | None = None) -> PairPredicate:
     space = SpaceName(tuple(sorted({name, right or name})), True)
-    return PairPredicate(Coded(space, name), op, Coded(space, right or name))
+    return PairPredicate(coded_column(space, name), op, coded_column(space, right or name))
 
 
 def test_predicates_are_ordered_by_class_and_then_by_values() -> None:

@@ -73,7 +73,7 @@ def settings(
     if limit is not None or blocks:
         chosen += [(differing, "_FEW_PAIRS", -1)]
     if blocks:
-        chosen += [(differing, "_SURELY_LESS", 1e-9), (differing, "build_seconds", lambda bound: 0.0)]
+        chosen += [(differing, "_WORTH_SEARCHING", 1e9), (differing, "_WORTH_BUILDING", 1e9)]
         chosen += [(partners, "_MANY", 1)]
     kept = [(module, name, getattr(module, name)) for module, name, _ in chosen]
     try:
@@ -117,8 +117,8 @@ def trial(seed: int) -> Outcome:
     if disagreement(case) is not None:
         return Outcome(failure=shrunk(case, disagreement))
     if seed % _TOGETHER_EVERY == 0:
-        rules = [case.rule, *(random_rule(rng, case.table) for _ in range(3))]
-        fault = _many_rules(case, rules)
+        rules = [case.rule, *(random_rule(rng, case.table) for _ in range(9))]
+        fault = _many_rules(case, rules[:4]) or _many_counts(case, rules)
         if fault:
             return Outcome(failure=f"{fault}\n{rules}\n{case.script()}")
     if seed % _SPARK_EVERY == 0:
@@ -145,6 +145,18 @@ def _many_rules(case: Case, rules: list[Rule]) -> str:
             quick = LocalEngine(from_frame(case.table)).check(rules, replace(options, quick=True))
             if [result.holds for result in quick] != [count == 0 for count in alone]:
                 return f"quickly {[result.holds for result in quick]}, counts {alone}"
+    return ""
+
+
+def _many_counts(case: Case, rules: list[Rule]) -> str:
+    """Rules counted together, which share the pairs of rows that agree, compared with each rule by itself."""
+    with settings():
+        alone = [answers(replace(case, rule=rule), CheckOptions(threads=1))["count"] for rule in rules]
+    for n_threads in (1, 2):
+        options = CheckOptions(nulls=case.nulls, threads=n_threads)
+        counts = LocalEngine(from_frame(case.table)).count(rules, options)
+        if counts != alone:
+            return f"counted together {counts}, each alone {alone}; {n_threads} threads"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
@@ -12,9 +13,12 @@ from naysay.kernels.trees.blocks import Blocks, build_blocks, count_blocks
 from naysay.kernels.trees.zones import LEAF_ROWS, build_zones
 from naysay.plan.bind import BoundJoin, Side
 
-# Nanoseconds, measured by benchmarks/cost.py: to build the tree, for each row and feature; to visit a node, for each
-# feature; to compare a pair.
-_BUILD, _VISIT, _PAIR = 60.0, 8.0, 2.3
+# Nanoseconds, measured by benchmarks/cost.py. To build the tree, for each row and feature: at least, more for each
+# time that the rows double once they are too many for the caches, and for each time that a group is split.
+_BUILD, _BUILD_LARGE, _BUILD_LEVEL = 8.0, 9.0, 2.7
+_CACHED_ROWS = 1 << 16
+# To visit a node, for each feature; to compare a pair.
+_VISIT, _PAIR = 8.0, 2.3
 # Blocks that are searched to estimate the work of all.
 _SAMPLE = 192
 # Fewer blocks are not worth a thread; each thread takes its blocks in this many shares, as some take longer.
@@ -23,10 +27,16 @@ _BLOCKS_PER_THREAD, _SHARES_PER_THREAD = 1_000, 8
 _NOBODY = np.empty(0, np.int64)
 
 
-def build_seconds(bound: BoundJoin) -> float:
-    """The time to build the trees of a join."""
+def build_seconds(bound: BoundJoin, group_rows: float) -> float:
+    """The time to build the trees of a join, of which a row is typically in a group of so many."""
     n_rows = bound.right.n_rows + (0 if bound.mirror else bound.left.n_rows)
-    return 1e-9 * _BUILD * n_rows * (2 + len(bound.left.order) + len(bound.left.differs))
+    n_features = 1 + len(bound.left.order) + len(bound.left.differs)
+    each = _BUILD + _BUILD_LARGE * _log2(n_rows / _CACHED_ROWS) + _BUILD_LEVEL * _log2(group_rows / LEAF_ROWS)
+    return 1e-9 * each * n_rows * n_features
+
+
+def _log2(ratio: float) -> float:
+    return math.log2(max(ratio, 1.0))
 
 
 class BlockSearch:

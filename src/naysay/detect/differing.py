@@ -28,8 +28,10 @@ from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 _WORTH_COLLAPSING = 0.7
 # Nanoseconds to find the classes and selectivities, for each row and column.
 _PREPARE = 30.0
-# Estimates are rough: the search by blocks must be this many times cheaper.
-_SURELY_LESS = 1.5
+# The trees are built, only to find out that the search would cost more, for at most this part of the time to compare.
+_WORTH_BUILDING = 0.4
+# The search is taken if it costs at most this part of it.
+_WORTH_SEARCHING = 1.0
 # Fewer rows are not worth a thread; each thread takes its groups in this many shares, as some take longer.
 _ROWS_PER_THREAD, _SHARES_PER_THREAD = 50_000, 4
 # This few pairs cost less than finding out how to divide them.
@@ -72,16 +74,19 @@ def count_seconds(bound: BoundJoin) -> float:
     """About the time for the partners of all rows."""
     comparison = prepare(bound)
     search = search_blocks(comparison)
-    return comparison.seconds if search is None else build_seconds(comparison.bound) + search.seconds()
+    if search is None:
+        return comparison.seconds
+    return build_seconds(comparison.bound, comparison.shape.group_rows) + search.seconds()
 
 
 def search_blocks(comparison: GroupComparison) -> BlockSearch | None:
     """The search by blocks of rows, if a sample says that it is cheaper than to compare groups."""
-    building = build_seconds(comparison.bound)
-    most = comparison.seconds / _SURELY_LESS - building
-    if most <= building:
+    building = build_seconds(comparison.bound, comparison.shape.group_rows)
+    if building > _WORTH_BUILDING * comparison.seconds:
         return None
     search = BlockSearch(comparison.bound, comparison.weights)
+    # Once the trees are built, only what is still to do counts.
+    most = _WORTH_SEARCHING * comparison.seconds
     return search if search.seconds(most) <= most else None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.budget import in_turn_or_on_threads, threads_for
 from naysay.kernels.joins.find import find_two
 from naysay.kernels.words import (
@@ -15,7 +16,10 @@ from naysay.kernels.words import (
     count_differing,
     count_one,
     count_two,
+    count_two_grouped,
+    count_words,
     group_buckets,
+    group_rows,
     pack_words,
     rank_words,
     scatter_words,
@@ -30,10 +34,15 @@ _WORD_BITS = 63
 _BUCKET_BITS = 11
 # A part with more words is split again: its words share their first bits, as those of one large key do.
 _LARGE_PART = 1 << 17
+# Up to this many possible words, or so many for each row, they are counted in an array instead of sorted; never if
+# the array would not fit into a cache, or a count into its 32 bits.
+_FEW_WORDS, _WORDS_PER_ROW, _MANY_WORDS, _MAX_COUNT = 1 << 16, 4, 1 << 22, (1 << 31) - 1
 # Fewer rows are not worth a thread.
 _ROWS_PER_THREAD = 100_000
 # y is counted as it is up to this many values, or four for each point; beyond that it is ranked.
 _FEW_RANKS = 1 << 16
+# Up to this many rows in the group of a row, comparing all with all beats sorting.
+_GROUP_ROWS = 256
 # Spans of points for each thread, so that no thread waits long for the slowest.
 _SPANS_PER_THREAD = 2
 
@@ -155,6 +164,29 @@ def count_dependency(key: Int64Array, n_keys: int, values: Int64Array, n_values:
     return int(count_differing(_points(key, values, values, (0, 0, bits_x, 0), n_bits, n_threads), bits_x))
 
 
+def count_grouped(bound: BoundJoin) -> int | None:
+    """Count under a key and two orders by comparing the rows of each key; None unless rules share such small groups."""
+    left, right = bound.left, bound.right
+    is_one_side = bound.mirror and all(one is other for one, other in zip(left.order, right.order, strict=True))
+    if not bound.memo.shares or not is_one_side or bound.n_keys > left.n_rows:
+        return None
+    groups = bound.memo.get("small groups", (left.key,), lambda: _small_groups(left.key, bound.n_keys))
+    x, y = (bound.memo.get("short", (codes,), partial(_short, codes)) for codes in left.order)
+    if groups is None or x is None or y is None:
+        return None
+    return int(count_two_grouped(*groups, x, y))
+
+
+def _small_groups(key: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array] | None:
+    sizes = np.bincount(key, minlength=n_keys)
+    return None if int((sizes * sizes).sum()) > _GROUP_ROWS * key.size else group_rows(key, n_keys)
+
+
+def _short(codes: Int64Array) -> Int32Array | None:
+    limit = 1 << 31
+    return codes.astype(np.int32) if -limit <= codes.min() and codes.max() < limit else None
+
+
 def _ranged(left: Int64Array, right: Int64Array) -> _Ranged:
     arrays = (left,) if left is right else (left, right)
     low = min(int(codes.min()) for codes in arrays)
@@ -168,10 +200,19 @@ def _bits(n_values: int) -> int:
 def _points(key: Int64Array, x: Int64Array, y: Int64Array, layout: Layout, n_bits: int, n_threads: int) -> Points:
     """The distinct words of rows, and how often each occurs."""
     n_rows = key.size
-    words, scratch = np.empty((2, n_rows), np.uint64)
-    shift = max(n_bits - _BUCKET_BITS, 0)
     chunks = np.linspace(0, n_rows, n_threads + 1).astype(np.int64)
     places = list(range(n_threads))
+    if 1 << n_bits <= min(max(_FEW_WORDS, _WORDS_PER_ROW * n_rows), _MANY_WORDS) and n_rows <= _MAX_COUNT:
+
+        def count_chunk(place: int) -> Int32Array:
+            some = slice(chunks[place], chunks[place + 1])
+            return count_words(key[some], x[some], y[some], layout, 1 << n_bits)
+
+        n_of_word: Int32Array = reduce(np.add, in_turn_or_on_threads(places, count_chunk, n_threads))
+        found = np.flatnonzero(n_of_word)
+        return found.view(np.uint64), n_of_word[found].astype(np.int64)
+    words, scratch = np.empty((2, n_rows), np.uint64)
+    shift = max(n_bits - _BUCKET_BITS, 0)
 
     def pack(place: int) -> Int64Array:
         return pack_words(key, x, y, layout, shift, chunks[place], chunks[place + 1], words)

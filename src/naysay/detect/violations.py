@@ -18,12 +18,12 @@ from naysay.detect.partners import (
     small_keys,
     total_of,
 )
-from naysay.detect.points import count_dependency, join_points
+from naysay.detect.points import count_dependency, count_grouped, join_points
 from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import find_differing, find_ordered_pair, find_repeated, find_two
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zones import build_zones, list_partners
-from naysay.plan.bind import BoundJoin, Side
+from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
 
 # With more possible keys for each row, rows are sorted: an array of counts by key would be slow to reach into.
 _MANY_KEYS = 2
@@ -38,6 +38,10 @@ def count(bound: BoundJoin) -> int:
         return total_of(partners(bound))
     if bound.mirror and len(bound.n_differs) == 1 and not bound.left.order:
         return _count_dependency(bound)
+    if len(bound.left.order) == 2 and not bound.n_differs and not bound.reflexive:
+        counted = count_grouped(bound)
+        if counted is not None:
+            return counted
     total = 0
     for sign, left, right, n_keys in agreeing_keys(bound):
         total += sign * _count_under(bound, left, right, n_keys)
@@ -48,6 +52,8 @@ def _count_under(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, 
     """Count the pairs of equal keys that satisfy all orders, at most two of them; rows with themselves included."""
     if not bound.left.order:
         return count_equal(left_key, right_key, n_keys)
+    if len(bound.left.order) == 1 and left_key is right_key and bound.left.order[0] is bound.right.order[0]:
+        return _count_either_way(bound.left.order[0], left_key, n_keys)
     points = join_points(bound, left_key, right_key, n_keys)
     total = None if points is None else points.count()
     if total is not None:
@@ -55,6 +61,14 @@ def _count_under(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, 
     counts = np.zeros(bound.left.n_rows, np.int64)
     add_partners(bound, left_key, right_key, n_keys, 1, counts)
     return total_of(counts)
+
+
+def _count_either_way(codes: Int64Array, key: Int64Array, n_keys: int) -> int:
+    """One order of one column: two rows of a key that differ in it satisfy the order one way round."""
+    low = int(codes.min())
+    values, n_values = codes - low, int(codes.max()) - low + 1
+    with_values, _, n_both = combine([(key, key, n_keys), (values, values, n_values)], key.size, NoMemo())
+    return (count_equal(key, key, n_keys) - count_equal(with_values, with_values, n_both)) // 2
 
 
 def _count_dependency(bound: BoundJoin) -> int:

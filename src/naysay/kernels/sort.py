@@ -236,6 +236,72 @@ def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
     return total
 
 
+# Three columns of codes, and numbers such that ((first * a + second * b) * c + third) is one code for all of them.
+Columns = tuple[Int64Array, Int64Array, Int64Array]
+Factors = tuple[int, int, int]
+
+
+@kernel
+def count_agreeing_small(columns: Columns, factors: Factors, n_cells: int) -> int:
+    """Sum c * c over the combined codes, in a small range [0, n_cells), c the number of rows with the code."""
+    first, second, third = columns
+    by_first, by_second, by_key = factors
+    counts = np.zeros(n_cells, np.int64)
+    total = 0
+    for i in range(first.size):
+        cell = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
+        # (c + 1)^2 - c^2 = 2c + 1
+        total += 2 * counts[cell] + 1
+        counts[cell] += 1
+    return total
+
+
+@kernel
+def count_agreeing_parts(columns: Columns, factors: Factors, n_bits: int) -> int:
+    """The same for codes in any range: partitions them by n_bits leading hash bits. O(n) expected."""
+    first, second, third = columns
+    by_first, by_second, by_key = factors
+    codes = np.empty(first.size, np.int64)
+    for i in range(first.size):
+        codes[i] = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
+    return _count_parts(codes, n_bits)
+
+
+@kernel
+def _count_parts(codes: Int64Array, n_bits: int) -> int:
+    parted, starts = partition_keys(codes, n_bits)
+    return count_equal_parts(parted, starts, 0, 1 << n_bits)
+
+
+@kernel
+def count_agreeing_nearly(columns: Columns, factors: Factors, n_keys: int, n_bits: int) -> int:
+    """The same if the first two columns, as a key in a small range [0, n_keys), nearly determine the third.
+
+    Only rows whose third code is not the first one of their key are partitioned. Returns -1, early, if those are many.
+    """
+    first, second, third = columns
+    by_first, by_second, by_key = factors
+    n_rows = first.size
+    first_code = np.full(n_keys, _EMPTY, np.int64)
+    agreeing = np.zeros(n_keys, np.int64)
+    others = np.empty(n_rows // 4 + 1, np.int64)
+    n_others = 0
+    total = 0
+    for i in range(n_rows):
+        key = first[i] * by_first + second[i] * by_second
+        if first_code[key] == _EMPTY:
+            first_code[key] = third[i]
+        if first_code[key] == third[i]:
+            total += 2 * agreeing[key] + 1
+            agreeing[key] += 1
+        else:
+            if n_others > 64 + i // 4 or n_others == others.size:
+                return -1
+            others[n_others] = key * by_key + third[i]
+            n_others += 1
+    return total + _count_parts(others[:n_others], n_bits)
+
+
 @kernel
 def split_dependency(keys: Int64Array, values: Int64Array, n_keys: int, n_values: int) -> tuple[int, int, Int64Array]:
     """One pass over a column that a key nearly determines: the squares it needs, and the rows left over.

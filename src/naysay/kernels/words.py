@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.kernels.bits import bit_length
 from naysay.kernels.compile import kernel
 from naysay.kernels.sort import bounds
@@ -41,6 +41,19 @@ def pack_words(
             word |= np.uint64(y[i] - low_y)
         words[i] = word
         counts[np.int64(word >> np.uint64(shift))] += 1
+    return counts
+
+
+@kernel
+def count_words(key: Int64Array, x: Int64Array, y: Int64Array, layout: Layout, n_words: int) -> Int32Array:
+    """How many rows have each word, for so few words that there can be an array of counts."""
+    low_x, low_y, bits_x, bits_y = layout
+    counts = np.zeros(n_words, np.int32)
+    for i in range(key.size):
+        word = ((key[i] << bits_x) | (x[i] - low_x)) << bits_y
+        if bits_y > 0:
+            word |= y[i] - low_y
+        counts[word] += 1
     return counts
 
 
@@ -311,3 +324,43 @@ def _fill(tree: Int64Array, words: UInt64Array, weights: Int64Array, mask: np.ui
         above = node + (node & -node)
         if above <= n_ranks:
             tree[above] += tree[node]
+
+
+@kernel
+def group_rows(key: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array]:
+    """The places of rows, key by key, and where each key starts, then the end of the last. O(n + n_keys)."""
+    starts = np.zeros(n_keys + 1, np.int64)
+    for code in key:
+        starts[code + 1] += 1
+    starts = np.cumsum(starts)
+    positions = starts[:-1].copy()
+    places = np.empty(key.size, np.int64)
+    for i in range(key.size):
+        places[positions[key[i]]] = i
+        positions[key[i]] += 1
+    return places, starts
+
+
+@kernel
+def count_two_grouped(places: Int64Array, starts: Int64Array, x: Int32Array, y: Int32Array) -> int:
+    """Pairs of rows of one group, the right one greater in x and in y, by comparing all with all. O(sum of squares)."""
+    largest = 0
+    for group in range(starts.size - 1):
+        largest = max(largest, starts[group + 1] - starts[group])
+    own_x, own_y = np.empty((2, largest), np.int32)
+    total = 0
+    for group in range(starts.size - 1):
+        begin = starts[group]
+        n_rows = starts[group + 1] - begin
+        for i in range(n_rows):
+            own_x[i] = x[places[begin + i]]
+            own_y[i] = y[places[begin + i]]
+        for i in range(n_rows):
+            left_x = own_x[i]
+            left_y = own_y[i]
+            # 32 bits, as the codes: so one instruction compares several rows.
+            above = np.int32(0)
+            for j in range(n_rows):
+                above += np.int32((own_x[j] > left_x) & (own_y[j] > left_y))
+            total += above
+    return total

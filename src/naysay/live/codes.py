@@ -352,7 +352,7 @@ class IntegerCoder:
             # Zero at any scale, even one whose factor no 64-bit integer holds.
             return values
         factor = 10 ** (self.scale - plain.scale)
-        low, high = int(values.min()), int(values.max())
+        low, high = (int(values[0]),) * 2 if len(values) == 1 else (int(values.min()), int(values.max()))
         if low * factor <= NULL or high * factor >= 2**63:
             return None
         return values if factor == 1 else values * np.int64(factor)

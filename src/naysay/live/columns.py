@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +25,12 @@ class SpaceName:
     ordered: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """One column in one code space. Its hash is cached: every batch needs it."""
+    """One column in one code space. There is one object for each, see `coded`: every batch looks several up."""
 
     space: SpaceName
     column: str
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.space, self.column)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +65,13 @@ def coded(schema: pa.Schema, part: Match | Order) -> tuple[Coded, Coded]:
     is_text = any(kind_of(schema.field(name).type) is Kind.TEXT for name in names)
     # Only text is cheaper without order; the rest has one encoding.
     space = SpaceName(names, isinstance(part, Order) or not is_text)
-    return Coded(space, part.left), Coded(space, part.right)
+    return coded_column(space, part.left), coded_column(space, part.right)
+
+
+@cache
+def coded_column(space: SpaceName, column: str) -> Coded:
+    """The same object whenever it is asked for."""
+    return Coded(space, column)
 
 
 def sources_of(schema: pa.Schema, join: Join) -> list[Source]:
@@ -149,7 +149,7 @@ class Columns:
         return {source: values[slots] for source, values in self._codes.items()}
 
     def _version(self) -> int:
-        return sum(space.version for space in self._spaces.values())
+        return sum([space.version for space in self._spaces.values()])
 
     def _pass(self, rows: Table, source: Filter) -> Int64Array:
         mask = np.ones(rows.n_rows, np.bool_)

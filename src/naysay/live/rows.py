@@ -17,7 +17,7 @@ from naysay.live.codes import CodeSpace, TupleTable, enlarge
 from naysay.live.layout import Layout
 
 # This many chunks of a size are merged into one of the next size: few copies per row, and few chunks.
-_TIER = 8
+_TIER = 16
 # The keys of slots are kept in up to this many parts, so that few batches merge any.
 _MAX_PARTS = 48
 
@@ -91,7 +91,7 @@ class Rows:
         self._chunks[number] = _Chunk(table, slots, len(slots))
         self._n_in_tier[_tier(slots)] += 1
         self._chunk_of[slots] = number
-        self._place_of[slots] = np.arange(len(slots))
+        self._place_of[slots] = 0 if len(slots) == 1 else np.arange(len(slots))
 
     def _live(self, number: int) -> tuple[Int64Array, pa.Table]:
         chunk = self._chunks[number]
@@ -102,7 +102,8 @@ class Rows:
         return chunk.slots[live], chunk.table.take(pa.array(live))
 
     def _merge_tiers(self) -> None:
-        while (full := next((tier for tier, n in self._n_in_tier.items() if n >= _TIER), None)) is not None:
+        while max(self._n_in_tier.values()) >= _TIER:
+            full = next(tier for tier, n in self._n_in_tier.items() if n >= _TIER)
             self._merge([number for number, chunk in self._chunks.items() if _tier(chunk.slots) == full])
 
     def _merge(self, numbers: list[int]) -> None:
@@ -142,7 +143,6 @@ class KeyValues:
     """The key of each slot, as consecutive tables. Immutable: `append` returns a new one."""
 
     parts: tuple[pa.Table, ...]
-    starts: Int64Array
 
     def append(self, table: pa.Table) -> KeyValues:
         """With more slots at the end; if there are many parts, the small last ones are merged.
@@ -157,8 +157,7 @@ class KeyValues:
                 last -= 1
                 n_rows += parts[last].num_rows
             parts[last:] = [pa.concat_tables(parts[last:]).combine_chunks()]
-        starts = list(accumulate((part.num_rows for part in parts[:-1]), initial=0))
-        return KeyValues(tuple(parts), np.array(starts, np.int64))
+        return KeyValues(tuple(parts))
 
     def take(self, slots: Int64Array) -> pa.Array:
         """The keys of slots: a single key column as it is, several as a struct."""
@@ -170,8 +169,9 @@ class KeyValues:
 
     def table(self, slots: Int64Array) -> pa.Table:
         """The keys of slots as a table of the key columns."""
-        which = np.searchsorted(self.starts, slots, side="right") - 1
-        return _gather(self.parts.__getitem__, which, slots - self.starts[which], self.parts[0].slice(0, 0))
+        starts = np.array(list(accumulate((part.num_rows for part in self.parts[:-1]), initial=0)), np.int64)
+        which = np.searchsorted(starts, slots, side="right") - 1
+        return _gather(self.parts.__getitem__, which, slots - starts[which], self.parts[0].slice(0, 0))
 
 
 class Keys:
@@ -182,7 +182,7 @@ class Keys:
         fields = [layout.schema.field(name) for name in layout.key]
         self._spaces = [CodeSpace([field.type], ordered=False) for field in fields]
         self._table = TupleTable(len(fields))
-        self.values = KeyValues((pa.schema(fields).empty_table(),), np.zeros(1, np.int64))
+        self.values = KeyValues((pa.schema(fields).empty_table(),))
 
     @property
     def n_slots(self) -> int:
@@ -228,7 +228,7 @@ class Keys:
         return codes
 
     def _version(self) -> int:
-        return sum(space.version for space in self._spaces)
+        return sum([space.version for space in self._spaces])
 
     def _encode_columns(self, keys: pa.Table) -> Int64Array:
         columns = [keys.column(name) for name in self.layout.key]

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from naysay.arrays import MAX_CODES, BoolArray, Int64Array
+from naysay.budget import in_turn_or_on_threads, threads_for
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
 from naysay.table.column import Codes
-from naysay.table.table import OnceCache
+from naysay.table.table import OnceCache, densify
 
 Made = TypeVar("Made")
+# From this many rules on, codes with gaps are renumbered: shorter codes are quicker to group and to sort.
+_MANY_RULES = 8
+# Fewer rows are not worth a thread.
+_ROWS_PER_THREAD = 500_000
+# Codes in so short a range gain nothing, those in so long a one would have to be sorted.
+_FEW_VALUES, _VALUES_PER_ROW = 256, 4
 
 
 class Memo:
@@ -26,16 +34,29 @@ class Memo:
     with the same key and first order share the sort.
     """
 
-    def __init__(self) -> None:
+    # Whether anything is remembered.
+    shares = True
+
+    def __init__(self, n_rules: int = 1) -> None:
         self._cache = OnceCache()
+        self._renumbers = n_rules >= _MANY_RULES
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         """The value made before, or the one that `make` returns now; threads that want the same one wait for it."""
         return self._cache.get((what, *map(id, arrays)), lambda: (arrays, make()))[1]
 
+    def renumbered(self, codes: tuple[Codes, ...]) -> tuple[Codes, ...]:
+        """The same codes without gaps, if there are rules enough to make up for the time that takes."""
+        n_values, n_rows = max(code.n_values for code in codes), len(codes[0].values)
+        if not self._renumbers or n_values <= _FEW_VALUES or n_values > _VALUES_PER_ROW * n_rows:
+            return codes
+        return self.get("renumbered", tuple(code.values for code in codes), lambda: densify(codes))
+
 
 class NoMemo(Memo):
     """Remembers nothing, for a single rule."""
+
+    shares = False
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         return make()
@@ -118,17 +139,23 @@ def _negated(side: Side) -> Side:
 def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> BoundJoin:
     """Bind a two-row join to a table joined with itself; joins bound with one memo share what they can."""
     memo = memo or NoMemo()
-    matches = [_encode(table, match, ordered=False) for match in join.key + join.differs]
-    orders = [_encode(table, order, ordered=True) for order in join.order]
+    matches = [_encode(table, match, memo, ordered=False) for match in join.key + join.differs]
+    orders = [_encode(table, order, memo, ordered=True) for order in join.order]
     must_have_value = orders if nulls is Nulls.EQUAL else orders + matches
     mirror = join.is_mirror
     left_filter = join.row_filter if mirror else join.left_filter
-    left_rows = _rows(table, left_filter, [left for left, _ in must_have_value], nulls)
-    matched = [_matched(left, right, nulls, memo) for left, right in matches]
+    left_rows = selected_rows(table, left_filter, [left for left, _ in must_have_value], nulls)
+    matched = [matched_codes(left, right, nulls, memo) for left, right in matches]
     ordered = [_ordered(left, right, order, memo) for (left, right), order in zip(orders, join.order, strict=True)]
     keys, differs = matched[: len(join.key)], matched[len(join.key) :]
     left_key, right_key, n_keys = combine(keys, table.n_rows, memo)
-    left = _side(table, left_rows, left_key, [codes for codes, _ in ordered], [codes for codes, _, _ in differs])
+    left = _side(
+        _numbers(table, left_rows, memo),
+        left_rows,
+        left_key,
+        [codes for codes, _ in ordered],
+        [codes for codes, _, _ in differs],
+    )
     if mirror:
         # A strict order has the same codes on both sides: kernels then sort them once.
         same = (
@@ -137,8 +164,14 @@ def bind(table: Table, join: Join, nulls: Nulls, memo: Memo | None = None) -> Bo
         )
         right = replace(left, order=tuple(same))
     else:
-        rows = _rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
-        right = _side(table, rows, right_key, [codes for _, codes in ordered], [codes for _, codes, _ in differs])
+        rows = selected_rows(table, join.right_filter, [right for _, right in must_have_value], nulls)
+        right = _side(
+            _numbers(table, rows, memo),
+            rows,
+            right_key,
+            [codes for _, codes in ordered],
+            [codes for _, codes, _ in differs],
+        )
     n_differs = tuple(n for _, _, n in differs)
     equalities = tuple((left_codes, right_codes) for left_codes, right_codes, _ in keys)
     return BoundJoin(left, right, n_keys, n_differs, not join.irreflexive, mirror, join.symmetric, memo, equalities)
@@ -160,12 +193,14 @@ def _names(part: Match | Order) -> tuple[str, ...]:
     return (part.left,) if part.left == part.right else (part.left, part.right)
 
 
-def _encode(table: Table, part: Match | Order, *, ordered: bool) -> tuple[Codes, Codes]:
-    codes = table.joint(_names(part), ordered=ordered)
+def _encode(table: Table, part: Match | Order, memo: Memo, *, ordered: bool) -> tuple[Codes, Codes]:
+    codes = memo.renumbered(table.joint(_names(part), ordered=ordered))
     return codes[0], codes[-1]
 
 
-def _rows(table: Table, filters: tuple[Predicate, ...], columns: list[Codes], nulls: Nulls) -> Int64Array | None:
+def selected_rows(
+    table: Table, filters: tuple[Predicate, ...], columns: list[Codes], nulls: Nulls
+) -> Int64Array | None:
     """The rows that pass the filters and have a value in each of the columns; None for all rows."""
     mask = _all_hold(table, filters, nulls) if filters else None
     for codes in columns:
@@ -177,7 +212,7 @@ def _rows(table: Table, filters: tuple[Predicate, ...], columns: list[Codes], nu
 Matched = tuple[Int64Array, Int64Array, int]
 
 
-def _matched(left: Codes, right: Codes, nulls: Nulls, memo: Memo) -> Matched:
+def matched_codes(left: Codes, right: Codes, nulls: Nulls, memo: Memo) -> Matched:
     """Codes of an equality or difference: left, right, and their range. A null, if there is one, is one more value."""
     n_values = max(left.n_values, right.n_values, 1)
     if nulls is Nulls.SQL or (left.valid is None and right.valid is None):
@@ -205,13 +240,32 @@ def _ordered(left: Codes, right: Codes, order: Order, memo: Memo) -> tuple[Int64
 def _scaled(values: Int64Array, factor: int, offset: int, memo: Memo) -> Int64Array:
     if (factor, offset) == (1, 0):
         return values
-    return memo.get(("scaled", factor, offset), (values,), lambda: factor * values + offset)
+
+    def scale() -> Int64Array:
+        scaled = np.empty_like(values)
+
+        def fill(begin: int, end: int) -> None:
+            np.multiply(values[begin:end], factor, out=scaled[begin:end])
+            if offset:
+                scaled[begin:end] += offset
+
+        _in_spans(values.size, fill)
+        return scaled
+
+    return memo.get(("scaled", factor, offset), (values,), scale)
+
+
+def _in_spans(n_rows: int, fill: Callable[[int, int], None]) -> None:
+    """Fill an array span by span, on threads if it is long: its memory is given out where it is first touched."""
+    n_threads = threads_for(n_rows // _ROWS_PER_THREAD)
+    bounds = np.linspace(0, n_rows, n_threads + 1).astype(np.int64).tolist()
+    in_turn_or_on_threads(list(pairwise(bounds)), lambda span: fill(*span), n_threads)
 
 
 def combine(parts: Sequence[Matched], n_rows: int, memo: Memo) -> Matched:
     """Combine several codes into one: equal on both sides exactly if each of them is. No parts: all rows are equal."""
     if not parts:
-        zeros = np.zeros(n_rows, np.int64)
+        zeros = memo.get(("no key", n_rows), (), lambda: np.zeros(n_rows, np.int64))
         return zeros, zeros, 1
     combined = parts[0]
     for part in parts[1:]:
@@ -247,11 +301,27 @@ def _all_hold(table: Table, predicates: tuple[Predicate, ...], nulls: Nulls) -> 
     return mask
 
 
+def _numbers(table: Table, rows: Int64Array | None, memo: Memo) -> Int64Array:
+    """The numbers of the given rows, or of all."""
+    if rows is not None:
+        return rows
+
+    def number() -> Int64Array:
+        numbers = np.empty(table.n_rows, np.int64)
+
+        def fill(begin: int, end: int) -> None:
+            numbers[begin:end] = np.arange(begin, end)
+
+        _in_spans(numbers.size, fill)
+        return numbers
+
+    return memo.get("all rows", (), number)
+
+
 def _side(
-    table: Table, rows: Int64Array | None, key: Int64Array, order: list[Int64Array], differs: list[Int64Array]
+    numbers: Int64Array, rows: Int64Array | None, key: Int64Array, order: list[Int64Array], differs: list[Int64Array]
 ) -> Side:
     """The given rows, or all of them."""
-    numbers = np.arange(table.n_rows, dtype=np.int64) if rows is None else rows
     picked = [_pick(codes, rows) for codes in (key, *order, *differs)]
     return Side(numbers, picked[0], tuple(picked[1 : 1 + len(order)]), tuple(picked[1 + len(order) :]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from naysay.errors import RuleError
@@ -87,6 +87,28 @@ class Join:
         """The filters on either row, as predicates of t. In a mirror both rows of a violation pass them."""
         turned = (predicate.swapped() for predicate in self.right_filter)
         return tuple(dict.fromkeys((*self.left_filter, *turned)))
+
+    @property
+    def twins(self) -> frozenset[Hashable]:
+        """The same for all joins with as many violations: the order of parts and which row is left do not matter."""
+        return frozenset((self._unordered(), self._exchanged()._unordered()))
+
+    def _unordered(self) -> Hashable:
+        parts = (self.key, self.order, self.differs, self.left_filter, self.right_filter)
+        return (*map(frozenset, parts), self.one_row)
+
+    def _exchanged(self) -> Join:
+        """The same pairs with their rows exchanged."""
+        if self.one_row:
+            return self
+        return Join(
+            tuple(Match(match.right, match.left) for match in self.key),
+            tuple(_mirror_order(order) for order in self.order),
+            tuple(Match(match.right, match.left) for match in self.differs),
+            tuple(predicate.swapped() for predicate in self.right_filter),
+            tuple(predicate.swapped() for predicate in self.left_filter),
+            self.one_row,
+        )
 
     @property
     def _has_equal_filters(self) -> bool:

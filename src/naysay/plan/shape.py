@@ -56,8 +56,8 @@ PLANS = (
     Plan(
         "one order",
         "key, one order",
-        "as count",
-        "sort, then merge",
+        "least against greatest value of each key",
+        "half of group products minus equal products; between different columns sort, then merge",
         _LIST,
         "exact: all but the commonest value",
         "O(n log n)",

@@ -97,6 +97,11 @@ _KINDS = (
 )
 
 
+# The numbers of types: quicker to compare than to ask `types`, as every small batch does again.
+_RUNS, _DICTIONARY, _INT64 = pa.lib.Type_RUN_END_ENCODED, pa.lib.Type_DICTIONARY, pa.lib.Type_INT64
+_TEXTS = frozenset((pa.lib.Type_STRING, pa.lib.Type_LARGE_STRING, pa.lib.Type_STRING_VIEW))
+_FLOATS = frozenset((pa.lib.Type_HALF_FLOAT, pa.lib.Type_FLOAT, pa.lib.Type_DOUBLE))
+
 _UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MS_PER_DAY = 86_400_000
 
@@ -152,10 +157,10 @@ class Indexed:
 
 def read_column(column: pa.ChunkedArray) -> Indexed:
     """Bring a column of any comparable kind to its plain form."""
-    type_ = column.type
-    if types.is_run_end_encoded(type_):
+    kind = column.type.id
+    if kind == _RUNS:
         return read_column(decoded(column))
-    if types.is_dictionary(type_):
+    if kind == _DICTIONARY:
         return _read_dictionary(column)
     return Indexed(_plain(column))
 
@@ -192,16 +197,16 @@ def _read_dictionary(column: pa.ChunkedArray) -> Indexed:
 def _plain(column: pa.ChunkedArray) -> Plain:
     type_ = column.type
     valid = valid_of(column)
-    if types.is_int64(type_):
-        # The commonest type first: small batches ask again and again.
+    kind = type_.id
+    if kind == _INT64:
         return Integers(_raw(column, "i8"), 0, valid)
-    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+    if kind in _TEXTS:
         return Text(_one_text(column), valid)
-    if types.is_null(type_):
-        return Integers(np.zeros(len(column), dtype=np.int64), 0, np.zeros(len(column), dtype=np.bool_))
-    if types.is_floating(type_):
+    if kind in _FLOATS:
         values = _raw(column, f"f{type_.bit_width // 8}").astype(np.float64, copy=False)
         return Floats(values, valid, type_.bit_width)
+    if types.is_null(type_):
+        return Integers(np.zeros(len(column), dtype=np.int64), 0, np.zeros(len(column), dtype=np.bool_))
     if types.is_decimal(type_):
         return _decimals(column, valid)
     if types.is_uint64(type_):
@@ -218,7 +223,7 @@ def _plain(column: pa.ChunkedArray) -> Plain:
 
 def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
     """The values as stored, also those of null rows; no copy if there is one chunk."""
-    size = np.dtype(dtype).itemsize
+    size = int(dtype[1:])
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     parts = [np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * size) for chunk in chunks]
     if len(parts) == 1:
@@ -228,7 +233,7 @@ def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
 
 def _one_text(column: pa.ChunkedArray) -> pa.Array:
     """One array of all chunks, with offsets of 32 bits if the chunks have those and they suffice."""
-    if types.is_string_view(column.type):
+    if column.type.id == pa.lib.Type_STRING_VIEW:
         column = column.cast(pa.large_string())
     if column.num_chunks > 1 and types.is_string(column.type) and column.nbytes > 1 << 30:
         column = column.cast(pa.large_string())

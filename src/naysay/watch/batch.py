@@ -221,7 +221,7 @@ def _net(every: SlotPairs, gone: SlotPairs) -> SlotPairs:
     return SlotPairs(left[kept], right[kept])
 
 
-GREATEST = np.iinfo(np.int64).max
+GREATEST: int = np.iinfo(np.int64).max
 _LEAST = NULL + 1
 
 
@@ -271,6 +271,8 @@ class JoinColumns:
     def boxes(self, rows: CodedRows, places: Int64Array, row: Row, group: Int64Array) -> Int64Array:
         """What rows on one side require of the other: [key, lows, highs, values to differ from]."""
         own = self.left if row is Row.LEFT else self.right
+        if len(places) == 1:
+            return self._box(rows, int(places[0]), row, group)
         lows, highs = [], []
         for column, descending, strict in zip(own.orders, self.descending, self.strict, strict=True):
             low, high = _bounds(rows.codes[column][places], descending == (row is Row.RIGHT), strict)
@@ -278,6 +280,17 @@ class JoinColumns:
             highs.append(high)
         differs = [rows.codes[column][places] for column in own.differs]
         return as_rows([group, *lows, *highs, *differs])
+
+    def _box(self, rows: CodedRows, place: int, row: Row, group: Int64Array) -> Int64Array:
+        """The same for one row, which needs no arrays in between."""
+        own = self.left if row is Row.LEFT else self.right
+        lows, highs = [], []
+        for column, descending, strict in zip(own.orders, self.descending, self.strict, strict=True):
+            low, high = _bounds_of_one(int(rows.codes[column][place]), descending == (row is Row.RIGHT), strict)
+            lows.append(low)
+            highs.append(high)
+        differs = [rows.codes[column][place] for column in own.differs]
+        return np.array([[group[0], *lows, *highs, *differs]], np.int64)
 
 
 def columns_of(schema: pa.Schema, join: Join) -> JoinColumns:
@@ -301,8 +314,15 @@ def columns_of(schema: pa.Schema, join: Join) -> JoinColumns:
     )
 
 
+# The places of a single row, and of none.
+_FIRST, _NOWHERE = np.zeros(1, np.int64), np.empty(0, np.int64)
+
+
 def _passing(rows: CodedRows, filter_: Filter | None, needed: tuple[Coded, ...]) -> Int64Array:
     """The places of rows that pass a filter and have a value in the columns needed."""
+    if rows.n_rows == 1:
+        passes = filter_ is None or rows.codes[filter_][0] == 1
+        return _FIRST if passes and NULL not in [rows.codes[column][0] for column in needed] else _NOWHERE
     mask = None if filter_ is None else rows.codes[filter_] == 1
     for column in needed:
         has_value = rows.codes[column] != NULL
@@ -322,3 +342,14 @@ def _bounds(codes: Int64Array, above: bool, strict: bool) -> tuple[Int64Array, I
         return np.full(n_rows, _LEAST), codes
     first = codes <= _LEAST
     return np.where(first, GREATEST, _LEAST), np.where(first, _LEAST, codes - ~first)
+
+
+def _bounds_of_one(code: int, above: bool, strict: bool) -> tuple[int, int]:
+    """As `_bounds`, for one code."""
+    if above:
+        if not strict:
+            return code, GREATEST
+        return (GREATEST, _LEAST) if code == GREATEST else (code + 1, GREATEST)
+    if not strict:
+        return _LEAST, code
+    return (GREATEST, _LEAST) if code <= _LEAST else (_LEAST, code - 1)

@@ -55,6 +55,9 @@ class WatchState:
         self.options = options
         self._columns = Columns(table.layout.schema, options.nulls)
         self._index = self._make_index()
+        # Asked for once: whether an object follows a protocol takes longer than a small batch.
+        self._counter = self._index if isinstance(self._index, CountingIndex) else None
+        self._lister = None if isinstance(self._index, CountingIndex) else self._index
         self._watched: dict[str, _Watched] = {}
         for name, rule in (rules or {}).items():
             self.add_rule(name, rule)
@@ -77,11 +80,11 @@ class WatchState:
 
     def rows_in_conflict(self) -> dict[str, int]:
         """The number of rows in violations of each rule. If violations are only counted, this looks at all rows."""
-        if not isinstance(self._index, CountingIndex):
+        if self._counter is None:
             return {name: len(np.union1d(found.left, found.right)) for name, found in self.pairs().items()}
         rows = self._coded_rows()
         return {
-            name: watched.log.count if watched.join.one_row else self._index.n_conflicting(name, rows)
+            name: watched.log.count if watched.join.one_row else self._counter.n_conflicting(name, rows)
             for name, watched in self._watched.items()
         }
 
@@ -91,7 +94,7 @@ class WatchState:
         join = join_of(rule)
         sources = sources_of(self.layout.schema, join)
         fresh = self._columns.use(sources)
-        log = PairLog(keep=join.one_row or isinstance(self._index, CountingIndex) or not self._index.keeps_violations)
+        log = PairLog(keep=join.one_row or self._lister is None or not self._lister.keeps_violations)
         try:
             if fresh:
                 self._fill(fresh)
@@ -117,7 +120,7 @@ class WatchState:
         codes = self._encode(change.rows)
         old = CodedRows(change.old_slots, self._columns.read(change.old_slots))
         rows = RowChange(old, CodedRows(change.new_slots, codes), len(change.updates))
-        deltas = self._count(self._index, rows) if isinstance(self._index, CountingIndex) else self._list(rows)
+        deltas = self._list(rows) if self._counter is None else self._count(self._counter, rows)
         self.table.commit(change)
         self._columns.write(change.new_slots, codes)
         return deltas
@@ -127,8 +130,8 @@ class WatchState:
         return WatchState(self.table.rebuild(layout), self.options, self.rules)
 
     def _list(self, rows: RowChange) -> dict[str, PairDelta]:
-        assert not isinstance(self._index, CountingIndex)
-        deltas = self._index.change(rows, self.table.stamps)
+        assert self._lister is not None
+        deltas = self._lister.change(rows, self.table.stamps)
         changed = {}
         for name, watched in self._watched.items():
             delta = _one_row_delta(watched.join, rows) if watched.join.one_row else deltas[name]
@@ -151,8 +154,8 @@ class WatchState:
     def _start(self, name: str, join: Join, log: PairLog) -> SlotPairs:
         """Find or count the violations of a new rule; returns those found."""
         rows = self._coded_rows()
-        if isinstance(self._index, CountingIndex):
-            log.count = len(_breaking(join, rows)) if join.one_row else self._index.add(name, join, rows)
+        if self._counter is not None:
+            log.count = len(_breaking(join, rows)) if join.one_row else self._counter.add(name, join, rows)
             return NO_PAIRS
         if not join.one_row:
             self._index.add(name, join, rows)
@@ -167,8 +170,8 @@ class WatchState:
         return found if kept is None else kept
 
     def _find_all(self, name: str, join: Join, rows: CodedRows) -> SlotPairs:
-        assert not isinstance(self._index, CountingIndex)
-        return _breaking(join, rows) if join.one_row else self._index.violations(name, rows)
+        assert self._lister is not None
+        return _breaking(join, rows) if join.one_row else self._lister.violations(name, rows)
 
     def _pairs_of(self, name: str, watched: _Watched) -> SlotPairs:
         """The violations of a rule as they were kept, or listed again if they are too many to keep."""

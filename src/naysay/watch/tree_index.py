@@ -379,6 +379,7 @@ class SharedTree:
     features: list[Coded]
     tree: ZoneTree | CurveTree
     rules: set[str] = field(default_factory=set)
+    _places: dict[tuple[Coded, ...], Int64Array] = field(default_factory=dict)
 
     @property
     def n_curve(self) -> int:
@@ -388,6 +389,7 @@ class SharedTree:
 
     def empty(self) -> ZoneTree | CurveTree:
         """A tree for these features."""
+        self._places.clear()
         return tree_for(len(self.features), self.n_curve)
 
     @property
@@ -409,7 +411,9 @@ class SharedTree:
 
     def places_of(self, features: tuple[Coded, ...]) -> Int64Array:
         """The places of a rule's features in the tree's rows."""
-        return np.array([1 + self.features.index(column) for column in features], np.int64)
+        if features not in self._places:
+            self._places[features] = np.array([1 + self.features.index(column) for column in features], np.int64)
+        return self._places[features]
 
     def serves(self, side: SideColumns) -> bool:
         """Whether the tree suits a rule: for orders, its first feature must be one of them."""

@@ -467,7 +467,7 @@ def list_boxes(
     # Node, level, and whether all rows below are partners.
     stack = np.empty((64 * FAN_OUT, 3), np.int64)
     for i in range(asked.shape[0]):
-        box = asked[i]
+        box, own = asked[i], owners[i]
         stack[0, 0], stack[0, 1], stack[0, 2] = state[ROOT], state[HEIGHT], 0
         n_stack = 1
         while n_stack > 0:
@@ -485,20 +485,20 @@ def list_boxes(
                         stack[n_stack, 2] = overlap == _ALL
                         n_stack += 1
                 continue
+            # Room for a whole leaf, so that nothing needs to be checked row by row.
+            if n_found + sizes[node] > found_boxes.size:
+                found_boxes = double(found_boxes, limit + 2 * LEAF_ROWS)
+                found_owners = double(found_owners, limit + 2 * LEAF_ROWS)
             for at in range(sizes[node]):
-                if not every and not _is_partner(box, rows[node, at], features, n_orders, nulls_differ):
-                    continue
                 owner = rows[node, at, last]
-                if owner == owners[i] or (skipped >= 0 and stamps[owner] == skipped):
-                    continue
-                if n_found == limit:
-                    return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), False
-                if n_found == found_boxes.size:
-                    found_boxes = double(found_boxes, limit)
-                    found_owners = double(found_owners, limit)
                 found_boxes[n_found] = i
                 found_owners[n_found] = owner
-                n_found += 1
+                is_found = owner != own and (skipped < 0 or stamps[owner] != skipped)
+                if is_found and not every:
+                    is_found = _is_partner(box, rows[node, at], features, n_orders, nulls_differ)
+                n_found += is_found
+            if n_found > limit:
+                return found_boxes[:limit].copy(), found_owners[:limit].copy(), False
     return found_boxes[:n_found].copy(), found_owners[:n_found].copy(), True
 
 
