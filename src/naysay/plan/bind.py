@@ -17,7 +17,8 @@ from naysay.table.column import Codes
 from naysay.table.table import OnceCache, densify
 
 Made = TypeVar("Made")
-# From this many rules on, codes with gaps are renumbered: shorter codes are quicker to group and to sort.
+# From this many rules on, codes with gaps are renumbered, as shorter codes are quicker to group and to sort; and rules
+# are counted from the pairs of rows that agree (`plan.agreeing`), which takes longer for a few dependencies that hold.
 _MANY_RULES = 8
 # Codes in so short a range gain nothing, those in so long a one would have to be sorted.
 _FEW_VALUES, _VALUES_PER_ROW = 256, 4
@@ -35,7 +36,8 @@ class Memo:
 
     def __init__(self, n_rules: int = 1) -> None:
         self._cache = OnceCache()
-        self._renumbers = n_rules >= _MANY_RULES
+        # Whether work that only many rules make up for is worth it.
+        self.has_many_rules = n_rules >= _MANY_RULES
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         """The value made before, or the one that `make` returns now; threads that want the same one wait for it."""
@@ -44,7 +46,7 @@ class Memo:
     def renumbered(self, codes: tuple[Codes, ...]) -> tuple[Codes, ...]:
         """The same codes without gaps, if there are rules enough to make up for the time that takes."""
         n_values, n_rows = max(code.n_values for code in codes), len(codes[0].values)
-        if not self._renumbers or n_values <= _FEW_VALUES or n_values > _VALUES_PER_ROW * n_rows:
+        if not self.has_many_rules or n_values <= _FEW_VALUES or n_values > _VALUES_PER_ROW * n_rows:
             return codes
         return self.get("renumbered", tuple(code.values for code in codes), lambda: densify(codes))
 
@@ -53,6 +55,9 @@ class NoMemo(Memo):
     """Remembers nothing, for a single rule."""
 
     shares = False
+
+    def __init__(self, n_rules: int = 1) -> None:
+        super().__init__(1)
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         return make()
