@@ -163,7 +163,7 @@ def many(sizes: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def count_all(table: pa.Table, rules: list[str]) -> float:
-    return min(stopwatch(lambda: naysay.count(table, rules, threads=1)) for _ in range(3 if len(rules) < 50 else 1))
+    return min(stopwatch(lambda: naysay.count(table, rules, threads=1)) for _ in range(15 if len(rules) < 50 else 2))
 
 
 def mixed_rules(n_rules: int) -> list[str]:

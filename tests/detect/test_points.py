@@ -59,8 +59,6 @@ def _table(rng: np.random.Generator, n_rows: int, n_values: int, n_keys: int) ->
 def test_random_rules_get_the_answers_of_the_oracle(monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
     for name, value in SETTINGS[setting].items():
         monkeypatch.setattr(points, name, value)
-    if "threads" in setting:
-        monkeypatch.setattr("naysay.plan.bind._ROWS_PER_THREAD", 1)
     rng = random.Random(setting)
     n_judged = 0
     while n_judged < 40:

@@ -249,7 +249,7 @@ class LocalEngine:
             return memo.get(("count", join.twins), (), lambda: count_by_default(join, memo))
 
         def count_by_default(join: Join, memo: Memo) -> int:
-            total = agreeing_pairs(self.table, options.nulls, memo).count(join) if memo.shares else None
+            total = agreeing_pairs(self.table, options.nulls, memo).count(join) if memo.has_many_rules else None
             return default.count(bind(self.table, join, options.nulls, memo)) if total is None else total
 
         # Rules about few columns first: what they find out saves work on those that have these columns and others.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from naysay.arrays import MAX_CODES, BoolArray, Int64Array
-from naysay.budget import in_turn_or_on_threads, threads_for
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Nulls, Predicate
 from naysay.table import Table
@@ -19,10 +17,9 @@ from naysay.table.column import Codes
 from naysay.table.table import OnceCache, densify
 
 Made = TypeVar("Made")
-# From this many rules on, codes with gaps are renumbered: shorter codes are quicker to group and to sort.
+# From this many rules on, codes with gaps are renumbered, as shorter codes are quicker to group and to sort; and rules
+# are counted from the pairs of rows that agree (`plan.agreeing`), which takes longer for a few dependencies that hold.
 _MANY_RULES = 8
-# Fewer rows are not worth a thread.
-_ROWS_PER_THREAD = 500_000
 # Codes in so short a range gain nothing, those in so long a one would have to be sorted.
 _FEW_VALUES, _VALUES_PER_ROW = 256, 4
 
@@ -39,7 +36,8 @@ class Memo:
 
     def __init__(self, n_rules: int = 1) -> None:
         self._cache = OnceCache()
-        self._renumbers = n_rules >= _MANY_RULES
+        # Whether work that only many rules make up for is worth it.
+        self.has_many_rules = n_rules >= _MANY_RULES
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         """The value made before, or the one that `make` returns now; threads that want the same one wait for it."""
@@ -48,7 +46,7 @@ class Memo:
     def renumbered(self, codes: tuple[Codes, ...]) -> tuple[Codes, ...]:
         """The same codes without gaps, if there are rules enough to make up for the time that takes."""
         n_values, n_rows = max(code.n_values for code in codes), len(codes[0].values)
-        if not self._renumbers or n_values <= _FEW_VALUES or n_values > _VALUES_PER_ROW * n_rows:
+        if not self.has_many_rules or n_values <= _FEW_VALUES or n_values > _VALUES_PER_ROW * n_rows:
             return codes
         return self.get("renumbered", tuple(code.values for code in codes), lambda: densify(codes))
 
@@ -57,6 +55,9 @@ class NoMemo(Memo):
     """Remembers nothing, for a single rule."""
 
     shares = False
+
+    def __init__(self, n_rules: int = 1) -> None:
+        super().__init__(1)
 
     def get(self, what: Hashable, arrays: tuple[Int64Array, ...], make: Callable[[], Made]) -> Made:
         return make()
@@ -240,26 +241,7 @@ def _ordered(left: Codes, right: Codes, order: Order, memo: Memo) -> tuple[Int64
 def _scaled(values: Int64Array, factor: int, offset: int, memo: Memo) -> Int64Array:
     if (factor, offset) == (1, 0):
         return values
-
-    def scale() -> Int64Array:
-        scaled = np.empty_like(values)
-
-        def fill(begin: int, end: int) -> None:
-            np.multiply(values[begin:end], factor, out=scaled[begin:end])
-            if offset:
-                scaled[begin:end] += offset
-
-        _in_spans(values.size, fill)
-        return scaled
-
-    return memo.get(("scaled", factor, offset), (values,), scale)
-
-
-def _in_spans(n_rows: int, fill: Callable[[int, int], None]) -> None:
-    """Fill an array span by span, on threads if it is long: its memory is given out where it is first touched."""
-    n_threads = threads_for(n_rows // _ROWS_PER_THREAD)
-    bounds = np.linspace(0, n_rows, n_threads + 1).astype(np.int64).tolist()
-    in_turn_or_on_threads(list(pairwise(bounds)), lambda span: fill(*span), n_threads)
+    return memo.get(("scaled", factor, offset), (values,), lambda: factor * values + offset)
 
 
 def combine(parts: Sequence[Matched], n_rows: int, memo: Memo) -> Matched:
@@ -303,19 +285,7 @@ def _all_hold(table: Table, predicates: tuple[Predicate, ...], nulls: Nulls) -> 
 
 def _numbers(table: Table, rows: Int64Array | None, memo: Memo) -> Int64Array:
     """The numbers of the given rows, or of all."""
-    if rows is not None:
-        return rows
-
-    def number() -> Int64Array:
-        numbers = np.empty(table.n_rows, np.int64)
-
-        def fill(begin: int, end: int) -> None:
-            numbers[begin:end] = np.arange(begin, end)
-
-        _in_spans(numbers.size, fill)
-        return numbers
-
-    return memo.get("all rows", (), number)
+    return memo.get("all rows", (), lambda: np.arange(table.n_rows, dtype=np.int64)) if rows is None else rows
 
 
 def _side(
