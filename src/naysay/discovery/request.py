@@ -63,7 +63,7 @@ MAX_COMPARISONS = 1_000
 # worth it.
 _MOST_MEASURED, _QUICK_ROWS = 60_000, 4_096
 _FEWEST_PREDICATES = 2
-# Bytes per row: a column while it is encoded, a field on one side, what verifying candidates keeps, and what each thread
+# Bytes per row: a column while it is encoded, a field on one side, what is kept between candidates, and what a thread
 # needs to group and sort rows.
 _COLUMN_BYTES, _FIELD_BYTES, _KEPT_BYTES, _THREAD_BYTES = 40, 4, 64, 112
 _COUNTER_BYTES = 64 << 20
