@@ -53,7 +53,7 @@ from naysay.rule.model import Rule
 SAMPLE_ROWS = 3000
 # With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
 _SAMPLE_WORK_PER_SECOND = 4_000_000
-_FEWEST_SAMPLE_ROWS = 200
+_FEWEST_SAMPLE_ROWS = 40
 # The most comparisons of the rules that are proven first if time is limited.
 _SHORT = 3
 # The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
@@ -279,7 +279,7 @@ class SelectiveSearch:
     def sample(self) -> None:
         """See all pairs of some rows drawn at random, and the equal rows."""
         outcomes = self.problem.outcomes
-        n_rows = min(outcomes.n_rows, self._most_sampled or self._n_sample_rows())
+        n_rows = min(outcomes.n_rows, self._most_sampled or SAMPLE_ROWS, self._n_sample_rows())
         places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
         sample = all_pairs(outcomes.take(places), self.problem.budget)
         if sample is None:
