@@ -15,6 +15,7 @@ are as in SQL, "incomparable" satisfies no predicate at all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,9 +24,11 @@ import numpy as np
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discovery.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
-from naysay.table import Codes, Table
+from naysay.table import Table
 
 BITS_PER_WORD = 31
+# The rows that tell how often two values of a comparison are equal.
+_CHANCE_ROWS = 1 << 16
 
 
 class FieldKind(Enum):
@@ -142,8 +145,9 @@ class _Line:
 def outcomes_of(table: Table, space: Space, nulls: Nulls, *, collapse: bool = True) -> Outcomes:
     """Encode a table for the comparisons of a space; equal rows become one with a weight."""
     comparisons = list(dict.fromkeys(space.comparisons + tuple(pair.mirrored() for pair in space.comparisons)))
-    # Each from a table of its own, so that no more codes of 64 bits are kept than those of one comparison.
-    lines = [_line(Table(table.arrow), comparison, nulls) for comparison in comparisons]
+    columns = _columns(table, space)
+    lines = [_line(columns, comparison, nulls) for comparison in comparisons]
+    del columns
     layout, order = _lay_out(lines, space)
     lines = [lines[i] for i in order]
     rows, weights = _distinct_rows(lines, table.n_rows) if collapse else _all_rows(table.n_rows)
@@ -151,19 +155,54 @@ def outcomes_of(table: Table, space: Space, nulls: Nulls, *, collapse: bool = Tr
     return Outcomes(layout, left, right, weights, rows)
 
 
-def _line(table: Table, comparison: Comparison, nulls: Nulls) -> _Line:
-    if comparison.across:
-        left, right = table.ranks((comparison.left.name, comparison.right.name), ordered=comparison.ordered)
-    else:
-        left = right = table.ranks((comparison.left.name,), ordered=comparison.ordered)[0]
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column in codes of 32 bits, those that it is compared with in the same code space; and where it is not null."""
+
+    values: Int32Array
+    valid: BoolArray | None
+
+    @property
+    def null(self) -> BoolArray | None:
+        return None if self.valid is None else ~self.valid
+
+    def above_null(self) -> Int32Array:
+        """Codes from 1, and 0 for null."""
+        above: Int32Array = self.values + np.int32(1)
+        if self.valid is not None:
+            above[~self.valid] = 0
+        return above
+
+
+def _columns(table: Table, space: Space) -> dict[str, _Column]:
+    """Every column, encoded once. Each family from a table of its own: its codes of 64 bits are not kept."""
+    columns = {}
+    for names, ordered in families(space):
+        for name, codes in zip(names, Table(table.arrow).ranks(names, ordered=ordered), strict=True):
+            columns[name] = _Column(codes.values.astype(np.int32), codes.valid)
+    return columns
+
+
+def families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
+    """Columns that are compared with each other, directly or by way of others; and whether by order."""
+    family = {name: {name} for name in space.names}
+    for pair in space.comparisons:
+        together = family[pair.left.name] | family[pair.right.name]
+        family.update(dict.fromkeys(together, together))
+    found = dict.fromkeys(tuple(name for name in space.names if name in names) for names in family.values())
+    return [(names, any(pair.ordered for pair in space.comparisons if pair.left.name in names)) for names in found]
+
+
+def _line(columns: Mapping[str, _Column], comparison: Comparison, nulls: Nulls) -> _Line:
+    left, right = columns[comparison.left.name], columns[comparison.right.name]
     if comparison.within_row:
         return _within_row(comparison, left, right, nulls)
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
-    left_null, right_null = _null(left), _null(right)
-    above_null = nulls is Nulls.EQUAL and (left_null is not None or right_null is not None)
-    left_values = _above_null(left) if above_null else left.values.astype(np.int32)
-    right_values = left_values if left is right else _above_null(right) if above_null else right.values.astype(np.int32)
-    if above_null:
+    left_null, right_null = left.null, right.null
+    left_values, right_values = left.values, right.values
+    if nulls is Nulls.EQUAL and (left_null is not None or right_null is not None):
+        left_values = left.above_null()
+        right_values = left_values if left is right else right.above_null()
         if comparison.ordered:
             kind = FieldKind.ORDER_OR_NULL
         else:
@@ -173,13 +212,13 @@ def _line(table: Table, comparison: Comparison, nulls: Nulls) -> _Line:
     )
 
 
-def _within_row(comparison: Comparison, left: Codes, right: Codes, nulls: Nulls) -> _Line:
+def _within_row(comparison: Comparison, left: _Column, right: _Column, nulls: Nulls) -> _Line:
     """Two columns of one row: the outcome is the row's own, so it meets a constant on the other side.
 
     The row's value is 0, 1 or 2 as its left column is less than, equal to or greater than its right one, against 1.
     """
-    own = (1 + np.sign(left.values - right.values)).astype(np.int32)
-    one, other = (np.zeros(own.size, np.bool_) if codes.valid is None else ~codes.valid for codes in (left, right))
+    own = 1 + np.sign(left.values - right.values)
+    one, other = (np.zeros(own.size, np.bool_) if column.valid is None else ~column.valid for column in (left, right))
     either = one | other
     null = either if either.any() else None
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
@@ -196,22 +235,12 @@ def _within_row(comparison: Comparison, left: Codes, right: Codes, nulls: Nulls)
     return _Line(comparison, kind, constant, 2 - own, None, null, p_equal)
 
 
-def _null(codes: Codes) -> BoolArray | None:
-    return None if codes.valid is None else ~codes.valid
-
-
-def _above_null(codes: Codes) -> Int32Array:
-    """Codes from 1, and 0 for null."""
-    above = (codes.values + 1).astype(np.int32)
-    if codes.valid is not None:
-        above[~codes.valid] = 0
-    return above
-
-
 def _chance_equal(left: Int32Array, right: Int32Array) -> float:
-    """The fraction of pairs whose codes are equal."""
+    """About the fraction of pairs whose codes are equal: it only says which bits lie together."""
     if not left.size:
         return 0.0
+    step = max(1, left.size // _CHANCE_ROWS)
+    left, right = left[::step], right[::step]
     n_values = int(max(left.max(), right.max())) + 1
     left_counts = np.bincount(left, minlength=n_values) / left.size
     right_counts = left_counts if right is left else np.bincount(right, minlength=n_values) / right.size
