@@ -112,7 +112,7 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
     if device is Device.CUDA:
-        half: Evidence | None = _on_cuda(outcomes)
+        half = _on_cuda(outcomes, budget)
     else:
         half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), budget)
     if half is None:
@@ -123,15 +123,17 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
     return evidence
 
 
-def _on_cuda(outcomes: Outcomes) -> Evidence:
-    """The evidence of the unordered pairs of distinct rows, counted by a GPU."""
-    from naysay.kernels.evidence.gpu import count_pairs
+def _on_cuda(outcomes: Outcomes, budget: Budget | None) -> Evidence | None:
+    """The evidence of the unordered pairs of distinct rows, counted by a GPU; None if the budget stopped it."""
+    from naysay.kernels.evidence.gpu import CountStopped, count_pairs
 
-    layout = outcomes.layout
-    codes, counts = count_pairs(
-        outcomes.left, outcomes.right, outcomes.weights, outcomes.weights, layout.masks, layout.spans, once=True
-    )
-    return merge([Evidence(codes, counts)])
+    layout, weights = outcomes.layout, outcomes.weights
+    sides = outcomes.left, outcomes.right, weights, weights
+    is_stopped = None if budget is None else budget.stopped
+    try:
+        return merge([Evidence(*count_pairs(*sides, layout.masks, layout.spans, once=True, is_stopped=is_stopped))])
+    except CountStopped:
+        return None
 
 
 def mirror_of(evidence: Evidence, layout: CodeLayout) -> Evidence:
