@@ -96,7 +96,7 @@ def test_version() -> None:
             ["watch", ".", "--evolve", "--state", "s", "--index", "lt-tree"],
             "--index finds the violations of given rules",
         ),
-        (["discover", "people.csv", "--state", "s", "--master", "local[1]"], "leave out --engine spark and --master"),
+        (["discover", "people.csv", "--state", "s", "--master", "local[1]"], "--state on Spark needs --key"),
         (["watch", "s3://x/y", "--rule", "a -> b", "--state", "s", "--engine", "local"], "is not a local folder"),
         (["report", "none.json"], "cannot read results in none.json"),
         (["report", "people.csv"], "is not JSON"),

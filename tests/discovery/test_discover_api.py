@@ -323,7 +323,8 @@ def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPat
     outcomes = outcomes_of(table, build_space(table), Nulls.SQL)
     calls = []
 
-    def count_pairs(left: Any, right: Any, *rest: Any, once: bool) -> Any:
+    def count_pairs(left: Any, right: Any, *rest: Any, once: bool, is_stopped: Any) -> Any:
+        assert not is_stopped()
         assert np.array_equal(left, outcomes.left)
         assert np.array_equal(right, outcomes.right)
         assert once
@@ -338,6 +339,20 @@ def test_cuda_counts_through_the_kernel_of_the_gpu(monkeypatch: pytest.MonkeyPat
     assert calls
     assert found.device == "cuda"
     assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in naysay.discover(people(80)).rules]
+
+
+def test_a_stop_on_the_gpu_makes_a_partial_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from naysay.kernels.evidence import gpu as gpu_evidence
+
+    def count_pairs(*rest: Any, once: bool, is_stopped: Any) -> Any:
+        while not is_stopped():
+            pass
+        raise gpu_evidence.CountStopped
+
+    monkeypatch.setattr(gpu_evidence, "is_available", lambda: None)
+    monkeypatch.setattr(gpu_evidence, "count_pairs", count_pairs)
+    found = naysay.discover(people(80), 0.0, device="cuda", method="all-pairs", max_seconds=0.05)
+    assert (found.partial, found.reason) == (True, "time limit")
 
 
 def test_where_no_rule_holds_the_answer_says_what_to_try() -> None:

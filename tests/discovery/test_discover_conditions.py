@@ -14,6 +14,7 @@ from small_tables import METHODS, comparisons_of, naive_rule
 
 import naysay
 from naive import count as naive_count
+from naysay.budget import Budget
 from naysay.discovery.space import SCOPES, build_space, comes_first
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row, Rule
 from naysay.rule.render import canonical
@@ -184,6 +185,25 @@ def test_the_list_ends_with_rules_under_a_condition_and_the_rows_they_apply_to()
     assert f"applies to {finding.applies_to:,} rows" in str(found)
     assert finding.rule in [each.rule for each in found.top(5, about="country")]
     assert not naysay.discover(table, 0.0).conditional
+
+
+def test_rules_under_conditions_are_made_while_there_is_time_the_best_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, looks = countries(), []
+    scope = naysay.Scope(conditions=5)
+    everything = naysay.discover(table, 0.0, space=scope).conditional
+
+    def late(budget: Budget) -> bool:
+        looks.append(1)
+        if len(looks) == 3:
+            budget.stop("time limit")
+        return len(looks) > 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Budget, "late", late)
+        found = naysay.discover(table, 0.0, space=scope)
+    assert [each.rule for each in found.conditional] == [each.rule for each in everything[:2]]
+    assert len(everything) > 2
+    assert "time limit: rules under conditions may be missing" in found.notes
 
 
 def test_what_cannot_have_conditions_says_so() -> None:

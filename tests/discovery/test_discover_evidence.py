@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from naysay.budget import Budget
-from naysay.discovery.evidence import Evidence, all_pairs, between
+from naysay.discovery.evidence import Evidence, agreeing_pairs, all_pairs, between, merge
 from naysay.discovery.outcomes import Outcomes, mirrored, outcomes_of
 from naysay.discovery.space import Scope, Space, build_space
 from naysay.discovery.vertices import edges_of, to_int, vertices_of
@@ -110,8 +110,6 @@ def test_between_two_blocks_and_its_mirror() -> None:
 
 def test_parts_add_up_to_the_whole() -> None:
     """What evolve and Spark rely on: old x old, new x new, new x old and its mirror are all pairs."""
-    from naysay.discovery.evidence import merge
-
     rng = random.Random(5)
     table = random_table(rng, 9, 50)
     space = build_space(from_frame(table))
@@ -134,3 +132,34 @@ def test_a_stopped_budget_gives_no_evidence() -> None:
     budget = Budget(0.0)
     assert all_pairs(outcomes, budget) is None
     assert budget.reason == "time limit"
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_agreeing_pairs_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch, n_parts: int) -> None:
+    """Portions of a few rows, some of them one group of more rows; and each pair in one of several shares."""
+    rng = np.random.default_rng(4)
+    table = random_table(random.Random(8), 5, 200)
+    outcomes = outcomes_of(from_frame(table), build_space(from_frame(table)), Nulls.SQL, collapse=False)
+    for n_groups in (1, 7, 90):
+        groups = rng.integers(0, n_groups, outcomes.n_rows)
+        order = np.argsort(groups, kind="stable")
+        starts = np.append(np.flatnonzero(np.diff(groups[order], prepend=-1)), groups.size)
+        whole = agreeing_pairs(outcomes, order, starts)
+        assert whole is not None
+        assert whole.n_pairs == sum(int(size) * (int(size) - 1) for size in np.diff(starts))
+        with monkeypatch.context() as patch:
+            patch.setattr("naysay.discovery.evidence._PORTION_ROWS", 16)
+            shares = [slice(part, None, n_parts) for part in range(n_parts)]
+            parts = [agreeing_pairs(outcomes, order, starts, share=share) for share in shares]
+        assert all(part is not None for part in parts)
+        added = merge([part for part in parts if part is not None])
+        assert np.array_equal(added.codes, whole.codes)
+        assert np.array_equal(added.counts, whole.counts)
+
+
+def test_encoding_a_table_keeps_no_codes_but_its_own() -> None:
+    table = from_frame(random_table(random.Random(2), 6, 50))
+    space = build_space(table)
+    outcomes = outcomes_of(table, space, Nulls.SQL)
+    assert not any(table.is_encoded((name,), ordered=ordered) for name in space.names for ordered in (False, True))
+    assert outcomes.left.dtype == np.int32

@@ -13,7 +13,7 @@ from small_tables import comparisons_of, naive_rule
 
 from naysay.discovery.engine import discover
 from naysay.discovery.request import DiscoverRequest
-from naysay.discovery.space import SCOPES, build_space
+from naysay.discovery.space import SCOPES, Scope, build_space
 from naysay.rule.model import Nulls, Op, Row
 from naysay.table import from_frame
 
@@ -99,3 +99,28 @@ def test_rules_with_predicates_on_one_row(method: str, nulls: Nulls) -> None:
         found = discover(from_frame(table), DiscoverRequest(space="hydra", nulls=nulls, method=method, threads=1))
         expected = minimal_rules(table.to_pylist(), comparisons_of(built), nulls_equal=nulls is Nulls.EQUAL)
         assert either_way(map(naive_rule, found.rules)) == either_way(rule for rule in expected if rule), seed
+
+
+def test_columns_share_values_of_any_type_as_tried_one_by_one() -> None:
+    """Whole columns of a kind are encoded together; which pairs share enough must not depend on the others."""
+    rng = random.Random(4)
+    for _ in range(60):
+        pools = [rng.sample(range(12), rng.randint(0, 8)) for _ in range(5)]
+        lists = [[rng.choice([*pool, None]) for _ in range(20)] for pool in pools]
+        types = [rng.choice([pa.int64(), pa.int8(), pa.uint64()]) for _ in lists]
+        if rng.random() < 0.5:
+            types = [rng.choice([pa.string(), pa.dictionary(pa.int32(), pa.string())]) for _ in lists]
+            lists = [[None if value is None else f"v{value}" for value in values] for values in lists]
+        table = pa.table({f"c{k}": pa.array(lists[k], types[k]) for k in range(5)})
+        share = rng.choice([0.0, 0.3, 0.5, 1.0])
+        space = build_space(from_frame(table), None, Scope(share=share, within_row=False))
+        found = {(pair.left.name, pair.right.name) for pair in space.comparisons if pair.across}
+        sets = [set(values) - {None} for values in lists]
+        expected = {
+            (f"c{one}", f"c{other}")
+            for one in range(5)
+            for other in range(5)
+            if one != other and sets[one] and sets[other]
+            if len(sets[one] & sets[other]) >= share * max(len(sets[one]), len(sets[other]))
+        }
+        assert found == expected

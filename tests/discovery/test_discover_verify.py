@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import naive
+from naysay.discovery import verify
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.space import Scope, build_space
-from naysay.discovery.verify import TooLong, Verifier
+from naysay.discovery.verify import Costs, TooLong, Verifier
 from naysay.discovery.vertices import VertexGroup, to_int, vertices_of
 from naysay.kernels.joins.find import GAVE_UP, find_three_orders
 from naysay.rule.model import Nulls
@@ -91,8 +93,8 @@ def test_three_orders_by_brute_force(budget: int) -> None:
         rows = sorted(
             (group, *(rng.randrange(n_values) for _ in range(3)), rng.randrange(n_labels)) for group in groups
         )
-        points = np.array([row[1:] for row in rows], np.int64).reshape(-1, 4).T.copy()
-        starts = np.array([sum(group < g for group in groups) for g in range(4)], np.int64)
+        points = np.array([row[1:] for row in rows], np.int32).reshape(-1, 4).T.copy()
+        starts = np.array([sum(group < g for group in groups) for g in range(4)], np.int32)
         strict = np.array([rng.randrange(2) for _ in range(3)], np.int64)
         found = find_three_orders(points, starts, n_values, strict, budget)
         expected = {
@@ -108,3 +110,39 @@ def test_three_orders_by_brute_force(budget: int) -> None:
         else:
             assert tuple(found) in expected if expected else tuple(found) == (-1, -1)
     assert (n_given_up > 0) == (budget < 10**9)
+
+
+def test_what_is_kept_between_candidates_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And candidates are judged the same if hardly anything is kept."""
+    rng = random.Random(2)
+    table = pa.table({name: [rng.randrange(9) for _ in range(300)] for name in "abcdef"})
+    space = build_space(from_frame(table), None, Scope(cross=False))
+    outcomes = outcomes_of(from_frame(table), space, Nulls.SQL)
+    vertices = vertices_of(space, outcomes.layout)
+    covers = [
+        sum(random_choice(rng, group) for group in rng.sample(vertices.groups, rng.randint(2, 5))) for _ in range(150)
+    ]
+    wanted = [Verifier(outcomes, vertices).find(cover) for cover in covers]
+    monkeypatch.setattr(verify, "_FEWEST_KEPT_BYTES", 0)
+    monkeypatch.setattr(verify, "_KEPT_BYTES_PER_ROW", 20)
+    verifier = Verifier(outcomes, vertices)
+    for cover, pair in zip(covers, wanted, strict=True):
+        assert verifier.find(cover) == pair
+        assert sum(array.nbytes for each in verifier._kept.values() for array in each) <= 20 * outcomes.n_rows
+    assert verifier._kept
+
+
+def test_many_rows_are_sized_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    columns = {"a": [rng.choice([*range(20), None]) for _ in range(4000)], "b": [rng.randrange(4) for _ in range(4000)]}
+    table = from_frame(pa.table(columns))
+    outcomes = outcomes_of(table, build_space(table), Nulls.SQL, collapse=False)
+    verifier = Verifier(outcomes, vertices_of(build_space(table), outcomes.layout))
+    exact = [Costs(verifier, 1).n_pairs(mask) for mask in (1, 2, 3)]
+    rows = list(zip(columns["a"], columns["b"], strict=True))
+    sizes = Counter(row for row in rows if row[0] is not None)
+    assert exact[2] == sum(size * (size - 1) // 2 for size in sizes.values())
+    monkeypatch.setattr(verify, "_SIZED_ROWS", 1000)
+    about = [Costs(verifier, 1).n_pairs(mask) for mask in (1, 2, 3)]
+    assert about != exact
+    assert all(0.8 < one / other < 1.25 for one, other in zip(about, exact, strict=True))

@@ -85,6 +85,15 @@ def test_a_state_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
         assert "no state of an evolver here; create one with `naysay discover --state`" in done.stderr
 
 
+def test_a_state_in_this_process_is_not_updated_on_spark(state: Path) -> None:
+    for arguments in (("--engine", "spark"), ("--master", "local[1]")):
+        done = run(state, *arguments)
+        assert done.exit_code == 2
+        assert "are kept in-process; leave out --engine spark and --master" in done.stderr
+    assert run(state, "--memory", "1G").exit_code == 2
+    assert run(state, "--engine", "local").exit_code == 0
+
+
 def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     written(tmp_path / "new", "1.csv", "id,zip,city\n4,1.10,Ulm\n")

@@ -128,10 +128,12 @@ def test_a_pair_that_breaks_a_rule_is_found_where_there_is_one() -> None:
         apart = same & (label[:, None] != label[None, :])
         strict = rng.integers(0, 2, 4)
         holds = same & (x[:, None] != x[None, :]) & (y[:, None] != y[None, :])
-        cases = [(find_two_differs(order, starts, x, y), holds)]
+        short = [array.astype(np.int32) for array in (order, starts, x, y, label)]
+        cases = [(find_two_differs(*short[:4]), holds)]
         by_x = np.lexsort((x, group_of))
         holds = apart & (x[:, None] + strict[0] <= x[None, :]) & (y[:, None] >= y[None, :] + strict[1])
-        cases.append((find_two_orders(by_x, starts, (x, y, label), bool(strict[0]), bool(strict[1])), holds))
+        sorted_short = by_x.astype(np.int32), short[1], tuple(short[2:])
+        cases.append((find_two_orders(*sorted_short, bool(strict[0]), bool(strict[1])), holds))
         points = np.stack([x, y, w, z])
         holds = apart & np.all(points[:, :, None] + strict[:, None, None] <= points[:, None, :], axis=0)
         cases.append((find_four_orders(by_x, starts, points, label, n_values, n_values, strict), holds))

@@ -333,3 +333,26 @@ def test_progress_follows_the_tasks(spark: Any, tmp_path: Path) -> None:
     assert all(0 <= each.stages <= each.all_stages <= 2 for each in told)
     assert any(each.rows for each in told), told
     assert place_of(spark, "local[2]").startswith("Spark 4")
+
+
+def test_a_state_on_spark_is_created_by_discover_and_updated_by_evolve(spark: Any, work: Path) -> None:
+    """The rules are those of the same changes in this process."""
+    (work / "table.csv").write_text("id,zip,city\n1,8,Ulm\n2,8,Ulm\n3,9,Bonn\n", encoding="utf-8")
+    (work / "new.csv").write_text("id,zip,city\n4,8,Kiel\n", encoding="utf-8")
+    (work / "gone.csv").write_text("id\n3\n", encoding="utf-8")
+    found = []
+    for engine in ("spark", "local"):
+        first = ("discover", "table.csv", "--columns", "zip,city", "--state", engine, "--key", "id", "--all")
+        change = ("evolve", engine, "--insert", "new.csv", "--delete", "gone.csv", "--batch-id", "one", "--quiet")
+        done = [run(*command, "--engine", engine, "--format", "json") for command in (first, change, change)]
+        assert [each.exit_code for each in done] == [0, 0, 0], [each.output for each in done]
+        discovered, changed, repeated = (json.loads(each.stdout) for each in done)
+        rules = [sorted(each["rule"] for each in changed[name]) for name in ("added", "removed")]
+        found.append((sorted(discovered["all"]), changed["rows"], changed["rules"], rules, repeated["repeated"]))
+    assert found[0] == found[1]
+    assert found[0][1] == 3
+    assert found[0][3][1], "a rule was removed"
+    refused = run("evolve", "spark", "--engine", "local")
+    assert (refused.exit_code, "are on Spark; leave out --engine local" in refused.stderr) == (2, True)
+    refused = run("discover", "table.csv", "--engine", "spark", "--state", "other")
+    assert (refused.exit_code, "--state on Spark needs --key" in refused.stderr) == (2, True)

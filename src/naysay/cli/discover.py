@@ -234,7 +234,8 @@ def discover(
     given = RuleSource(rules_files, ())
     files = given.declare(files)
     review = _review_of(shown, rules_files)
-    forced = None if state is None else Choice("local", "--state keeps the table in this process")
+    on_spark = place.engine == "spark" or place.master is not None
+    forced = None if state is None or on_spark else Choice("local", "--state keeps the table in this process")
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
@@ -359,11 +360,12 @@ def _refuse_contradictions(
         raise UsageError("--rules does not apply to --state, which keeps all rules; leave out one of them")
     if search.conditions is not None:
         raise UsageError("--state cannot keep rules under conditions up to date; leave out --conditions")
-    if place.engine == "spark" or place.master is not None:
-        raise UsageError("--state keeps the table in this process; leave out --engine spark and --master")
+    on_spark = place.engine == "spark" or place.master is not None
+    if on_spark and not key:
+        raise UsageError("--state on Spark needs --key COLUMN: rows have no numbers there")
     if search.max_rules is not None or search.max_seconds is not None:
         raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
-    if place.memory is not None:
+    if place.memory is not None and not on_spark:
         raise UsageError("--memory does not apply to --state; leave out one of them")
     if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
         raise UsageError("--state keeps rules by pairs; leave out --measure, and give a number for --error")
@@ -414,7 +416,8 @@ def _discover_with_state(
     refused = ("max_rules", "max_seconds", "measure")
     arguments = {name: value for name, value in search.arguments.items() if name not in refused}
     arguments["error"] = search.error or 0.0
-    with Evolver(frame.arrow, key, state=state, threads=place.threads, **arguments) as evolver:
+    rows, threads = (frame, 0) if place.engine == "spark" else (frame.arrow, place.threads)
+    with Evolver(rows, key, state=state, threads=threads, **arguments) as evolver:
         return evolver.discovery
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from naysay.cli import options
-from naysay.cli.options import FileFormat
+from naysay.cli.options import FileFormat, Place
 from naysay.cli.screen import Waiting
+from naysay.errors import UsageError
 from naysay.report.words import counted
 
 if TYPE_CHECKING:
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 @click.option("--delete", metavar="FILE", help="Keys of rows to delete; other columns are ignored.")
 @click.option("--batch-id", metavar="TEXT", help="Batch ID; a batch whose ID was already applied is skipped.")
 @options.number("--limit", 0, "Maximum number of added and of removed rules to show; 0 for all.", 20)
-@options.threads
+@options.packed(
+    "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
+)
 @options.device
 @options.files
 @options.output_format("text", "json")
@@ -40,7 +45,7 @@ def evolve(
     delete: str | None,
     batch_id: str | None,
     limit: int,
-    threads: int,
+    place: Place,
     device: str,
     files: FileFormat,
     format: str,
@@ -49,18 +54,17 @@ def evolve(
     """Update the rules of STATE after rows were inserted, updated or deleted.
 
     STATE is the folder that `naysay discover --state` wrote. The rules are always those that discovery would find in
-    the current rows. Without a change, shows the numbers of rows and rules.
+    the current rows. Without a change, shows the numbers of rows and rules. A state that was written on Spark is
+    updated there; files with changes are read in this process.
 
     \b
     naysay discover people.csv --key id --state people.state
     naysay evolve people.state --insert monday.csv --delete gone.csv
     """
-    from naysay.evolve.evolver import Evolver
-
     paths = {"inserts": insert, "updates": update, "deletes": delete}
     with Waiting(watched=not quiet) as waiting:
         waiting.stage(f"opening {state}")
-        with Evolver.open(state, threads=threads, device=device) as evolver:
+        with _open(state, place, device, waiting) as evolver:
             frames = {}
             for what, path in paths.items():
                 if path is not None:
@@ -71,6 +75,28 @@ def evolve(
             text = _json(evolver, change, limit or None) if format == "json" else _text(evolver, change, limit, quiet)
     click.echo(text)
     return 0
+
+
+@contextmanager
+def _open(state: Path, place: Place, device: str, waiting: Waiting) -> Iterator[Evolver]:
+    """The evolver of a state, where its rows are."""
+    from naysay.evolve.durable import is_on_spark
+    from naysay.evolve.evolver import Evolver
+
+    if not is_on_spark(state):
+        if place.engine == "spark" or place.master is not None:
+            raise UsageError(f"the rows of {state} are kept in-process; leave out --engine spark and --master")
+        if place.memory is not None:
+            raise UsageError("--memory applies to Spark here; leave it out")
+        with Evolver.open(state, threads=place.threads, device=device) as evolver:
+            yield evolver
+        return
+    if place.engine == "local":
+        raise UsageError(f"the rows of {state} are on Spark; leave out --engine local")
+    if device == "cuda":
+        raise UsageError("device 'cuda' applies to frames in memory; on Spark the executors' cores do the work")
+    with place.session(waiting, app="naysay evolve"), Evolver.open(state) as evolver:
+        yield evolver
 
 
 def _text(evolver: Evolver, change: RuleChange | None, limit: int, quiet: bool) -> str:

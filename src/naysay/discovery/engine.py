@@ -126,7 +126,11 @@ def _with_conditional(found: Discovery, table: Table, problem: Problem) -> Disco
     # As many rules could have been found at most.
     tries = log(max(1, len(columns)) * (len(rows.codes) + 1) ** 2 * max(1, found.n_rows // fewest))
     findings = []
-    for each in tested:
+    # The best first, so that these are made rules of if time is short.
+    for each in sorted(tested, key=lambda each: -each.surprise):
+        if budget.late():
+            complete = False
+            break
         rule = _conditional_rule(each, table, names, int(outcomes.rows[each.place]))
         if rule is not None and (request.is_narrowed or len(rule.predicates) <= (request.max_predicates or 4)):
             surprise = each.surprise - tries

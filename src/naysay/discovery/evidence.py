@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -83,6 +84,7 @@ def _n_pairs(outcomes: Outcomes) -> float:
 DIRECT_BITS = 26
 _BLOCK_ROWS = 64
 _BLOCK_PAIRS = 1 << 23
+_PORTION_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
     if device is Device.CUDA:
-        half: Evidence | None = _on_cuda(outcomes)
+        half = _on_cuda(outcomes, budget)
     else:
         half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), budget)
     if half is None:
@@ -121,15 +123,17 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
     return evidence
 
 
-def _on_cuda(outcomes: Outcomes) -> Evidence:
-    """The evidence of the unordered pairs of distinct rows, counted by a GPU."""
-    from naysay.kernels.evidence.gpu import count_pairs
+def _on_cuda(outcomes: Outcomes, budget: Budget | None) -> Evidence | None:
+    """The evidence of the unordered pairs of distinct rows, counted by a GPU; None if the budget stopped it."""
+    from naysay.kernels.evidence.gpu import CountStopped, count_pairs
 
-    layout = outcomes.layout
-    codes, counts = count_pairs(
-        outcomes.left, outcomes.right, outcomes.weights, outcomes.weights, layout.masks, layout.spans, once=True
-    )
-    return merge([Evidence(codes, counts)])
+    layout, weights = outcomes.layout, outcomes.weights
+    sides = outcomes.left, outcomes.right, weights, weights
+    is_stopped = None if budget is None else budget.stopped
+    try:
+        return merge([Evidence(*count_pairs(*sides, layout.masks, layout.spans, once=True, is_stopped=is_stopped))])
+    except CountStopped:
+        return None
 
 
 def mirror_of(evidence: Evidence, layout: CodeLayout) -> Evidence:
@@ -234,11 +238,24 @@ def agreeing_pairs(
     None if the budget stopped it before the end. Equal rows behind one row are not among the pairs. Shares that
     together are all of a list see each pair once, for the same outcomes, order and starts.
     """
-    sizes = np.diff(starts)
-    inside = np.repeat(sizes > 1, sizes)
-    some = outcomes.take(order[inside])
-    half = count_blocks(some, some, group_blocks(sizes[sizes > 1])[share], budget)
-    return None if half is None else merge([half, mirror_of(half, outcomes.layout)])
+    parts: list[Evidence] = []
+    for first, last in _portions(starts):
+        sizes = np.diff(starts[first : last + 1])
+        inside = np.repeat(sizes > 1, sizes)
+        some = outcomes.take(order[starts[first] : starts[last]][inside])
+        half = count_blocks(some, some, group_blocks(sizes[sizes > 1])[share], budget)
+        if half is None:
+            return None
+        parts = [merge([*parts, half])]
+    half = merge([*parts, Evidence(np.empty((0, outcomes.layout.n_words), np.int32), np.empty(0, np.int64))])
+    return merge([half, mirror_of(half, outcomes.layout)])
+
+
+def _portions(starts: Int64Array) -> list[tuple[int, int]]:
+    """Consecutive groups, first to last excluded, of about _PORTION_ROWS rows, so that few rows are copied at once."""
+    ends = np.searchsorted(starts, np.arange(_PORTION_ROWS, int(starts[-1]), _PORTION_ROWS), side="left")
+    bounds = np.unique(np.concatenate([[0], ends, [starts.size - 1]])).tolist()
+    return list(itertools.pairwise(bounds))
 
 
 def group_blocks(sizes: Int64Array) -> Int64Array:

@@ -61,7 +61,7 @@ def _families(space: Space) -> list[list[str]]:
     return list({id(names): names for names in family.values()}.values())
 
 
-_NOTHING = np.empty(0, np.int64)
+_NOTHING = np.empty(0, np.int32)
 _NO_NULL = np.empty(0, np.bool_)
 
 

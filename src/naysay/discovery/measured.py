@@ -527,7 +527,7 @@ def _see_pairs(problem: Problem) -> Answer | None:
         seconds = cpu_seconds(outcomes, budget.threads)
         evidence = all_pairs(outcomes, budget.part(_RANKING_SHARE)) if seconds <= _PATIENCE_SECONDS else None
         if evidence is None:
-            n_sampled = min(outcomes.n_rows, FEW_ROWS if budget.is_limited else RANKING_ROWS)
+            n_sampled = problem.rows_in_time(FEW_ROWS if budget.is_limited else RANKING_ROWS)
             outcomes = outcomes.take(draw(outcomes.n_rows, n_sampled))
             evidence = all_pairs(outcomes, budget)
     if evidence is None:

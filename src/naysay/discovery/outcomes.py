@@ -15,6 +15,7 @@ are as in SQL, "incomparable" satisfies no predicate at all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,9 +24,11 @@ import numpy as np
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discovery.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
-from naysay.table import Codes, Table
+from naysay.table import Table
 
 BITS_PER_WORD = 31
+# The rows that tell how often two values of a comparison are equal.
+_CHANCE_ROWS = 1 << 16
 
 
 class FieldKind(Enum):
@@ -116,8 +119,8 @@ class _Line:
 
     comparison: Comparison
     kind: FieldKind
-    left: Int64Array
-    right: Int64Array
+    left: Int32Array
+    right: Int32Array
     left_null: BoolArray | None
     right_null: BoolArray | None
     p_equal: float
@@ -142,28 +145,64 @@ class _Line:
 def outcomes_of(table: Table, space: Space, nulls: Nulls, *, collapse: bool = True) -> Outcomes:
     """Encode a table for the comparisons of a space; equal rows become one with a weight."""
     comparisons = list(dict.fromkeys(space.comparisons + tuple(pair.mirrored() for pair in space.comparisons)))
-    lines = [_line(table, comparison, nulls) for comparison in comparisons]
+    columns = _columns(table, space)
+    lines = [_line(columns, comparison, nulls) for comparison in comparisons]
+    del columns
     layout, order = _lay_out(lines, space)
     lines = [lines[i] for i in order]
-    rows, weights = _distinct_rows(table, space, nulls) if collapse else _all_rows(table.n_rows)
-    left = _side(lines, layout, rows, left=True)
-    two_sided = any(pair.across for pair in space.comparisons)
-    right = _side(lines, layout, rows, left=False) if two_sided else left
+    rows, weights = _distinct_rows(lines, table.n_rows) if collapse else _all_rows(table.n_rows)
+    left, right = _sides(lines, layout, rows, two_sided=any(pair.across for pair in space.comparisons))
     return Outcomes(layout, left, right, weights, rows)
 
 
-def _line(table: Table, comparison: Comparison, nulls: Nulls) -> _Line:
-    if comparison.across:
-        left, right = table.ranks((comparison.left.name, comparison.right.name), ordered=comparison.ordered)
-    else:
-        left = right = table.ranks((comparison.left.name,), ordered=comparison.ordered)[0]
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column in codes of 32 bits, those that it is compared with in the same code space; and where it is not null."""
+
+    values: Int32Array
+    valid: BoolArray | None
+
+    @property
+    def null(self) -> BoolArray | None:
+        return None if self.valid is None else ~self.valid
+
+    def above_null(self) -> Int32Array:
+        """Codes from 1, and 0 for null."""
+        above: Int32Array = self.values + np.int32(1)
+        if self.valid is not None:
+            above[~self.valid] = 0
+        return above
+
+
+def _columns(table: Table, space: Space) -> dict[str, _Column]:
+    """Every column, encoded once. Each family from a table of its own: its codes of 64 bits are not kept."""
+    columns = {}
+    for names, ordered in families(space):
+        for name, codes in zip(names, Table(table.arrow).ranks(names, ordered=ordered), strict=True):
+            columns[name] = _Column(codes.values.astype(np.int32), codes.valid)
+    return columns
+
+
+def families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
+    """Columns that are compared with each other, directly or by way of others; and whether by order."""
+    family = {name: {name} for name in space.names}
+    for pair in space.comparisons:
+        together = family[pair.left.name] | family[pair.right.name]
+        family.update(dict.fromkeys(together, together))
+    found = dict.fromkeys(tuple(name for name in space.names if name in names) for names in family.values())
+    return [(names, any(pair.ordered for pair in space.comparisons if pair.left.name in names)) for names in found]
+
+
+def _line(columns: Mapping[str, _Column], comparison: Comparison, nulls: Nulls) -> _Line:
+    left, right = columns[comparison.left.name], columns[comparison.right.name]
     if comparison.within_row:
         return _within_row(comparison, left, right, nulls)
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
-    left_null, right_null = _null(left), _null(right)
+    left_null, right_null = left.null, right.null
     left_values, right_values = left.values, right.values
     if nulls is Nulls.EQUAL and (left_null is not None or right_null is not None):
-        left_values, right_values = _above_null(left), _above_null(right)
+        left_values = left.above_null()
+        right_values = left_values if left is right else right.above_null()
         if comparison.ordered:
             kind = FieldKind.ORDER_OR_NULL
         else:
@@ -173,42 +212,35 @@ def _line(table: Table, comparison: Comparison, nulls: Nulls) -> _Line:
     )
 
 
-def _within_row(comparison: Comparison, left: Codes, right: Codes, nulls: Nulls) -> _Line:
+def _within_row(comparison: Comparison, left: _Column, right: _Column, nulls: Nulls) -> _Line:
     """Two columns of one row: the outcome is the row's own, so it meets a constant on the other side.
 
     The row's value is 0, 1 or 2 as its left column is less than, equal to or greater than its right one, against 1.
     """
     own = 1 + np.sign(left.values - right.values)
-    one, other = (np.zeros(own.size, np.bool_) if codes.valid is None else ~codes.valid for codes in (left, right))
+    one, other = (np.zeros(own.size, np.bool_) if column.valid is None else ~column.valid for column in (left, right))
     either = one | other
     null = either if either.any() else None
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
     if null is not None and nulls is Nulls.EQUAL:
-        own = np.where(either, np.where(one & other, 1, 2), own)
+        own = np.where(either, np.where(one & other, 1, 2), own).astype(np.int32)
         if comparison.ordered:
             kind = FieldKind.ORDER_OR_NULL
         else:
             null = None
     p_equal = float(np.mean(own == 1)) if own.size else 0.0
-    constant = np.ones(own.size, np.int64)
+    constant = np.ones(own.size, np.int32)
     if comparison.left.row is Row.LEFT:
         return _Line(comparison, kind, own, constant, null, None, p_equal)
     return _Line(comparison, kind, constant, 2 - own, None, null, p_equal)
 
 
-def _null(codes: Codes) -> BoolArray | None:
-    return None if codes.valid is None else ~codes.valid
-
-
-def _above_null(codes: Codes) -> Int64Array:
-    """Codes from 1, and 0 for null."""
-    return codes.values + 1 if codes.valid is None else np.where(codes.valid, codes.values + 1, 0)
-
-
-def _chance_equal(left: Int64Array, right: Int64Array) -> float:
-    """The fraction of pairs whose codes are equal."""
+def _chance_equal(left: Int32Array, right: Int32Array) -> float:
+    """About the fraction of pairs whose codes are equal: it only says which bits lie together."""
     if not left.size:
         return 0.0
+    step = max(1, left.size // _CHANCE_ROWS)
+    left, right = left[::step], right[::step]
     n_values = int(max(left.max(), right.max())) + 1
     left_counts = np.bincount(left, minlength=n_values) / left.size
     right_counts = left_counts if right is left else np.bincount(right, minlength=n_values) / right.size
@@ -271,45 +303,51 @@ def _masks(line: _Line, bits: dict[str, int]) -> tuple[int, int, int]:
     return less, equal, own | also[line.kind]
 
 
-def _side(lines: list[_Line], layout: CodeLayout, rows: Int64Array, *, left: bool) -> Int32Array:
-    side = np.zeros((len(lines) + layout.n_words, rows.size), np.int32)
-    everything = lines and rows.size == lines[0].left.size
-    for number, (line, field) in enumerate(zip(lines, layout.fields, strict=True)):
-        values, null = (line.left, line.left_null) if left else (line.right, line.right_null)
-        side[number] = values if everything else values[rows]
-        if null is not None:
-            side[len(lines) + field.word][null if everything else null[rows]] |= field.missing
-    return side
+def _sides(
+    lines: list[_Line], layout: CodeLayout, rows: Int64Array, *, two_sided: bool
+) -> tuple[Int32Array, Int32Array]:
+    """Both sides, the same array if there are not two. Takes the lines from the list one by one, to free them."""
+    n_lines = len(lines)
+    left = np.zeros((n_lines + layout.n_words, rows.size), np.int32)
+    right = np.zeros_like(left) if two_sided else left
+    for number, field in reversed(list(enumerate(layout.fields))):
+        line = lines.pop()
+        some = slice(None) if rows.size == line.left.size else rows
+        sides = [(left, line.left, line.left_null), (right, line.right, line.right_null)]
+        for side, values, null in sides[: 1 + two_sided]:
+            side[number] = values[some]
+            if null is not None:
+                side[n_lines + field.word][null[some]] |= field.missing
+    return left, right
 
 
 def _all_rows(n_rows: int) -> tuple[Int64Array, Int64Array]:
     return np.arange(n_rows, dtype=np.int64), np.ones(n_rows, np.int64)
 
 
-def _distinct_rows(table: Table, space: Space, nulls: Nulls) -> tuple[Int64Array, Int64Array]:
+def _distinct_rows(lines: list[_Line], n_rows: int) -> tuple[Int64Array, Int64Array]:
     """The first of each set of equal rows, ascending, and how many there are. Two nulls are equal rows' nulls."""
     from naysay.kernels.sort import dense_groups
 
-    n_rows = table.n_rows
-    columns = [table.ranks((name,), ordered=_is_ordered(space, name))[0] for name in space.names]
+    # Every column of a space is compared with itself.
+    columns = [line for line in lines if line.comparison.left.name == line.comparison.right.name]
+    n_values = {id(line): int(line.left.max(initial=0)) + 2 for line in columns}
     ids = np.zeros(n_rows, np.int64)
     n_ids = min(1, n_rows)
     nothing = np.empty(0, np.int64)
-    for codes in sorted(columns, key=lambda codes: -codes.n_values):
+    for line in sorted(columns, key=lambda line: -n_values[id(line)]):
         if n_ids == n_rows:
             return _all_rows(n_rows)
-        ids, _, n_ids = dense_groups(ids * (codes.n_values + 1) + _above_null(codes), nothing)
+        keys = line.left + np.int64(1)
+        if line.left_null is not None:
+            keys[line.left_null] = 0
+        keys += ids * n_values[id(line)]
+        ids, _, n_ids = dense_groups(keys, nothing)
     if n_ids == n_rows:
         return _all_rows(n_rows)
     first = np.full(n_ids, n_rows, np.int64)
     np.minimum.at(first, ids, np.arange(n_rows))
     return first, np.bincount(ids, minlength=n_ids)
-
-
-def _is_ordered(space: Space, name: str) -> bool:
-    return any(
-        comparison.ordered for comparison in space.comparisons if comparison.left.name == name == comparison.right.name
-    )
 
 
 def mirrored(codes: Int32Array, layout: CodeLayout) -> Int32Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,6 +27,9 @@ MOST_PARTIAL = 200_000
 _FINISHED_PER_SECOND = 1_000_000
 _COPIES = 10
 _FEWEST_COVERS = 10_000
+# With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
+SAMPLE_WORK_PER_SECOND = 4_000_000
+_FEWEST_SAMPLE_ROWS = 40
 
 
 class MeasureTable(Protocol):
@@ -68,6 +72,14 @@ class Problem:
     def limit(self) -> int:
         """The most rules to return."""
         return min(self.request.max_rules or MOST_RULES, MOST_RULES)
+
+    def rows_in_time(self, most: int) -> int:
+        """The rows of a sample whose pairs can all be compared in the time left, at most so many."""
+        most = min(most, self.outcomes.n_rows)
+        if not self.budget.is_limited:
+            return most
+        n_pairs = SAMPLE_WORK_PER_SECOND * max(0.0, self.budget.left) / len(self.outcomes.layout.fields)
+        return min(most, max(_FEWEST_SAMPLE_ROWS, math.isqrt(int(2 * n_pairs))))
 
     @property
     def most_covers(self) -> dict[str, int]:

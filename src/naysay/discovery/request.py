@@ -64,8 +64,9 @@ MAX_COMPARISONS = 1_000
 # worth it.
 _MOST_MEASURED, _QUICK_ROWS = 60_000, 4_096
 _FEWEST_PREDICATES = 2
-# Bytes per row: a column in codes, a field on one side, and what verifying candidates keeps.
-_COLUMN_BYTES, _FIELD_BYTES, _VERIFIER_BYTES = 40, 4, 900
+# Bytes per row: a column while it is encoded, a field on one side, what is kept between candidates, and what a thread
+# needs to group and sort rows.
+_COLUMN_BYTES, _FIELD_BYTES, _KEPT_BYTES, _THREAD_BYTES = 40, 4, 64, 112
 _COUNTER_BYTES = 64 << 20
 
 
@@ -204,9 +205,9 @@ class DiscoverRequest:
         """Raise ResourceError if a discovery would need more than the available bytes."""
         across = sum(pair.across for pair in space.comparisons)
         n_fields = len(space.comparisons) + across
-        row_bytes = _COLUMN_BYTES * (len(space.names) + across) + _FIELD_BYTES * (n_fields + 4) * (2 if across else 1)
+        row_bytes = _COLUMN_BYTES + _FIELD_BYTES * (n_fields + 4) * (2 if across else 1)
         if self.method != "all-pairs":
-            row_bytes += _VERIFIER_BYTES
+            row_bytes += _KEPT_BYTES + _THREAD_BYTES * self.n_threads
         needed = n_rows * row_bytes + self.n_threads * _COUNTER_BYTES
         if needed > available:
             raise ResourceError(

@@ -379,9 +379,12 @@ class Discovery(Document):
         """With rules under a condition; those that say something new and are no accident end the short list."""
         found = sorted(found, key=lambda finding: -finding.tested.surprise)
         decided = {canonical(rule): rule for rule in self.given}
-        asked = [each for each in found if _status(each.rule, decided) is Status.PENDING]
+        # Few rules are decided about: only those of the same columns need a closer look.
+        columns = {frozenset(rule.column_names) for rule in decided}
+        known = [each for each in found if frozenset(each.rule.column_names) in columns]
+        asked = [each for each in known if _status(each.rule, decided) is Status.PENDING]
         best: list[Finding] = []
-        covered: set[object] = {each.rule.column_names for each in found if _status(each.rule, decided) is not None}
+        covered: set[object] = {each.rule.column_names for each in known if _status(each.rule, decided) is not None}
         for finding in found:
             if finding.tested.by_accident or len(best) == _MOST_CONDITIONAL:
                 break

@@ -36,6 +36,7 @@ from naysay.discovery.evidence import (
 from naysay.discovery.measured import LevelSearch, MissCounter
 from naysay.discovery.outcomes import FieldKind
 from naysay.discovery.problem import (
+    SAMPLE_WORK_PER_SECOND,
     Answer,
     MeasureTable,
     Problem,
@@ -51,9 +52,6 @@ from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_u
 from naysay.rule.model import Rule
 
 SAMPLE_ROWS = 3000
-# With a time limit: pairs times comparisons to sample per second of it, and the fewest rows to sample.
-_SAMPLE_WORK_PER_SECOND = 4_000_000
-_FEWEST_SAMPLE_ROWS = 200
 # The most comparisons of the rules that are proven first if time is limited.
 _SHORT = 3
 # The first rules: their share of the time limit, the rows to sample, and the most comparisons of a rule.
@@ -158,7 +156,7 @@ def _meet(problem: Problem) -> Evidence | None:
     n_pairs = _MET_PAIRS
     if budget.is_limited:
         n_fields = len(outcomes.layout.fields)
-        n_pairs = min(n_pairs, int(_SAMPLE_WORK_PER_SECOND * 20 * max(0.0, budget.left) / n_fields))
+        n_pairs = min(n_pairs, int(SAMPLE_WORK_PER_SECOND * 20 * max(0.0, budget.left) / n_fields))
     n_blocks = max(1, round(order.size / max(2, n_pairs / order.size)))
     starts = np.linspace(0, order.size, n_blocks + 1).astype(np.int64)
     return agreeing_pairs(outcomes, order, starts, budget)
@@ -279,7 +277,7 @@ class SelectiveSearch:
     def sample(self) -> None:
         """See all pairs of some rows drawn at random, and the equal rows."""
         outcomes = self.problem.outcomes
-        n_rows = min(outcomes.n_rows, self._most_sampled or self._n_sample_rows())
+        n_rows = self.problem.rows_in_time(self._most_sampled or SAMPLE_ROWS)
         places = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
         sample = all_pairs(outcomes.take(places), self.problem.budget)
         if sample is None:
@@ -287,14 +285,6 @@ class SelectiveSearch:
         self.n_sampled = n_rows
         self.sample_edges, self.sample_counts = edges_of(sample, outcomes.layout, self.problem.vertices)
         self.add(merge([sample, equal_rows(outcomes)]))
-
-    def _n_sample_rows(self) -> int:
-        budget = self.problem.budget
-        if not budget.is_limited:
-            return SAMPLE_ROWS
-        n_fields = len(self.problem.outcomes.layout.fields)
-        n_rows = math.isqrt(int(2 * _SAMPLE_WORK_PER_SECOND * max(0.0, budget.left) / n_fields))
-        return max(_FEWEST_SAMPLE_ROWS, min(SAMPLE_ROWS, n_rows))
 
     def add(self, evidence: Evidence) -> UInt64Array:
         """Learn the edges of some evidence, and give them."""
@@ -412,7 +402,8 @@ class SelectiveSearch:
     def verify(self, todo: UInt64Array) -> None:
         """Verify candidates, short ones first; a pair that breaks one spares all others that it breaks."""
         problem = self.problem
-        todo = todo[np.argsort(problem.vertices.n_predicates(todo), kind="stable")]
+        # Candidates that compare the same columns for equality, one after the other: they share groups and orders.
+        todo = todo[np.lexsort((equality_masks(todo, problem.vertices), problem.vertices.n_predicates(todo)))]
         size, n_done = 4 * problem.budget.threads, 0
         while len(todo) and not problem.budget.stopped():
             batch, todo = todo[:size], todo[size:]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int64Array, UInt8Array
 from naysay.errors import UsageError
 from naysay.rule.model import Column, Op, Predicate, Row
 from naysay.table import Kind, Table
@@ -176,17 +176,28 @@ def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope
     kinds = {name: table.kind(name) for name in table.names}
     for name in columns or ():
         # Raises TableError if rules cannot compare the column.
-        table.codes(name, ordered=False)
+        table.column(name)
     names, notes = columns_of(kinds, columns)
-    values = {name: _value_counts(table, name) for name in names} if scope.compares_values else {}
+    kinds = {name: kinds[name] for name in names}
     averages = _averages(table, names) if scope.average_factor is not None else {}
-    return space_over(
-        {name: kinds[name] for name in names},
-        scope,
-        lambda first, second: _share_enough(values[first], values[second], scope),
-        averages,
-        notes,
-    )
+    if not scope.compares_values:
+        return space_over(kinds, scope, lambda first, second: False, averages, notes)
+    values = {name: _value_counts(table, name) for name in names}
+    if scope.shared is not Shared.DISTINCT:
+        return space_over(
+            kinds,
+            scope,
+            lambda first, second: _share_occurrences(values[first], values[second], scope),
+            averages,
+            notes,
+        )
+    sets = _distinct_values(values, kinds)
+
+    def share_enough(first: str, second: str) -> bool:
+        n_first, n_second = _size(sets[first]), _size(sets[second])
+        return min(n_first, n_second) > 0 and _size(sets[first] & sets[second]) >= scope.share * max(n_first, n_second)
+
+    return space_over(kinds, scope, share_enough, averages, notes)
 
 
 def space_over(
@@ -291,20 +302,32 @@ def _plain(table: Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _share_enough(first: _Counts, second: _Counts, scope: Scope) -> bool:
-    n_first, n_second = len(first[0]), len(second[0])
-    if not n_first or not n_second:
+def _distinct_values(values: Mapping[str, _Counts], kinds: Mapping[str, Kind]) -> dict[str, UInt8Array]:
+    """The values of each column as a set of bits, in one code space for all columns of a kind: each is encoded once."""
+    sets = {}
+    for kind in set(kinds.values()) - {Kind.NULL, Kind.OTHER}:
+        names = [name for name in values if kinds[name] is kind]
+        codes = densify(encode([read_column(values[name][0]) for name in names], ordered=False))
+        for name, code in zip(names, codes, strict=True):
+            has = np.zeros(code.n_values, np.bool_)
+            has[code.values] = True
+            sets[name] = np.packbits(has)
+    return sets
+
+
+def _size(bits: UInt8Array) -> int:
+    return int(np.count_nonzero(np.unpackbits(bits)))
+
+
+def _share_occurrences(first: _Counts, second: _Counts, scope: Scope) -> bool:
+    """Whether two columns share enough values, counted as often as they occur."""
+    if not len(first[0]) or not len(second[0]):
         return False
-    if scope.shared is Shared.DISTINCT and min(n_first, n_second) < scope.share * max(n_first, n_second):
-        return False
-    codes = encode([read_column(first[0]), read_column(second[0])], ordered=False)
-    if scope.shared is Shared.DISTINCT:
-        n_common = len(np.intersect1d(codes[0].values, codes[1].values))
-        return n_common >= scope.share * max(len(np.unique(codes[0].values)), len(np.unique(codes[1].values)))
-    n_values = max(code.n_values for code in densify(codes))
+    codes = densify(encode([read_column(first[0]), read_column(second[0])], ordered=False))
+    n_values = max(code.n_values for code in codes)
     own, other = (
         np.bincount(code.values, weights=counts, minlength=n_values)
-        for code, (_, counts) in zip(densify(codes), (first, second), strict=True)
+        for code, (_, counts) in zip(codes, (first, second), strict=True)
     )
     own, other = own[own > 0], other[own > 0]
     return float(np.minimum(own, other).sum()) > scope.share * float(np.maximum(own, other).sum())

@@ -23,13 +23,16 @@ from naysay.discovery.vertices import Vertices
 from naysay.rule.model import Op
 
 Pair = tuple[int, int]
-Made = TypeVar("Made")
+Values = TypeVar("Values", Int32Array, Int64Array)
 
 # After this many node pairs a search gives up, and the caller enumerates the pairs instead.
 BUDGET = 40_000_000
 # The most steps per row for a sweep through three orders; beyond that a tree is searched.
 _STEPS_PER_ROW = 48
 _GAVE_UP: Pair = (-2, -2)
+# What is kept between candidates, per row and at least.
+_KEPT_BYTES_PER_ROW = 48
+_FEWEST_KEPT_BYTES = 32 << 20
 # A tree over two columns has a cell for each pair of their values: the most of these.
 _TREE_CELLS = 1 << 20
 
@@ -41,6 +44,8 @@ _SECONDS_PER_NODE = 2e-8
 _SECONDS_PER_SET = 2e-3
 _SECONDS_PER_ROW_OF_SET = 1e-7
 _MAX_COLUMNS = 63
+# The rows of a larger table that tell how many pairs agree on a set.
+_SIZED_ROWS = 1 << 18
 # The most sets that are compared with each other, those of the most candidates.
 _MOST_SETS = 4000
 
@@ -78,7 +83,7 @@ class Verifier:
         self.outcomes = outcomes
         self.vertices = vertices
         self._fields = {field.place: n for n, field in enumerate(outcomes.layout.fields) if field.place is not None}
-        self._kept: dict[Any, Any] = {}
+        self._kept: dict[Any, tuple[Int32Array, ...]] = {}
         self._lock = threading.Lock()
 
     def conditions_of(self, cover: int) -> Conditions:
@@ -116,30 +121,40 @@ class Verifier:
                 return found
         return self._find_any(conditions, rows, budget)
 
-    def _keep(self, key: Any, make: Callable[[], Made]) -> Made:
+    def _keep(self, key: Any, make: Callable[[], tuple[Int32Array, ...]]) -> tuple[Int32Array, ...]:
+        """Arrays that were made before, or are made now; those that were not used for longest are forgotten."""
         with self._lock:
-            if key in self._kept:
-                found: Made = self._kept[key]
-                return found
+            kept = self._kept.pop(key, None)
+            if kept is not None:
+                self._kept[key] = kept
+        if kept is not None:
+            return kept
         made = make()
         with self._lock:
-            if len(self._kept) >= 64:
-                self._kept.pop(next(iter(self._kept)))
             self._kept[key] = made
+            most = max(_FEWEST_KEPT_BYTES, _KEPT_BYTES_PER_ROW * self.outcomes.n_rows)
+            while len(self._kept) > 1 and sum(array.nbytes for each in self._kept.values() for array in each) > most:
+                self._kept.pop(next(iter(self._kept)))
         return made
+
+    def codes(self, field: int, *, left: bool = True) -> Int32Array:
+        """A side of a field."""
+        side = self.outcomes.left if left or self.outcomes.right is self.outcomes.left else self.outcomes.right
+        codes: Int32Array = side[field]
+        return codes
 
     def values(self, field: int, *, left: bool = True) -> Int64Array:
         """A side of a field as int64."""
-        side = self.outcomes.left if left or self.outcomes.right is self.outcomes.left else self.outcomes.right
-        one_sided = not self.outcomes.layout.fields[field].comparison.across
-        key = ("values", field, left or one_sided)
-        return self._keep(key, lambda: side[field].astype(np.int64))
+        return self.codes(field, left=left).astype(np.int64)
 
     def _n_rows(self, rows: Int64Array | None) -> int:
         return self.outcomes.n_rows if rows is None else rows.size
 
     def _values_at(self, field: int, rows: Int64Array | None) -> Int64Array:
         return self.values(field) if rows is None else self.values(field)[rows]
+
+    def _codes_at(self, field: int, rows: Int64Array | None) -> Int32Array:
+        return self.codes(field) if rows is None else self.codes(field)[rows]
 
     def _rows(self, fields: tuple[int, ...], *, left: bool) -> Int64Array | None:
         """The places that are not null in any of the fields, on one side; None for all."""
@@ -161,8 +176,13 @@ class Verifier:
         """For each of the rows the number of its set of rows that agree on the fields, and how many sets there are."""
         fields = tuple(sorted(fields))
         if rows is None:
-            return self._keep(("groups", fields), lambda: self._group(fields, None))
+            ids, n_ids = self._keep(("groups", fields), lambda: self._group_all(fields))
+            return ids.astype(np.int64), int(n_ids[0])
         return self._group(fields, rows)
+
+    def _group_all(self, fields: tuple[int, ...]) -> tuple[Int32Array, ...]:
+        ids, n_ids = self._group(fields, None)
+        return ids.astype(np.int32), np.array([n_ids], np.int32)
 
     def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
         from naysay.kernels.sort import dense_groups
@@ -176,22 +196,26 @@ class Verifier:
                 return ids, n_ids
             fields = fields[-1:]
         for field in fields:
-            values = self._values_at(field, rows)
-            ids, _, n_ids = dense_groups(ids * (int(values.max(initial=0)) + 1) + values, values[:0])
+            codes = self._codes_at(field, rows)
+            # In place: these are the largest arrays of all, in each thread.
+            ids *= int(codes.max(initial=0)) + 1
+            ids += codes
+            ids, _, n_ids = dense_groups(ids, ids[:0])
         return ids, n_ids
 
     def _sorted_groups(
-        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int64Array | None = None, name: Any = None
-    ) -> tuple[Int64Array, Int64Array]:
+        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int32Array | None = None, name: Any = None
+    ) -> tuple[Int32Array, Int32Array]:
         """Places group by group, ascending in `minor` within, and where each group starts. `name` names `minor`."""
         from naysay.kernels.sort import group_starts, sorted_places
 
-        def sort() -> tuple[Int64Array, Int64Array]:
+        def sort() -> tuple[Int32Array, ...]:
             ids, _ = self.groups(fields, rows)
-            order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor)
-            return order, group_starts(ids[order])
+            order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor.astype(np.int64))
+            return order.astype(np.int32), group_starts(ids[order]).astype(np.int32)
 
-        return self._keep(("sorted", fields, name), sort) if rows is None else sort()
+        order, starts = self._keep(("sorted", fields, name), sort) if rows is None else sort()
+        return order, starts
 
     def _find_agreeing(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Rows that agree on the keys and, if there is a difference, differ in it."""
@@ -216,7 +240,7 @@ class Verifier:
         from naysay.kernels.joins.find import find_two_differs
 
         order, starts = self._sorted_groups(conditions.keys, rows)
-        first, second = (self._values_at(field, rows) for field in conditions.differs)
+        first, second = (self._codes_at(field, rows) for field in conditions.differs)
         return _pair(find_two_differs(order, starts, first, second), rows)
 
     def _find_two_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
@@ -227,7 +251,7 @@ class Verifier:
         swapped = first_op in (Op.GT, Op.GE)
         if swapped:
             first_op, second_op = first_op.flipped, second_op.flipped
-        x, y = self._values_at(first, rows), self._values_at(second, rows)
+        x, y = self._codes_at(first, rows), self._codes_at(second, rows)
         if second_op in (Op.LT, Op.LE):
             y = -y
         order, starts = self._sorted_groups(conditions.keys, rows, x, first)
@@ -242,15 +266,18 @@ class Verifier:
         n_rows = self._n_rows(rows)
         if n_rows < 2:
             return None
-        turned = [_turn(self._values_at(number, rows), op) for number, op in conditions.orders]
+        turned = [_turn(self._codes_at(number, rows), op) for number, op in conditions.orders]
         few = sorted(range(3), key=lambda k: int(np.ptp(turned[k])))
         first, flipped = conditions.orders[few[2]][0], conditions.orders[few[2]][1] in (Op.GT, Op.GE)
         order, starts = self._sorted_groups(conditions.keys, rows, turned[few[2]], (first, flipped))
-        lowest = turned[few[0]] - turned[few[0]].min()
-        columns = (turned[few[2]], lowest, turned[few[1]], self._label(conditions, rows))
+        columns = (turned[few[2]], turned[few[0]], turned[few[1]], self._label(conditions, rows))
+        points = np.empty((4, n_rows), np.int32)
+        for column, into in zip(columns, points, strict=True):
+            # Places are known to be within: anything but "raise" spares numpy a copy.
+            np.take(column, order, out=into, mode="clip")
+        points[1] -= points[1].min()
         strict = np.array([conditions.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
-        points = np.stack([column[order] for column in columns])
-        found = find_three_orders(points, starts, int(np.ptp(turned[few[0]])) + 1, strict, _STEPS_PER_ROW * n_rows)
+        found = find_three_orders(points, starts, int(points[1].max()) + 1, strict, _STEPS_PER_ROW * n_rows)
         if found[0] < 0:
             return _GAVE_UP if found[0] == _GAVE_UP[0] else None
         return _pair((int(order[found[0]]), int(order[found[1]])), rows)
@@ -294,12 +321,14 @@ class Verifier:
         lines += [self.values(field, left=left)[rows] for field in conditions.differs]
         return np.array(lines, np.int64).reshape(len(lines), rows.size)
 
-    def _label(self, conditions: Conditions, rows: Int64Array | None) -> Int64Array:
+    def _label(self, conditions: Conditions, rows: Int64Array | None) -> Int32Array:
         """What the two rows must differ in: the values of the one difference, or the rows themselves."""
-        return self._values_at(conditions.differs[0], rows) if conditions.differs else np.arange(self._n_rows(rows))
+        if conditions.differs:
+            return self._codes_at(conditions.differs[0], rows)
+        return np.arange(self._n_rows(rows), dtype=np.int32)
 
 
-def _turn(values: Int64Array, op: Op) -> Int64Array:
+def _turn(values: Values, op: Op) -> Values:
     """A column turned so that the operator is less or at most."""
     return -values if op in (Op.GT, Op.GE) else values
 
@@ -396,6 +425,10 @@ class Costs:
         self._verifier = verifier
         self._n_threads = n_threads
         self._n_pairs: dict[int, int] = {}
+        # Groups are sized on these rows; None for all.
+        n_rows = verifier.outcomes.n_rows
+        is_large = n_rows > 2 * _SIZED_ROWS
+        self._some = np.random.default_rng(0).choice(n_rows, _SIZED_ROWS, replace=False) if is_large else None
         self._fields = {
             field.place: number
             for number, field in enumerate(verifier.outcomes.layout.fields)
@@ -431,12 +464,16 @@ class Costs:
         """Announce which sets will be asked about next, so that a search far from the rows can ask once for all."""
 
     def n_pairs(self, mask: int) -> int:
-        """The unordered pairs of rows that agree on a set."""
+        """The unordered pairs of rows that agree on a set; about so many, if there are many rows."""
         if mask not in self._n_pairs:
             fields, rows = self._rows(mask)
+            share = 1.0
+            if self._some is not None:
+                share = self._some.size / self.n_rows
+                rows = self._some if rows is None else np.intersect1d(rows, self._some, assume_unique=True)
             ids, n_ids = self._verifier.groups(fields, rows)
             sizes = np.bincount(ids, minlength=max(1, n_ids))
-            self._n_pairs[mask] = int((sizes * (sizes - 1) // 2).sum())
+            self._n_pairs[mask] = int(int((sizes * (sizes - 1) // 2).sum()) / share**2)
         return self._n_pairs[mask]
 
     def seconds_of(self, mask: int) -> float:

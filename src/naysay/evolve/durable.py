@@ -63,6 +63,15 @@ def open_journal(state: str | os.PathLike[str], *, make: bool) -> Journal:
     return journal
 
 
+def is_on_spark(state: str | os.PathLike[str]) -> bool:
+    """Whether the rows of a state are on Spark; StateError if there is no state."""
+    journal = open_journal(state, make=False)
+    try:
+        return bool(journal.read_settings().get("what") == ON_SPARK)
+    finally:
+        journal.close()
+
+
 def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
     """What a state says about itself; see `read_about`."""
     comparisons = [_comparison_to_json(pair) for pair in space.comparisons]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -120,7 +121,7 @@ class Evolver:
             self.log = BatchLog("Evolver", journal)
             with self.log.writing():
                 settings = Settings(key_names(key), "all-pairs", request)
-                self._engine = SparkEvolveEngine.start(frame, settings, given_space, journal.path.parent)
+                self._engine = SparkEvolveEngine.start(frame, settings, given_space, _folder_of(journal))
         else:
             from naysay.evolve.engine import LocalEvolveEngine
 
@@ -261,6 +262,11 @@ class Evolver:
         self.close()
 
 
+def _folder_of(journal: Journal) -> Path:
+    """Where the rows of a state on Spark are. The working folder of Java is that of its start, which may differ."""
+    return journal.path.parent.absolute()
+
+
 def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
     events = list(journal.load())
     try:
@@ -268,7 +274,7 @@ def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
         if what == durable.ON_SPARK:
             from naysay.evolve.spark.engine import SparkEvolveEngine
 
-            return SparkEvolveEngine.restore(events, settings, space, journal.path.parent)
+            return SparkEvolveEngine.restore(events, settings, space, _folder_of(journal))
         from naysay.evolve.engine import LocalEvolveEngine
 
         return LocalEvolveEngine.restore(events, settings, space)

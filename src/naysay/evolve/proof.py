@@ -19,7 +19,7 @@ import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.discovery.evidence import Block, Evidence, codes_of_pairs, group_blocks, triangle, word_order
-from naysay.discovery.outcomes import CodeLayout, Field, FieldKind, mirrored
+from naysay.discovery.outcomes import CodeLayout, Field, FieldKind, Outcomes, mirrored
 from naysay.discovery.problem import MOST_RULES, Problem
 from naysay.discovery.selective import _FIRST_PAIRS, _FIRST_PAIRS_A_ROW, SAMPLE_ROWS, SelectiveSearch
 from naysay.discovery.verify import Costs, Pair, Verifier
@@ -212,14 +212,21 @@ def _agrees(words: Int32Array, field: Field) -> BoolArray:
 class RankedVerifier(Verifier):
     """A verifier over codes with gaps between values: it works with their ranks."""
 
-    def values(self, field: int, *, left: bool = True) -> Int64Array:
+    def __init__(self, outcomes: Outcomes, vertices: Vertices) -> None:
+        super().__init__(outcomes, vertices)
+        self._ranks: dict[int, Int32Array] = {}
+
+    def codes(self, field: int, *, left: bool = True) -> Int32Array:
         """A side of a field as ranks."""
         from naysay.kernels.sort import dense_ranks
 
         outcomes = self.outcomes
         across = outcomes.layout.fields[field].comparison.across
         sides = (outcomes.left[field], outcomes.right[field]) if across else (outcomes.left[field],)
-        both = self._keep(("values", field), lambda: dense_ranks(np.concatenate(sides).astype(np.int64))[0])
+        both = self._ranks.get(field)
+        if both is None:
+            # Two threads may do this at once; both get the same.
+            both = self._ranks[field] = dense_ranks(np.concatenate(sides).astype(np.int64))[0].astype(np.int32)
         return both[: outcomes.n_rows] if left or not across else both[outcomes.n_rows :]
 
 

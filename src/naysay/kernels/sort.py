@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from naysay.arrays import Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.kernels.bits import GOLDEN, bit_length
 from naysay.kernels.compile import kernel
 
@@ -142,33 +142,59 @@ def slot_of(key: int, slots: Int64Array, shift: np.uint64) -> int:
     return slot
 
 
+# A table of all keys has at most so many places per row: four bytes each, less than a hash table of the rows takes.
+_PLACES_PER_ROW = 8
+
+
 @kernel
 def dense_groups(left: Int64Array, right: Int64Array) -> tuple[Int64Array, Int64Array, int]:
     """Number the distinct keys of both sides 0, 1, ... in order of appearance. O(n) expected.
 
     Keys are not negative. Returns the numbers for each side and how many there are.
     """
-    n_left = left.size
-    n_right = right.size
-    bits = table_bits(n_left + n_right)
-    shift = np.uint64(64 - bits)
+    left_ids = np.empty(left.size, np.int64)
+    right_ids = np.empty(right.size, np.int64)
+    largest = np.int64(-1)
+    for key in left:
+        largest = max(largest, key)
+    for key in right:
+        largest = max(largest, key)
+    if largest < _PLACES_PER_ROW * (left.size + right.size):
+        places = np.full(largest + 1, _EMPTY, np.int32)
+        n_groups = _number_placed(left, left_ids, places, 0)
+        return left_ids, right_ids, _number_placed(right, right_ids, places, n_groups)
+    bits = table_bits(left.size + right.size)
     slots = np.full(1 << bits, _EMPTY, np.int64)
-    numbers = np.empty(1 << bits, np.int64)
-    left_ids = np.empty(n_left, np.int64)
-    right_ids = np.empty(n_right, np.int64)
-    n_groups = 0
-    for i in range(n_left + n_right):
-        key = left[i] if i < n_left else right[i - n_left]
-        slot = slot_of(key, slots, shift)
+    numbers = np.empty(1 << bits, np.int32)
+    n_groups = _number_hashed(left, left_ids, slots, numbers, 0)
+    return left_ids, right_ids, _number_hashed(right, right_ids, slots, numbers, n_groups)
+
+
+@kernel
+def _number_placed(keys: Int64Array, ids: Int64Array, places: Int32Array, n_groups: int) -> int:
+    """Number keys by a table with a place for each; returns how many numbers are taken then."""
+    for i in range(keys.size):
+        number = places[keys[i]]
+        if number == _EMPTY:
+            number = np.int32(n_groups)
+            places[keys[i]] = number
+            n_groups += 1
+        ids[i] = number
+    return n_groups
+
+
+@kernel
+def _number_hashed(keys: Int64Array, ids: Int64Array, slots: Int64Array, numbers: Int32Array, n_groups: int) -> int:
+    """The same by a hash table, whose size is a power of two."""
+    shift = np.uint64(65 - bit_length(np.uint64(slots.size)))
+    for i in range(keys.size):
+        slot = slot_of(keys[i], slots, shift)
         if slots[slot] == _EMPTY:
-            slots[slot] = key
+            slots[slot] = keys[i]
             numbers[slot] = n_groups
             n_groups += 1
-        if i < n_left:
-            left_ids[i] = numbers[slot]
-        else:
-            right_ids[i - n_left] = numbers[slot]
-    return left_ids, right_ids, n_groups
+        ids[i] = numbers[slot]
+    return n_groups
 
 
 @kernel

@@ -16,7 +16,7 @@ import pyarrow as pa
 from naysay.arrays import Int64Array
 from naysay.discovery.evidence import Evidence, between, codes_of_pairs, count_blocks, merge, triangle
 from naysay.discovery.fields import NULL, Codes, Fields
-from naysay.discovery.outcomes import Outcomes, outcomes_of
+from naysay.discovery.outcomes import Outcomes, families, outcomes_of
 from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Space
@@ -86,21 +86,11 @@ def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
 def codes_of(table: Table, space: Space) -> Codes:
     """Every column in codes of 32 bits, those that compare with each other in one code space; NULL for null."""
     codes: Codes = {}
-    for names, ordered in _families(space):
+    for names, ordered in families(space):
         for name, found in zip(names, table.ranks(names, ordered=ordered), strict=True):
             values = found.values.astype(np.int32)
             codes[name] = values if found.valid is None else np.where(found.valid, values, NULL).astype(np.int32)
     return codes
-
-
-def _families(space: Space) -> list[tuple[tuple[str, ...], bool]]:
-    """Columns that are compared with each other, directly or by way of others; and whether by order."""
-    family = {name: {name} for name in space.names}
-    for pair in space.comparisons:
-        together = family[pair.left.name] | family[pair.right.name]
-        family.update(dict.fromkeys(together, together))
-    found = dict.fromkeys(tuple(name for name in space.names if name in names) for names in family.values())
-    return [(names, any(pair.ordered for pair in space.comparisons if pair.left.name in names)) for names in found]
 
 
 def outcomes_with_weights(table: pa.Table, space: Space, nulls: Nulls) -> Outcomes:

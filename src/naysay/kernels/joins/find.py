@@ -6,13 +6,16 @@ lists places group by group, group g being order[starts[g]:starts[g + 1]].
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from naysay.arrays import Int64Array
+from naysay.arrays import Int32Array, Int64Array
 from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
 
 Points = tuple[Int64Array, Int64Array, Int64Array]
+ShortPoints = tuple[Int32Array, Int32Array, Int32Array]
 
 GAVE_UP = -2
 _FIRST_GROUPS = 1 << 10
@@ -234,7 +237,7 @@ def _keep(values: Int64Array, place: int, group: int, least: Int64Array, greates
 
 
 @kernel
-def find_two_differs(order: Int64Array, starts: Int64Array, first: Int64Array, second: Int64Array) -> tuple[int, int]:
+def find_two_differs(order: Int32Array, starts: Int32Array, first: Int32Array, second: Int32Array) -> tuple[int, int]:
     """A pair of one group that differs in both columns. O(n).
 
     If no row differs from the group's first row in both, but one differs from it only in the first column and one only
@@ -261,7 +264,7 @@ def find_two_differs(order: Int64Array, starts: Int64Array, first: Int64Array, s
 
 @kernel
 def find_two_orders(
-    order: Int64Array, starts: Int64Array, points: Points, strict_x: bool, strict_y: bool
+    order: Int32Array, starts: Int32Array, points: ShortPoints, strict_x: bool, strict_y: bool
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with x[t] < x[s], y[t] > y[s] and label[t] != label[s]; <= and >= unless strict.
 
@@ -295,7 +298,7 @@ def find_two_orders(
 
 @kernel
 def _take(
-    order: Int64Array, start: int, stop: int, y: Int64Array, label: Int64Array, best: int, other: int
+    order: Int32Array, start: int, stop: int, y: Int32Array, label: Int32Array, best: int, other: int
 ) -> tuple[int, int]:
     """Keep the row with the greatest y, and the one with the greatest y among those of another label than its own."""
     for k in range(start, stop):
@@ -310,7 +313,7 @@ def _take(
 
 
 @kernel
-def _keep_two(row: int, best: int, other: int, values: Int64Array, label: Int64Array) -> tuple[int, int]:
+def _keep_two(row: int, best: int, other: int, values: Any, label: Any) -> tuple[int, int]:
     """The row with the least value so far, and the least of another label than its own, once `row` has come."""
     if best < 0 or values[row] < values[best]:
         return row, best if best >= 0 and label[best] != label[row] else other
@@ -413,11 +416,11 @@ def _clear(order: Int64Array, start: int, stop: int, points: Int64Array, best: I
 
 @kernel
 def find_three_orders(
-    points: Int64Array, starts: Int64Array, n_y: int, strict: Int64Array, budget: int
+    points: Int32Array, starts: Int32Array, n_y: int, strict: Int64Array, budget: int
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with different labels, t less than s in x, y and z, or at most if not strict.
 
-    points is int64[4, n]: x, ascending within each group points[:, starts[g]:starts[g + 1]]; y in [0, n_y); z; label.
+    points is int32[4, n]: x, ascending within each group points[:, starts[g]:starts[g + 1]]; y in [0, n_y); z; label.
     strict has one entry for each of x, y, z. For each y a staircase keeps the least z at or below it, and the least of
     another label: a row that lowers them does so from its own y on, up to the first y that it does not lower. O(n) and
     these steps; (GAVE_UP, GAVE_UP) if they exceed the budget.
@@ -459,7 +462,7 @@ def find_three_orders(
 
 @kernel
 def _lower(
-    start: int, stop: int, y: Int64Array, z: Int64Array, label: Int64Array, best: Int64Array, other: Int64Array
+    start: int, stop: int, y: Int32Array, z: Int32Array, label: Int32Array, best: Int64Array, other: Int64Array
 ) -> int:
     """Put rows into the staircase; returns the number of steps.
 

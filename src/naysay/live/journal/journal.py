@@ -136,6 +136,14 @@ class Journal:
         self._check_payloads(events[:first], events[first:])
         return events[first:]
 
+    def read_settings(self) -> dict[str, Any]:
+        """The settings that the journal was created with; its events are neither read nor checked."""
+        try:
+            self._read_meta()
+        except duckdb.Error as error:
+            raise self._damaged(str(error)) from error
+        return self.settings
+
     def reopen(self) -> list[Event] | None:
         """Open a closed journal again, and return only what others wrote since; None if it must be loaded anew."""
         self._connection = self._connect()
