@@ -35,6 +35,7 @@ from naysay.plan.join import Join
 from naysay.rule.model import Column, Constant, Nulls, Op, Predicate, Row
 from naysay.spark.identity import number_repeats, sorted_by
 from naysay.table import Table
+from naysay.table.frame import decoded
 
 # The side of a record, if a row is sent as one record per side.
 SIDE = "side"
@@ -315,7 +316,7 @@ def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
     """The same number for the records that agree in some columns."""
     found = np.zeros(table.n_rows, np.int64)
     for name in names:
-        column = table.arrow.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        column = decoded(table.arrow.column(name)).combine_chunks().dictionary_encode(null_encoding="encode")
         codes = np.asarray(column.indices.to_numpy(), np.int64)
         found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
     return found
