@@ -247,7 +247,7 @@ def varied_pairs(
 # to list a sample, to find the rows in conflict and those to remove, by the number of orders.
 _COUNT = (50.0, 120.0, 260.0)
 _CHECK = (300.0, 350.0, 700.0)
-# If the rows to remove are only bounded, by a matching: per row, and at most in total.
+# If the rows to remove are only bounded, by a matching: per row and comparison from the third on, and at most in total.
 _MATCHING, _LONGEST_MATCHING = 1800.0, 4e9
 
 
@@ -269,5 +269,5 @@ def check_seconds(bound: BoundJoin) -> float:
     partners = count_seconds(bound) * (1 if bound.symmetric and bound.mirror else 2)
     rest = n_rows * _CHECK[min(n_orders, len(_CHECK) - 1)]
     if not bound.mirror or (n_orders, n_differs) not in ((0, 0), (0, 1), (1, 0), (2, 0)):
-        rest += min(n_rows * _MATCHING, _LONGEST_MATCHING)
+        rest += min(n_rows * _MATCHING * max(1, n_orders + n_differs - 2), _LONGEST_MATCHING)
     return partners + 1e-9 * rest
