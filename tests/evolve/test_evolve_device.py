@@ -18,9 +18,17 @@ from naysay.kernels.evidence import gpu as gpu_evidence
 
 
 def count_in_a_loop(
-    left: Any, right: Any, left_weights: Any, right_weights: Any, masks: Any, spans: Any, *, once: bool
+    left: Any,
+    right: Any,
+    left_weights: Any,
+    right_weights: Any,
+    masks: Any,
+    spans: Any,
+    *,
+    once: bool,
+    is_stopped: Any = None,
 ) -> tuple[Any, Any]:
-    """What `count_pairs` promises, pair by pair."""
+    """What `count_pairs` promises, pair by pair; nothing stops it."""
     n_fields, found = masks.shape[1], {}
     for i in range(left.shape[1]):
         for j in range(i + 1 if once else 0, right.shape[1]):
