@@ -234,8 +234,9 @@ def discover(
     given = RuleSource(rules_files, ())
     files = given.declare(files)
     review = _review_of(shown, rules_files)
-    on_spark = place.engine == "spark" or place.master is not None
-    forced = None if state is None or on_spark else Choice("local", "--state keeps the table in this process")
+    forced = None
+    if state is not None and not place.asks_for_spark:
+        forced = Choice("local", "--state keeps the table in this process")
     with Waiting(watched=not quiet) as waiting, library_warnings():
         waiting.stage(f"reading {input}")
         place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
@@ -362,12 +363,11 @@ def _refuse_contradictions(
         raise UsageError("--rules does not apply to --state, which keeps all rules; leave out one of them")
     if search.conditions is not None:
         raise UsageError("--state cannot keep rules under conditions up to date; leave out --conditions")
-    on_spark = place.engine == "spark" or place.master is not None
-    if on_spark and not key:
+    if place.asks_for_spark and not key:
         raise UsageError("--state on Spark needs --key COLUMN: rows have no numbers there")
     if search.max_rules is not None or search.max_seconds is not None:
         raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
-    if place.memory is not None and not on_spark:
+    if place.memory is not None and not place.asks_for_spark:
         raise UsageError("--memory does not apply to --state; leave out one of them")
     if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
         raise UsageError("--state keeps rules by pairs; leave out --measure, and give a number for --error")

@@ -84,7 +84,7 @@ def _open(state: Path, place: Place, device: str, waiting: Waiting) -> Iterator[
     from naysay.evolve.evolver import Evolver
 
     if not is_on_spark(state):
-        if place.engine == "spark" or place.master is not None:
+        if place.asks_for_spark:
             raise UsageError(f"the rows of {state} are kept in-process; leave out --engine spark and --master")
         if place.memory is not None:
             raise UsageError("--memory applies to Spark here; leave it out")

@@ -207,6 +207,11 @@ class Place:
 
             memory_bytes(self.memory)
 
+    @property
+    def asks_for_spark(self) -> bool:
+        """Whether an option of the command asks for Spark."""
+        return self.engine == "spark" or self.master is not None
+
     def decided(
         self, choose: Callable[[int | None], Choice], *, forced: Choice | None = None, quiet: bool = False
     ) -> Place:

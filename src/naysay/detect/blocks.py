@@ -28,7 +28,7 @@ _NOBODY = np.empty(0, np.int64)
 
 
 def build_seconds(bound: BoundJoin, group_rows: float) -> float:
-    """The time to build the trees of a join, of which a row is typically in a group of so many."""
+    """The time to build the trees of a join whose rows are typically in groups of `group_rows` rows."""
     n_rows = bound.right.n_rows + (0 if bound.mirror else bound.left.n_rows)
     n_features = 1 + len(bound.left.order) + len(bound.left.differs)
     each = _BUILD + _BUILD_LARGE * _log2(n_rows / _CACHED_ROWS) + _BUILD_LEVEL * _log2(group_rows / LEAF_ROWS)

@@ -34,8 +34,8 @@ _WORD_BITS = 63
 _BUCKET_BITS = 11
 # A part with more words is split again: its words share their first bits, as those of one large key do.
 _LARGE_PART = 1 << 17
-# Up to this many possible words, or so many for each row, they are counted in an array instead of sorted; never if
-# the array would not fit into a cache, or a count into its 32 bits.
+# Up to this many possible words, or this many per row, are counted in an array instead of sorted; never if the array
+# would not fit into a cache, or a count into its 32 bits.
 _FEW_WORDS, _WORDS_PER_ROW, _MANY_WORDS, _MAX_COUNT = 1 << 16, 4, 1 << 22, (1 << 31) - 1
 # Fewer rows are not worth a thread.
 _ROWS_PER_THREAD = 100_000

@@ -74,7 +74,7 @@ class Problem:
         return min(self.request.max_rules or MOST_RULES, MOST_RULES)
 
     def rows_in_time(self, most: int) -> int:
-        """The rows of a sample whose pairs can all be compared in the time left, at most so many."""
+        """How many rows to sample so that all their pairs can be compared in the time left, at most `most`."""
         most = min(most, self.outcomes.n_rows)
         if not self.budget.is_limited:
             return most

@@ -464,7 +464,7 @@ class Costs:
         """Announce which sets will be asked about next, so that a search far from the rows can ask once for all."""
 
     def n_pairs(self, mask: int) -> int:
-        """The unordered pairs of rows that agree on a set; about so many, if there are many rows."""
+        """How many unordered pairs of rows agree on a set; an estimate from a sample if there are many rows."""
         if mask not in self._n_pairs:
             fields, rows = self._rows(mask)
             share = 1.0

@@ -142,7 +142,7 @@ class AgreeingPairs:
 
 
 def _subsets(names: list[str], most: int | None = None) -> Iterator[tuple[str, ...]]:
-    """All subsets of up to so many names, the smallest first."""
+    """All subsets of at most `most` names, the smallest first."""
     for size in range((len(names) if most is None else most) + 1):
         yield from combinations(names, size)
 
