@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import naive
-from naysay.discovery import selective
+from naysay.discovery import engine, selective
 from naysay.discovery.engine import discover
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Scope, build_space
+from naysay.discovery.verify import Costs
 from naysay.discovery.vertices import to_int
 from naysay.papers.hydra import method as completion
 from naysay.papers.hydra import method as sampling
@@ -77,6 +78,24 @@ def test_hydra_finds_the_rules_of_all_pairs(seed: int, monkeypatch: pytest.Monke
     found = discover(table, replace(request, method="hydra"))
     assert found.reason == expected.reason
     assert set(map(to_int, found.rules.covers)) == set(map(to_int, expected.rules.covers))
+
+
+@pytest.mark.parametrize(("few", "method"), [(2_000, "selective"), (0, "all-pairs")])
+def test_auto_proves_few_candidates_where_all_pairs_take_a_second(
+    few: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(0)
+    values = [rng.randrange(9) for _ in range(150)]
+    table = from_frame(
+        pa.table({"id": range(150), "a": values, "b": [value // 3 for value in values], "c": values[::-1]})
+    )
+    monkeypatch.setattr(engine, "cpu_seconds", lambda *_: 0.8 * engine._PATIENCE_SECONDS)
+    monkeypatch.setattr(selective, "_FEW_COVERS", few)
+    monkeypatch.setattr(selective, "_FEWEST_CANDIDATES", 0)
+    monkeypatch.setattr(Costs, "all_pairs_seconds", lambda _: 3_600.0)
+    found = discover(table, DiscoverRequest(device="cpu"))
+    assert found.method == method
+    assert set(found.all) == set(discover(table, DiscoverRequest(method="all-pairs")).all)
 
 
 def test_rules_hold_and_break_without_any_predicate() -> None:

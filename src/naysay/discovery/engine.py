@@ -334,11 +334,14 @@ def _choose_near(problem: Problem, device: Device, seconds: float, measure: Meas
 def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answer]:
     """All exact rules by the method that looks cheaper: comparing all pairs takes `seconds`."""
     may_leave = problem.budget.is_limited
-    if seconds > (_PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS):
-        try:
+    patience = _PATIENCE_SECONDS if device is Device.CPU else 4 * _PATIENCE_SECONDS
+    try:
+        if seconds > patience:
             return "selective", selective.find(problem, may_leave=True)
-        except selective.TooManyChecks:
-            may_leave = False
+        if seconds > patience / 4:
+            return "selective", selective.find_if_few(problem)
+    except selective.TooManyChecks:
+        may_leave = False
     try:
         return "all-pairs", compare_all(problem, device, may_leave=may_leave)
     except TooSlow:

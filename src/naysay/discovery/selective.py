@@ -72,8 +72,21 @@ _COUNT_SECONDS = 60.0
 _NEAR_SHARE = 0.6
 
 
+# Candidates that are worth a try even where all pairs are compared in a second or two.
+_FEW_COVERS = 2_000
+
+
 class TooManyChecks(Exception):
     """All pairs would cost less than what is left to verify."""
+
+
+def find_if_few(problem: Problem) -> Answer:
+    """As `find`. Raises TooManyChecks if a sample leaves many candidates, or all pairs look cheaper."""
+    search = SelectiveSearch(problem)
+    search.begin()
+    if not search.update(problem.most_groups, _FEW_COVERS) and not problem.budget.stopped():
+        raise TooManyChecks
+    return _find_all(problem, search, may_leave=True)
 
 
 def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch | None = None) -> Answer:
@@ -82,9 +95,13 @@ def find(problem: Problem, *, may_leave: bool = False, search: SelectiveSearch |
     If more rules hold than wanted, those with the fewest predicates are found. `search` is another way to look at
     the rows.
     """
-    limit, most_groups = problem.limit, problem.most_groups
     search = search or SelectiveSearch(problem)
     search.begin()
+    return _find_all(problem, search, may_leave=may_leave)
+
+
+def _find_all(problem: Problem, search: SelectiveSearch, *, may_leave: bool) -> Answer:
+    limit, most_groups = problem.limit, problem.most_groups
     if problem.budget.is_limited:
         # The search for all of them may not end in time: have the short ones by then.
         search.run_levels(min(_SHORT, most_groups - 1), limit, may_leave=may_leave)
