@@ -264,6 +264,8 @@ def make_session(cores: int, log: Path) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
         "spark.local.dir": str(log.with_name("local")),
+        # Asynchronous reads are not counted as bytes read.
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",

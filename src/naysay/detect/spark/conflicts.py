@@ -114,6 +114,11 @@ def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame]) -> DataFrame:
     return places.groupBy(*names).agg(*(F.sum(name).alias(name) for name in counts))
 
 
+def looked_up(values: DataFrame) -> DataFrame:
+    """Values for rows to look up. Spark overestimates them and would move the rows, so a job counts them first."""
+    return F.broadcast(values) if values.count() <= _FEW_VALUES else values
+
+
 def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
     """Whether values are those of some columns, where null is equal to null."""
     return every(value.eqNullSafe(F.col(name)) for value, name in zip(values, names, strict=True))

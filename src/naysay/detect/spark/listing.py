@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import collect_sums, conflict_groups, rule_branch
-from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values, left_values
+from naysay.detect.spark.conflicts import all_equal, conflict_grid, conflict_values, left_values, looked_up
 from naysay.detect.spark.grid import Grid
 from naysay.detect.spark.key_groups import KeySet, MeasuredKeys, Sizes, measure, side_column
 from naysay.detect.spark.plan import Route, RulePlan, plan_rules
@@ -80,7 +80,7 @@ def only_conflicts(plan: RulePlan) -> RulePlan:
 
 def _conflict_keys(plan: RulePlan) -> tuple[DataFrame, list[Expression]]:
     keys = conflict_groups(plan).select(*(f"k{i}" for i in range(len(plan.join.key))))
-    return keys, [plan.comparable(match.left) for match in plan.join.key]
+    return looked_up(keys), [plan.comparable(match.left) for match in plan.join.key]
 
 
 def list_violations(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) -> DataFrame:

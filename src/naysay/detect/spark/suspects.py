@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import value_groups
-from naysay.detect.spark.conflicts import all_equal
+from naysay.detect.spark.conflicts import all_equal, looked_up
 from naysay.detect.spark.key_groups import KeySet, Sizes, measure, task_rule
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import PLACE, TaskRule
@@ -77,17 +77,23 @@ def _all_but_one(rows: DataFrame, plan: RulePlan, identity: Identity) -> DataFra
 
 def _all_but_commonest(rows: DataFrame, plan: RulePlan) -> DataFrame:
     """The rows that do not have the commonest value of their key; of values equally common the least stays."""
+    assert plan.part is not None
     keys = [f"k{i}" for i in range(len(plan.join.key))]
-    values = value_groups(plan)
     by_count = [F.col("c").desc(), F.col("value").asc_nulls_first()]
     if keys:
-        nth = F.row_number().over(Window.partitionBy(*keys).orderBy(*by_count))
-        kept = values.withColumn("nth", nth).filter("nth = 1").select(*keys, "value")
+        group = Window.partitionBy(*keys)
+        ranked = value_groups(plan).select(
+            *keys,
+            "value",
+            F.row_number().over(group.orderBy(*by_count)).alias("nth"),
+            F.count(F.lit(1)).over(group).alias("values"),
+        )
+        kept = looked_up(ranked.filter("nth = 1 and values > 1").select(*keys, "value"))
     else:
-        kept = values.orderBy(*by_count).limit(1).select("value")
-    assert plan.part is not None
-    sought = [plan.comparable(part.left) for part in (*plan.join.key, plan.part)]
-    return rows.join(kept, all_equal(sought, [*keys, "value"]), "left_anti")
+        kept = F.broadcast(value_groups(plan).orderBy(*by_count).limit(1).select("value"))
+    in_group = all_equal([plan.comparable(part.left) for part in plan.join.key], keys)
+    is_other = ~plan.comparable(plan.part.left).eqNullSafe(F.col("value"))
+    return rows.join(kept, in_group & is_other, "inner")
 
 
 def groups_of(plan: RulePlan) -> DataFrame:
