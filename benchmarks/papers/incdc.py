@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from common import ROOT, Chart, Experiment, Rows, apart, main
+from pyroaring import BitMap
 
 from evolve import read
 from naysay.detect.strategy import strategy_named
@@ -401,8 +402,11 @@ def lt_trees(n_rows: int, n_new: int) -> float:
     columns, _ = two_columns(n_rows + n_new)
     trees = {name: LTTree() for name in columns}
     for name, tree in trees.items():
-        order = np.argsort(columns[name][:n_rows], kind="stable")
-        tree.fill(columns[name][:n_rows][order].tolist(), order.tolist())
+        codes = columns[name][:n_rows]
+        order = np.argsort(codes, kind="stable")
+        values, starts = np.unique(codes[order], return_index=True)
+        rows = map(BitMap, np.split(order, starts[1:]))
+        tree.fill([((value,), each) for value, each in zip(values.tolist(), rows, strict=True)])
     salary, rate = (columns[name][n_rows:].tolist() for name in ("salary", "rate"))
 
     def work() -> None:
@@ -410,8 +414,8 @@ def lt_trees(n_rows: int, n_new: int) -> float:
             below, other = trees["salary"].smaller(one), trees["rate"].smaller(two)
             found = (below - other) | (other - below)
             len(found)
-            trees["salary"].insert(one, row)
-            trees["rate"].insert(two, row)
+            trees["salary"].insert((one,), row)
+            trees["rate"].insert((two,), row)
 
     return cpu(work)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +14,10 @@ import pytest
 from naysay.cli.group import naysay
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "papers"))
+
+import common  # noqa: E402
+
 PAPERS = ["facet", "hydra", "incdc", "rapidash", "weever"]
 PAGES = sorted(page for page in (ROOT / "docs" / "papers").glob("*.md") if page.stem != "index")
 # What a row of the table of experiments says, and how the section of these experiments begins its verdict.
@@ -107,6 +113,23 @@ def test_every_experiment_has_a_command_and_a_result(page: Path) -> None:
         assert (page.parent / figure).exists(), figure
     unused = {path.name for path in page.parent.glob(f"{page.stem}-*.svg")} - set(re.findall(r"[\w-]+\.svg", text))
     assert not unused
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_results_are_those_of_the_figures(page: Path) -> None:
+    text = page.read_text()
+    figures = json.loads((ROOT / "docs" / "figures" / "papers" / f"{page.stem}.json").read_text())
+    assert set(figures) == set(re.findall(r"<!-- ((?!end )[\w-]+) -->", text))
+    for name, figure in figures.items():
+        common.refuse_failures(name, figure["table"])
+        result = f"With `--rows {figure['rows']}`:\n\n{common.table_text(figure['table'])}\n"
+        assert result in text.partition(f"<!-- {name} -->")[2].partition(f"<!-- end {name} -->")[0], name
+
+
+def test_a_benchmark_that_fails_is_no_result() -> None:
+    common.refuse_failures("figure-1", [{"rows": 1, "FACET": 2.5, "Rapidash": "ResourceError", "default": "over 60 s"}])
+    with pytest.raises(SystemExit, match="figure-1 failed with TypeError"):
+        common.refuse_failures("figure-1", [{"rows": 1, "FACET": "TypeError"}])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
