@@ -61,6 +61,7 @@ def main(paper: str, experiments: Iterable[Experiment], description: str | None,
             continue
         found = experiment.run(args.rows)
         print(f"\n{experiment.name}\n{table_text(found)}", flush=True)
+        refuse_failures(experiment.name, found)
         if args.write:
             # Read now: another run may have written other experiments meanwhile.
             saved = json.loads(path.read_text()) if path.exists() else {}
@@ -68,6 +69,17 @@ def main(paper: str, experiments: Iterable[Experiment], description: str | None,
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(saved, indent=1) + "\n")
             fill_page(ROOT / "docs" / "papers" / f"{paper}.md", paper, experiment, found, args.rows)
+
+
+def refuse_failures(name: str, rows: Rows) -> None:
+    """Running out of memory or time is a result; any other error means that the benchmark itself does not work."""
+    cells = {str(value) for row in rows for value in row.values()}
+    failures = {cell for cell in cells if re.fullmatch(r"\w+(Error|Exception)", cell)} - {
+        "MemoryError",
+        "ResourceError",
+    }
+    if failures:
+        raise SystemExit(f"{name} failed with {', '.join(sorted(failures))}; nothing was written")
 
 
 def fill_page(page: Path, paper: str, experiment: Experiment, rows: Rows, n_rows: int) -> None:

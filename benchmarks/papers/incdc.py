@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from common import ROOT, Chart, Experiment, Rows, apart, main
+from pyroaring import BitMap
 
 from evolve import read
 from naysay.detect.strategy import strategy_named
@@ -80,7 +81,15 @@ def cases(n_rows: int) -> list[Case]:
 @functools.cache
 def ready(case: Case, method: str = "incdc") -> Evolver:
     """An evolver over the first rows; processes of their own insert into copies of it."""
+    load_kernels(method)
     return case.evolver(method)
+
+
+@functools.cache
+def load_kernels(method: str) -> None:
+    """Insert into a small table first: loading compiled code takes longer than most inserts."""
+    small = Case("Tax", 1_000, columns=TAX_COLUMNS)
+    small.evolver(method).apply(inserts=small.table.slice(small.n_first, 200))
 
 
 def cpu(work: Callable[[], Any]) -> float:
@@ -98,10 +107,16 @@ def insert(case: Case, n_new: int, method: str) -> float:
 
 
 def scratch(case: Case, n_new: int, method: str) -> float:
+    """Discovery from scratch; a first one, on few rows of Tax, loads the kernels."""
+    small = Case("Tax", 100, columns=TAX_COLUMNS)
+    _discover(small, 0, method)
+    return cpu(lambda: _discover(case, n_new, method))
+
+
+def _discover(case: Case, n_new: int, method: str) -> None:
     table = from_frame(case.table.slice(0, case.n_first + n_new))
     columns = None if case.columns is None else list(case.columns)
-    request = DiscoverRequest(nulls=Nulls(case.nulls), space="incdc", method=method, threads=1, columns=columns)
-    return cpu(lambda: discover(table, request))
+    discover(table, DiscoverRequest(nulls=Nulls(case.nulls), space="incdc", method=method, threads=1, columns=columns))
 
 
 def compared(case: Case, n_new: int) -> dict[str, Any]:
@@ -213,6 +228,29 @@ def figure_13_batches(n_rows: int) -> Rows:
     return rows
 
 
+def each_batch(case: Case, n_new: int, size: int, method: str) -> list[float]:
+    evolver, table = ready(case, method), case.table
+    evolver.apply(inserts=table.slice(case.n_first, 1))
+    starts = range(case.n_first + 1, case.n_first + 1 + n_new, size)
+    return [cpu(lambda start=start: evolver.apply(inserts=table.slice(start, size))) for start in starts]
+
+
+def figure_13_history(n_rows: int) -> Rows:
+    """One batch after the other, in the order of the file: what each takes."""
+    case = cases(n_rows)[0]
+    n_new = min(12_000, n_rows)
+    size = n_new // 5
+    for method in ("incdc", "auto"):
+        ready(case, method)
+    taken = {label: apart(each_batch, case, n_new, size, by) for label, by in (("IncDC", "incdc"), ("default", "auto"))}
+    rows: Rows = []
+    for number in range(5):
+        row: dict[str, Any] = {"batch": number + 1, "rows of a batch": size}
+        row |= {label: each[number] if isinstance(each, list) else each for label, each in taken.items()}
+        rows.append(row | {"from scratch": apart(scratch, case, size * (number + 1), "auto")})
+    return rows
+
+
 def indexes_of(case: Case) -> incdc.Indexes:
     found = ready(case)._engine.method._held.indexes
     assert found is not None
@@ -287,6 +325,18 @@ def table_12(n_rows: int) -> Rows:
     return rows
 
 
+def figure_14_ranks(n_rows: int) -> Rows:
+    """Number and ranks of the indexes over two columns, on more and more rows, with fewer and more new ones."""
+    rows = []
+    for part, percent in ((4, 30), (2, 30), (1, 15), (1, 30), (1, 40)):
+        case = Case("Tax", n_rows // part, columns=TAX_COLUMNS)
+        ready(case)
+        found = named(apart(visits, case, case.n_first * percent // 100)).get("two columns", {})
+        row: dict[str, Any] = {"rows": case.n_first, "new": f"{percent}%", "all indexes": len(indexes_of(case).chains)}
+        rows.append(row | {name: found.get(name, "") for name in ("indexes", "rank", "rank after", "fewest chains")})
+    return rows
+
+
 def selectivity(case: Case, n_new: int) -> float:
     """The share of all new pairs that some index fetches, in percent."""
     seen = []
@@ -352,8 +402,11 @@ def lt_trees(n_rows: int, n_new: int) -> float:
     columns, _ = two_columns(n_rows + n_new)
     trees = {name: LTTree() for name in columns}
     for name, tree in trees.items():
-        order = np.argsort(columns[name][:n_rows], kind="stable")
-        tree.fill(columns[name][:n_rows][order].tolist(), order.tolist())
+        codes = columns[name][:n_rows]
+        order = np.argsort(codes, kind="stable")
+        values, starts = np.unique(codes[order], return_index=True)
+        rows = map(BitMap, np.split(order, starts[1:]))
+        tree.fill([((value,), each) for value, each in zip(values.tolist(), rows, strict=True)])
     salary, rate = (columns[name][n_rows:].tolist() for name in ("salary", "rate"))
 
     def work() -> None:
@@ -361,8 +414,8 @@ def lt_trees(n_rows: int, n_new: int) -> float:
             below, other = trees["salary"].smaller(one), trees["rate"].smaller(two)
             found = (below - other) | (other - below)
             len(found)
-            trees["salary"].insert(one, row)
-            trees["rate"].insert(two, row)
+            trees["salary"].insert((one,), row)
+            trees["rate"].insert((two,), row)
 
     return cpu(work)
 
@@ -427,9 +480,11 @@ EXPERIMENTS = (
     Experiment("figure-13-new", figure_13_new, Chart("new rows", METHODS)),
     Experiment("figure-13-predicates", figure_13_predicates, Chart("predicates", METHODS)),
     Experiment("figure-13-batches", figure_13_batches),
+    Experiment("figure-13-history", figure_13_history),
     Experiment("table-11", table_11),
     Experiment("table-12", table_12),
     Experiment("figure-14", figure_14),
+    Experiment("figure-14-ranks", figure_14_ranks),
     Experiment("figure-15", figure_15),
     Experiment("figure-16", figure_16, Chart("rows", ("Fetch", "LT-trees", "FACET", "default count"))),
     Experiment("ablation-inversion", ablation_inversion),

@@ -13,12 +13,12 @@ import functools
 from typing import Any
 
 from common import Chart, Experiment, Rows, apart, cpu_ms, main
+from facet import load_kernels
 
 from naysay.detect.engine import LocalEngine
 from naysay.detect.request import CheckOptions
 from naysay.detect.strategy import strategy_named
-from naysay.papers.facet.stage import RefinementWork, parts_of_bound
-from naysay.papers.facet.tries import check_many
+from naysay.papers.facet.stage import RefinementWork
 from naysay.papers.rapidash import forest
 from naysay.papers.rapidash import strategies as rapidash
 from naysay.plan.bind import BoundJoin, bind
@@ -37,6 +37,7 @@ METHODS = {
     "Rapidash(kd)": "rapidash-kd-tree",
     "default": "auto",
 }
+VANILLA = {"vanilla": "rapidash-vanilla"} | {label: METHODS[label] for label in ("FACET", "Rapidash(⊥)", "default")}
 
 
 @functools.cache
@@ -54,7 +55,8 @@ def run(name: str, n_rows: int, dirty: float, method: str, verb: str) -> float:
         engine.verify(rule, CheckOptions())
         return cpu_ms(lambda: engine.verify(rule, CheckOptions()))
     bound = bound_rule(name, n_rows, dirty)
-    strategy = strategy_named(method)
+    kd_tree = rapidash.Rapidash(forest.Tree.KD, vanilla=True)
+    strategy = kd_tree if method == "vanilla kd-tree" else strategy_named(method)
     getattr(strategy, verb)(bound_rule(name, 200))
     return cpu_ms(lambda: getattr(strategy, verb)(bound))
 
@@ -72,20 +74,24 @@ def compare(names: tuple[str, ...], n_rows: int, verb: str, methods: dict[str, s
 
 
 def figure_5(n_rows: int) -> Rows:
-    vanilla = {"vanilla": "rapidash-vanilla", "FACET": "facet", "Rapidash(⊥)": "rapidash-range-tree", "default": "auto"}
-    return compare(OPEN, n_rows, "verify", vanilla)
+    return compare(OPEN, n_rows, "verify", VANILLA)
 
 
 def figure_10(n_rows: int) -> Rows:
-    vanilla = {"vanilla": "rapidash-vanilla", "FACET": "facet", "Rapidash(⊥)": "rapidash-range-tree", "default": "auto"}
-    return compare(OPEN, n_rows, "count", vanilla)
+    return compare(OPEN, n_rows, "count", VANILLA)
 
 
-def nodes(name: str, n_rows: int, method: str) -> int:
-    """Points and inner nodes of the trees that count grows (Rapidash), or words of all row sets (FACET)."""
+def figure_10_kd(n_rows: int) -> Rows:
+    """Plain range search with kd-trees, which has no name of its own: the paper's appendix shows it to be slower."""
+    rows = compare(OPEN, n_rows, "verify", {"verify": "vanilla kd-tree"})
+    counts = compare(OPEN, n_rows, "count", {"count": "vanilla kd-tree"})
+    return [verified | counted for verified, counted in zip(rows, counts, strict=True)]
+
+
+def nodes(name: str, n_rows: int, method: str, verb: str) -> int:
+    """Points and inner nodes of the trees that a verb grows (Rapidash), or words of all row sets (FACET)."""
     bound = bound_rule(name, n_rows)
     if method == "facet":
-        work = RefinementWork()
         made: list[RefinementWork] = []
         spend = RefinementWork.spend
 
@@ -95,7 +101,7 @@ def nodes(name: str, n_rows: int, method: str) -> int:
             spend(self, n_words)
 
         RefinementWork.spend = noted
-        check_many([parts_of_bound(bound)], work=work)
+        getattr(strategy_named(method), verb)(bound)
         return sum(each.spent for each in made)
     total = 0
     grow = forest.grow_forest
@@ -108,18 +114,21 @@ def nodes(name: str, n_rows: int, method: str) -> int:
         return grown
 
     rapidash.grow_forest = counted
-    strategy_named(method).count(bound)
+    getattr(strategy_named(method), verb)(bound)
     return total
 
 
-def figure_7(n_rows: int) -> Rows:
+def space(names: tuple[str, ...], n_rows: int, verbs: tuple[str, ...] = ("verify", "count")) -> Rows:
+    """A row for each rule, with the space that each method needs."""
     methods = {label: method for label, method in METHODS.items() if label != "default"}
     rows = []
-    for name in OPEN:
+    for name in names:
+        bound_rule(name, n_rows)
         row: dict[str, Any] = {"rule": name}
-        row |= {label: apart(nodes, name, n_rows, method) for label, method in methods.items()}
+        for verb in verbs:
+            row |= {f"{label} {verb}": apart(nodes, name, n_rows, method, verb) for label, method in methods.items()}
         rows.append(row)
-    bound_rule.cache_clear()
+        bound_rule.cache_clear()
     return rows
 
 
@@ -160,13 +169,16 @@ EXPERIMENTS = (
     Experiment("figure-6a", lambda n_rows: compare(OPEN, n_rows, "verify", METHODS)),
     Experiment("figure-6b", lambda n_rows: compare((*OPEN, "worst"), n_rows, "count", METHODS)),
     Experiment("figure-6c", lambda n_rows: compare(PRODUCTION, n_rows, "verify", METHODS)),
-    Experiment("figure-7", figure_7),
+    Experiment("figure-7", lambda n_rows: space(OPEN, n_rows)),
     Experiment("figure-8", lambda n_rows: compare(PRODUCTION, n_rows, "count", METHODS)),
+    Experiment("figure-9a", lambda n_rows: space(PRODUCTION, n_rows, ("verify",))),
     Experiment("figure-9b", figure_9, Chart("table rows", _LINES)),
     Experiment("figure-10", figure_10),
+    Experiment("figure-10-kd", figure_10_kd),
     Experiment("table-4", table_4, Chart("table rows", _LINES, by="rule")),
     Experiment("table-5", table_5),
 )
 
 if __name__ == "__main__":
+    load_kernels()
     main("rapidash", EXPERIMENTS, __doc__, rows=1_000_000)

@@ -25,7 +25,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.csv
 from common import Chart, Experiment, Rows, apart, cpu_ms, main
-from facet import MIXED, UNIQUE, flights
+from facet import MIXED, UNIQUE, flights, load_kernels
 from pyroaring import BitMap
 
 import naysay
@@ -636,4 +636,5 @@ EXPERIMENTS = (
 )
 
 if __name__ == "__main__":
+    load_kernels()
     main("weever", EXPERIMENTS, __doc__, rows=1_000_000)

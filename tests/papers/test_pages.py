@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +14,14 @@ import pytest
 from naysay.cli.group import naysay
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
+sys.path.insert(0, str(ROOT / "benchmarks" / "papers"))
+
+import common  # noqa: E402
+
 PAPERS = ["facet", "hydra", "incdc", "rapidash", "weever"]
+PAGES = sorted(page for page in (ROOT / "docs" / "papers").glob("*.md") if page.stem != "index")
+# What a row of the table of experiments says, and how the section of these experiments begins its verdict.
+VERDICTS = {"reproduced": "**Reproduced", "in part": "**Reproduced in part", "not reproduced": "**Not reproduced"}
 
 
 @cache
@@ -38,6 +46,20 @@ def methods(page: Path) -> list[list[str]]:
     section = page.read_text().split("## Every method, its place and its test")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1:]]
+
+
+def listed_experiments(page: Path) -> list[list[str]]:
+    """The rows of the table of experiments: what the paper has, what we have, whether its claim is reproduced."""
+    table = page.read_text().split("| in the paper | here | claim |")[1].split("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in table.splitlines()[2:]]
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text of the section of each experiment, by the experiment's name."""
+    found: dict[str, str] = {}
+    for section in page.read_text().split("\n### ")[1:]:
+        found |= dict.fromkeys(re.findall(r"<!-- ((?!end )[\w-]+) -->", section), section)
+    return found
 
 
 def quoted(cell: str) -> list[str]:
@@ -91,6 +113,45 @@ def test_every_experiment_has_a_command_and_a_result(page: Path) -> None:
         assert (page.parent / figure).exists(), figure
     unused = {path.name for path in page.parent.glob(f"{page.stem}-*.svg")} - set(re.findall(r"[\w-]+\.svg", text))
     assert not unused
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_results_are_those_of_the_figures(page: Path) -> None:
+    text = page.read_text()
+    figures = json.loads((ROOT / "docs" / "figures" / "papers" / f"{page.stem}.json").read_text())
+    assert set(figures) == set(re.findall(r"<!-- ((?!end )[\w-]+) -->", text))
+    for name, figure in figures.items():
+        common.refuse_failures(name, figure["table"])
+        result = f"With `--rows {figure['rows']}`:\n\n{common.table_text(figure['table'])}\n"
+        assert result in text.partition(f"<!-- {name} -->")[2].partition(f"<!-- end {name} -->")[0], name
+
+
+def test_a_benchmark_that_fails_is_no_result() -> None:
+    common.refuse_failures("figure-1", [{"rows": 1, "FACET": 2.5, "Rapidash": "ResourceError", "default": "over 60 s"}])
+    with pytest.raises(SystemExit, match="figure-1 failed with TypeError"):
+        common.refuse_failures("figure-1", [{"rows": 1, "FACET": "TypeError"}])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_claim_has_a_verdict(page: Path) -> None:
+    text_of, rows = sections(page), listed_experiments(page)
+    named: set[str] = set()
+    for row in rows:
+        assert len(row) == 3, row
+        what, here, verdict = row
+        assert verdict in {*VERDICTS, "no claim", "left out"}, row
+        assert ("left out:" in here) == (verdict == "left out"), f"{what}: say why it is left out"
+        for name in set(quoted(here)) & set(text_of):
+            named.add(name)
+            said = [word for word, begin in VERDICTS.items() if re.search(re.escape(begin) + r"\.?\*\*", text_of[name])]
+            assert said == [verdict] or (verdict == "no claim" and "Claim" not in text_of[name]), f"{what}: {said}"
+    assert named == set(text_of), f"the table of {page.name} lacks {set(text_of) - named}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_page_says_how_to_run_its_experiments(page: Path) -> None:
+    assert "index.md#how-to-run-an-experiment" in page.read_text()
+    assert "requirements/bench.lock" in (page.parent / "index.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
