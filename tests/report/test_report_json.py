@@ -18,9 +18,13 @@ from schema_check import faults
 import naysay
 from naysay.detect.result import Report
 from naysay.errors import UsageError
+from naysay.report import discoveries
 from naysay.report.json_ import dumps, from_json, to_json
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "check.schema.json").read_text(encoding="utf-8"))
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+SCHEMA, SCHEMA_OF_DISCOVERY = (
+    json.loads((SCHEMAS / f"{verb}.schema.json").read_text(encoding="utf-8")) for verb in ("check", "discover")
+)
 
 
 def test_a_report_is_as_the_schema_says(report: Report) -> None:
@@ -112,3 +116,24 @@ def test_damage_anywhere_is_refused_or_harmless(report: Report) -> None:
                 from_json(damaged)
             except UsageError as error:
                 assert "report" in str(error)  # noqa: PT017
+
+
+def test_a_discovery_is_as_the_schema_says(people: pa.Table) -> None:
+    n_rows = 60
+    table = pa.table({"a": [row % 7 for row in range(n_rows)], "b": [row % 7 // 2 for row in range(n_rows - 1)] + [9]})
+    given = [naysay.parse("a -> b")]
+    found = (
+        naysay.discover(people),
+        naysay.discover(people, max_rules=1),
+        naysay.discover(table, error=0.1, measure="rows", rules=given),
+        naysay.discover(table, space=naysay.Scope(conditions=5)),
+        naysay.discover(table.slice(0, 0)),
+    )
+    documents = [json.loads(discoveries.dumps(each, n_near=2, everything=each.rules)) for each in found]
+    for document in documents:
+        assert faults(document, SCHEMA_OF_DISCOVERY) == []
+    properties, findings = SCHEMA_OF_DISCOVERY["properties"], SCHEMA_OF_DISCOVERY["$defs"]["finding"]["properties"]
+    assert set(documents[0]) == set(properties)
+    assert set(documents[0]["rules"][0]) == set(findings)
+    assert any(finding["examples"] for document in documents for finding in document["rules"])
+    assert faults({**documents[0], "rows": -1}, SCHEMA_OF_DISCOVERY)
