@@ -104,3 +104,13 @@ def test_a_number_that_a_column_cannot_hold_is_not_rounded(tmp_path: Path) -> No
         assert (done.exit_code, "has type double" in done.output) == (2, True), done.output
     good = written(tmp_path, "good.jsonl", '{"id": 2, "p": 1.5, "x": 0.1}\n')
     assert answer(tmp_path / "numbers", "--insert", good)["rows"] == 2
+
+
+def test_rows_without_a_key_are_deleted_by_their_numbers(tmp_path: Path) -> None:
+    people = pa.table({"zip": ["8", "8", "9"], "city": ["Ulm", "Ulm", "Bonn"]})
+    Evolver(people, state=tmp_path / "state").close()
+    refused = run(tmp_path / "state", "--delete", written(tmp_path, "gone.csv", "zip,city\n9,Bonn\n"))
+    assert refused.exit_code == 2
+    assert "rows are identified by their number because there is no key" in refused.stderr
+    assert "add a column named '(row)'" in refused.stderr
+    assert answer(tmp_path / "state", "--delete", written(tmp_path, "gone.csv", "(row)\n2\n"))["rows"] == 2

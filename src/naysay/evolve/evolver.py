@@ -16,9 +16,9 @@ from naysay.discovery.space import Scope, Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve import durable
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
-from naysay.evolve.method import ROW, Settings, choose_method
+from naysay.evolve.method import Settings, choose_method
 from naysay.live.journal.journal import BatchLog
-from naysay.live.layout import Layout, key_names, nulls_named
+from naysay.live.layout import ROW, Layout, key_names, nulls_named
 from naysay.rule.model import Nulls, Rule
 from naysay.table.frame import to_arrow
 

@@ -22,12 +22,11 @@ from naysay.errors import UsageError
 from naysay.evolve.covers import Search, find_missed, members, places
 from naysay.evolve.delta import NO_ROW, PairEvidence
 from naysay.evolve.relation import Relation, RelationChange
+from naysay.live.layout import ROW
 from naysay.published import published
 from naysay.rule.model import Nulls
 
 METHODS = ("auto", "all-pairs", "selective", "incdc")
-# The column with the row numbers of a table without a key.
-ROW = "(row)"
 # Up to this many rows "auto" compares all pairs at the start: seconds of work, after which any error can be kept.
 _ALL_PAIRS_ROWS = 60_000
 

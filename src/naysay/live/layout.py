@@ -19,6 +19,8 @@ from naysay.table.column import Kind, kind_of
 from naysay.table.frame import decoded, to_arrow
 
 RuleLike = str | Rule
+# The column with the row numbers of a table without a key.
+ROW = "(row)"
 
 
 def key_names(key: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ class Layout:
             frame = to_arrow(keys)
             missing = [name for name in self.key if name not in frame.column_names]
             if missing:
-                raise TableError(f"{what}: the key column {missing[0]!r} is missing")
+                raise TableError(_without_key(what, missing[0]))
             columns = [_cast(frame.column(field.name), field, what) for field in fields]
         elif len(fields) == 1:
             columns = [_key_values(keys, fields[0], what)]
@@ -144,6 +146,15 @@ class Layout:
         unknown = [name for name in frame.column_names if name not in self.names]
         if unknown:
             raise TableError(f"{what}: the column {unknown[0]!r} is new{_hint(unknown[0], self.names)}")
+
+
+def _without_key(what: str, name: str) -> str:
+    if name != ROW:
+        return f"{what}: the key column {name!r} is missing"
+    return (
+        f"{what}: rows are identified by their number because there is no key; add a column named {ROW!r} with the "
+        "numbers, from 0 in the order of insertion, or start again with a key"
+    )
 
 
 def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
