@@ -389,6 +389,21 @@ def test_the_command_line(source: Path, tmp_path: Path) -> None:
     assert "state.duckdb: the state is damaged" in done.stderr
 
 
+def test_counting_says_how_the_count_changes(source: Path, tmp_path: Path) -> None:
+    rows = ["op,id,zip,city", "insert,1,9,Ulm\ninsert,2,9,Bonn", "insert,3,9,Kiel", "insert,4,8,Kiel", "delete,1,9,Ulm"]
+    for number, row in enumerate(rows[1:]):
+        (source / f"{number}.csv").write_text(f"{rows[0]}\n{row}\n")
+    arguments = ["watch", str(source), "--rule", "zip -> city", "--key", "id", "--state", str(tmp_path / "state")]
+    done = CliRunner().invoke(naysay, [*arguments, "--counting", "--once", "--engine", "local"])
+    moved = [line.partition("; ")[2] for line in done.stdout.splitlines()]
+    assert moved == [
+        "violations +2, now 2",
+        "violations +4, now 6",
+        "violations unchanged, now 6",
+        "violations -4, now 2",
+    ]
+
+
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_change_files_in_another_notation(source: Path, tmp_path: Path, engine: str) -> None:
     (source / "1.csv").write_text("op;id;zip;city;price;day\ninsert;1;NA;Ulm;1,5;31.01.2024\ninsert;2;007;Bonn;NA;NA\n")

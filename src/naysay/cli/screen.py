@@ -241,6 +241,7 @@ class View:
         self._recent: deque[tuple[float, int]] = deque()
         self._last: AppliedBatch | None = None
         self._n_rejected = 0
+        self._n_before = sum(sink.counts.values())
         self._ended = False
         self._begun = time.monotonic()
         self._live: Live | None = None
@@ -292,9 +293,15 @@ class View:
             self._live.refresh()
 
     def _print(self, batch: AppliedBatch) -> None:
+        n_now = sum(batch.counts.values())
+        if batch.n_added is None:
+            moved = "unchanged" if n_now == self._n_before else f"{n_now - self._n_before:+,}"
+        else:
+            moved = f"+{batch.n_added:,} -{batch.n_removed:,}"
+        self._n_before = n_now
         lines = [
             f"{batch.source}: {batch.n_changes:,} changes, {len(batch.rejected):,} rejected, {batch.n_rows:,} rows; "
-            f"{self._noun} +{batch.n_added:,} -{batch.n_removed:,}, now {sum(batch.counts.values()):,}"
+            f"{self._noun} {moved}, now {n_now:,}"
         ]
         lines += [f"  {sentence}" for sentence in batch.sentences]
         lines += [f"  rejected: {_row_prefix(bad.row)}{bad.reason}" for bad in batch.rejected[:_N_NEWEST]]

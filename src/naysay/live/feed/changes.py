@@ -239,13 +239,16 @@ def _net_changes(changes: ChangeRows, numbers: Int64Array, exists: BoolArray) ->
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """The result of a batch. `lag`: how old its changes were when they became durable, in seconds, if that is known."""
+    """The result of a batch. `lag`: how old its changes were when they became durable, in seconds, if that is known.
+
+    `n_added` and `n_removed` are None if violations are only counted.
+    """
 
     source: str
     n_changes: int
     n_rows: int
-    n_added: int
-    n_removed: int
+    n_added: int | None
+    n_removed: int | None
     counts: Mapping[str, int]
     rejected: Sequence[RejectedChange]
     sentences: Sequence[str] = ()
