@@ -106,6 +106,7 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--state", "s", "--max-seconds", "3"), "whole answer"),
         (("--state", "s", "--conditions", "3"), "leave out --conditions"),
         (("--state", "s", "--near-misses", "3"), "with --state"),
+        (("--engine", "spark", "--conditions", "3"), "leave it out on Spark, or use --engine local"),
         (("--state", "s", "--rules", "people.rules"), "--rules does not apply to --state"),
         (("--columns", "id,nope"), "nope"),
         (("--no-cross", "--within-row", "all"), "leave out --within-row"),
@@ -114,7 +115,11 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--memory", "1M"), "fewer columns"),
     ],
 )
-def test_refusals_say_what_to_do(work: Path, naysay: Run, more: tuple[str, ...], message: str) -> None:
+def test_refusals_say_what_to_do(
+    work: Path, naysay: Run, more: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All of them come before a Spark session would be started.
+    monkeypatch.setattr("naysay.cli.options.Place.session", None)
     done = naysay(*DISCOVER, *more)
     assert done.exit_code in (2, 4)
     assert message in done.stderr

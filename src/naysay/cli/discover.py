@@ -240,6 +240,8 @@ def discover(
         place = decide_for_table(input, files, place, forced=forced, quiet=quiet)
         if shown.near_misses and (state is not None or place.engine == "spark"):
             raise UsageError("--near-misses applies to tables in memory; leave it out on Spark and with --state")
+        if search.conditions is not None and place.engine == "spark":
+            raise UsageError("--conditions applies to tables in memory; leave it out on Spark, or use --engine local")
         with open_table(input, files, place, waiting) as frame:
             waiting.stage("discovering")
             if state is None:
