@@ -29,7 +29,7 @@ from naysay.evolve.durable import (
     to_bytes,
     to_json,
 )
-from naysay.evolve.method import ROW, Method, MethodStep, Settings, fold_arrays, make_method
+from naysay.evolve.method import Method, MethodStep, Settings, fold_arrays, make_method
 from naysay.evolve.relation import Relation, RelationChange
 from naysay.live.journal.journal import BatchLog
 from naysay.live.journal.serial import (
@@ -39,7 +39,7 @@ from naysay.live.journal.serial import (
     schema_from_bytes,
     schema_to_bytes,
 )
-from naysay.live.layout import Layout, layout_of
+from naysay.live.layout import ROW, Layout, layout_of
 from naysay.table import Table, from_frame
 from naysay.table.frame import to_arrow
 
