@@ -7,10 +7,11 @@ as many rows as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
@@ -23,16 +24,16 @@ from naysay.detect.spark.aggregate import Sums, collect_sums, conflicts_among_al
 from naysay.detect.spark.grid import Grid, grid_of, has_strips
 from naysay.detect.spark.key_groups import KeySet, MeasuredKeys
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.spark.worker import PLACE, PLACE_BITS, SUMMARY, TaskRule, conflicts_name
+from naysay.detect.spark.worker import BLAME, PLACE, PLACE_BITS, SUMMARY, SUSPECT, TaskRule, conflicts_name
 from naysay.detect.summary import RuleSummary
 from naysay.rule.model import Row
 from naysay.spark.expressions import every, hash_of
 from naysay.spark.frame import map_in_arrow
-from naysay.spark.identity import Identity
+from naysay.spark.identity import Identity, Naming
 from naysay.spark.versions import to_arrow, union
 
 # At most this many values in conflict are sent to all tasks that read the table; more of them travel, with the rows.
-_FEW_VALUES = 100_000
+FEW_VALUES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class _LookUp:
 
     @property
     def is_small(self) -> bool:
-        return self.n_values <= _FEW_VALUES
+        return self.n_values <= FEW_VALUES
 
 
 def conflict_grid(found: MeasuredKeys) -> Grid | None:
@@ -74,21 +75,28 @@ def conflict_grid(found: MeasuredKeys) -> Grid | None:
     return grid if grid.knows_conflicts else None
 
 
-def conflict_values(found: MeasuredKeys, grid: Grid | None) -> DataFrame:
+def conflict_values(found: MeasuredKeys, grid: Grid | None, *, blame: bool = False) -> DataFrame:
     """The values of the columns of a key set in rows in conflict: v0, v1, ... in comparable form, once each.
 
     Behind them, for each rule, the number of others with which each such row conflicts. Giant groups go in blocks, or
-    by the grid of the only rule if it has one.
+    by the grid of the only rule if it has one. With `blame`, if no group is giant, then BLAME and SUSPECT of each rule.
     """
     keys, schema = found.keys, _conflict_schema(found.keys)
+    if blame:
+        fields = (T.StructField(name, T.DoubleType()) for name in _blame_names(keys.plans))
+        schema = T.StructType([*schema.fields, *fields])
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
-        find = partial(worker.conflicts_of_partition, rules=rules, columns=tuple(keys.columns))
+        find = partial(worker.conflicts_of_partition, rules=rules, columns=tuple(keys.columns), blame=blame)
         return map_in_arrow(records, find, schema)
 
     parts = found.over_small_groups(work)
     parts += found.over_giant_groups(work) if grid is None else grid.conflicts(schema)
-    return _merge_places(found, parts)
+    return _merge_places(found, parts, _blame_names(keys.plans) if blame else ())
+
+
+def _blame_names(plans: Sequence[RulePlan]) -> list[str]:
+    return [f"{name}{plan.number}" for plan in plans for name in (BLAME, SUSPECT)]
 
 
 def left_values(found: MeasuredKeys, grid: Grid) -> DataFrame:
@@ -103,15 +111,16 @@ def _conflict_schema(keys: KeySet) -> T.StructType:
     return T.StructType([*fields, *(T.StructField(name, T.LongType()) for name in (PLACE, *counts))])
 
 
-def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame]) -> DataFrame:
+def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame], more: Sequence[str] = ()) -> DataFrame:
     keys = found.keys
     counts = [conflicts_name(plan.number) for plan in keys.plans]
     values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]
     names = [f"v{i}" for i in range(len(values))]
-    rows = union(parts).select(*values, PLACE, *counts)
+    rows = union(parts).select(*values, PLACE, *counts, *more)
     # Rows with the same values have the same conflicts in each place.
-    places = rows.groupBy(*names, PLACE).agg(*(F.max(name).alias(name) for name in counts))
-    return places.groupBy(*names).agg(*(F.sum(name).alias(name) for name in counts))
+    places = rows.groupBy(*names, PLACE).agg(*(F.max(name).alias(name) for name in (*counts, *more)))
+    sums = (F.sum(name).alias(name) for name in counts)
+    return places.groupBy(*names).agg(*sums, *(F.max(name).alias(name) for name in more))
 
 
 def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
@@ -119,12 +128,46 @@ def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
     return every(value.eqNullSafe(F.col(name)) for value, name in zip(values, names, strict=True))
 
 
-def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity) -> dict[int, RuleSummary[pa.Table]]:
-    """For each broken rule how many rows are in conflict and where; for ALL_RULES how many, and the busiest rows."""
+class Beside(Protocol):
+    """Rows that come along with a tally, under BLAMED: some of those in conflict, and some others."""
+
+    @property
+    def numbers(self) -> Set[int]:
+        """The rules of which it needs BLAME and SUSPECT, under the names that `conflict_values` gives them."""
+
+    @property
+    def columns(self) -> Sequence[Expression]:
+        """The columns of the table that come along."""
+
+    def prepared(self, rows: DataFrame) -> DataFrame:
+        """The rows before their values are looked up."""
+
+    def kept(self) -> Expression:
+        """Whether a row comes along, once its values have been looked up; never null."""
+
+    def record(self) -> Expression:
+        """A struct of what comes of such a row."""
+
+    def alone(self) -> DataFrame:
+        """The same rows in a pass of their own, as SUMMARY."""
+
+
+def tally_rows(
+    plans: Sequence[RulePlan], findings: Findings, identity: Identity, beside: Beside | None = None
+) -> dict[int, RuleSummary[pa.Table]]:
+    """For each broken rule how many rows are in conflict and where; for ALL_RULES how many, and the busiest rows.
+
+    Rows `beside` come in the same pass, unless rows travel: then all columns would have to.
+    """
     look_ups = _look_ups(plans, findings)
     is_small = all(each.is_small for each in look_ups)
+    along = beside if is_small else None
+    if along is not None:
+        look_ups = _look_ups(plans, findings, along.numbers)
     data = plans[0].data
     rows = data.withColumn(PLACE, F.monotonically_increasing_id())
+    if along is not None:
+        rows = along.prepared(rows)
     if not is_small:
         # Rows that travel to where the values are take only what is needed along.
         columns = dict.fromkeys(name for plan in plans for name in plan.columns)
@@ -135,11 +178,17 @@ def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity
         values = F.broadcast(values) if each.is_small else values
         rows = rows.join(values, all_equal(each.sought, names), "left").drop(*names)
     counts = {conflicts_name(plan.number): _conflicts_of(plan, findings) for plan in plans}
-    rows = rows.filter(reduce(or_, (count > 0 for count in counts.values())))
+    wanted = [count > 0 for count in counts.values()]
+    if along is not None:
+        wanted.append(along.kept())
+        counts = {**counts, worker.BESIDE: F.when(along.kept(), along.record())}
+    rows = rows.filter(reduce(or_, wanted))
     named = identity.attached() if is_small else identity.positions
     rows = rows.select(*named, PLACE, *(count.alias(name) for name, count in counts.items()))
     read = [value for each in look_ups for value in each.sought]
     read += [plan.on_side(Row.LEFT) for plan in plans if plan.route is not Route.KERNELS]
+    if along is not None and identity.naming is not Naming.CONTENT:
+        read += along.columns
     tally = partial(
         worker.tally_partition,
         numbers=tuple(plan.number for plan in plans),
@@ -148,16 +197,21 @@ def tally_rows(plans: Sequence[RulePlan], findings: Findings, identity: Identity
     )
     tallies = map_in_arrow(rows, tally, SUMMARY).repartition(1)
     merged = map_in_arrow(tallies, worker.merge_tallies, SUMMARY)
-    return {row["rule"]: worker.read_summary(row) for row in to_arrow(merged).to_pylist()}
+    separate = [beside.alone()] if beside is not None and along is None else []
+    return worker.read_summaries(to_arrow(union([merged, *separate])).to_pylist())
 
 
-def _look_ups(plans: Sequence[RulePlan], findings: Findings) -> list[_LookUp]:
+def _look_ups(plans: Sequence[RulePlan], findings: Findings, blamed: Set[int] = frozenset()) -> list[_LookUp]:
+    """Where to look up the conflicts of rows; with BLAME and SUSPECT of the rules `blamed`."""
     found = []
     for plan in plans:
         if plan.route is Route.GROUPS and (plan.join.key or plan.part is not None):
             parts = [*plan.join.key, *([] if plan.part is None else [plan.part])]
             sums = findings.sums[plan.number]
-            values = row_conflicts(plan, sums.rows).withColumnRenamed("n", conflicts_name(plan.number))
+            blame = plan.number in blamed
+            values = row_conflicts(plan, sums.rows, blame=blame).withColumnRenamed("n", conflicts_name(plan.number))
+            for name in (BLAME, SUSPECT) if blame else ():
+                values = values.withColumnRenamed(name, f"{name}{plan.number}")
             found.append(_LookUp([plan.comparable(part.left) for part in parts], values, sums.distinct))
     numbers = {plan.number for plan in plans}
     for each in findings.sets:
@@ -169,7 +223,9 @@ def _look_ups(plans: Sequence[RulePlan], findings: Findings) -> list[_LookUp]:
             n_values = each.n_records if each.n_points is None else each.n_points
             if not each.is_spread:
                 n_values = min(n_values, sum(findings.summaries[plan.number].rows_in_conflict for plan in together))
-            found.append(_LookUp(sought, conflict_values(part, findings.grids.get(together[0].number)), n_values))
+            blame = not blamed.isdisjoint(plan.number for plan in together)
+            values = conflict_values(part, findings.grids.get(together[0].number), blame=blame)
+            found.append(_LookUp(sought, values, n_values))
     return found
 
 
