@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 
 import naysay
 from naysay.detect import causes
@@ -84,7 +85,11 @@ def segments(found: tuple[Cause, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("rows_a_task", [10_000, 100])
-def test_causes_are_those_of_the_engine_in_process(spark: Any, rows_a_task: int) -> None:
+def test_causes_are_those_of_the_engine_in_process(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, rows_a_task: int
+) -> None:
+    """Also if all hashes collide."""
+    monkeypatch.setattr(spark_side, "hash_of", lambda columns: F.lit(0).cast("bigint"))
     data = table()
     rules = [naysay.parse(rule) for rule in RULES]
     local = naysay.check(data, rules)
@@ -92,6 +97,7 @@ def test_causes_are_those_of_the_engine_in_process(spark: Any, rows_a_task: int)
     found = SparkEngine(frame, Sizes(rows_a_task=rows_a_task)).check(rules, CheckOptions())
     for rule, ours, theirs in zip(RULES, found, local, strict=True):
         assert segments(ours.causes) == segments(theirs.causes), rule
+        assert [cause.of_suspects for cause in ours.causes[:1]] == [cause.of_suspects for cause in theirs.causes[:1]]
     assert [[one.column for one in result.causes[0].conditions] for result in local.results[:4]] == [
         ["source"],
         ["agent"],

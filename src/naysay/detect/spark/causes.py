@@ -1,6 +1,6 @@
 """Causes on Spark: some rows come to the driver, and tasks count only what these leave open.
 
-The pass that tallies rows in conflict brings the rows to blame, all of them unless they are many, and a sample of all
+The job that tallies rows in conflict brings the rows to blame, all of them unless they are many, and a sample of all
 rows. Most often these show that there is no cause. What they leave open is counted for all rules together.
 """
 
@@ -44,7 +44,7 @@ from naysay.detect.causes import (
 from naysay.detect.result import Cause, Condition
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, row_conflicts
-from naysay.detect.spark.conflicts import FEW_VALUES, all_equal, conflict_values
+from naysay.detect.spark.conflicts import FEW_VALUES, LookUp, all_equal, conflict_values
 from naysay.detect.spark.key_groups import MeasuredKeys
 from naysay.detect.spark.plan import Route, RulePlan
 from naysay.detect.spark.worker import BLAME, SUSPECT, Segments
@@ -54,13 +54,14 @@ from naysay.spark.expressions import every, hash_of
 from naysay.spark.frame import Frame, arrow_type, map_in_arrow, position
 from naysay.spark.identity import Identity
 from naysay.spark.versions import to_arrow, union
+from naysay.table import Table
 from naysay.table.column import Kind
 
 # About how many of all rows come to the driver.
 _SAMPLE = 16_384
 # A number for each row by chance, from 0 to 1, and whether it puts the row into the sample.
 _CHANCE, _SAMPLED = "chance", "sampled"
-# The hash of a row's key, by which the driver groups rows; whether a rule applies to a row.
+# The parts of a row's key, by which the driver groups rows; whether a rule applies to a row.
 _GROUP, _TESTED = "group", "tested"
 _PARTS = 1 << 20
 # More broken rules bring fewer rows each.
@@ -126,8 +127,7 @@ class _Rate:
 class BrokenRule:
     """A broken rule whose suspects are known, and what the check has found out about it.
 
-    It is one of `n_rules` that share the memory of the driver. `looks_up`: its rows are found by `look_up`, which
-    leaves some values out if there are very many.
+    It is one of `n_rules` that share the memory of the driver.
     """
 
     plan: RulePlan
@@ -135,7 +135,6 @@ class BrokenRule:
     sums: Sums | None = None
     measured: MeasuredKeys | None = None
     n_rules: int = 1
-    looks_up: bool = False
 
     def name(self, what: str) -> str:
         """The name of one of its columns in the rows that come to the driver."""
@@ -202,6 +201,14 @@ class BrokenRule:
         assert plan.part is not None
         return [*keys, plan.comparable(plan.part.left)]
 
+    @property
+    def groups(self) -> dict[str, Expression]:
+        """The parts of the key by their names in the rows that come to the driver."""
+        plan = self.plan
+        kinds = [plan.comparisons.frame.kind_of(match.left) for match in plan.join.key]
+        keys = [_bounded(plan.comparable(match.left), kind) for match, kind in zip(plan.join.key, kinds, strict=True)]
+        return {self.name(f"{_GROUP}{i}_"): key for i, key in enumerate(keys)}
+
     def values(self) -> DataFrame:
         """The values to blame: as many columns as are `sought`, BLAME and SUSPECT."""
         plan, names = self.plan, [self.name(BLAME), self.name(SUSPECT)]
@@ -217,16 +224,13 @@ class BrokenRule:
             *values.columns[: len(plan.columns)], BLAME, SUSPECT
         )
 
-    def look_up(self, rows: DataFrame) -> DataFrame:
-        """The rows with BLAME and SUSPECT by name, null for those that it does not blame."""
-        if self.plan.route is Route.FILTER:
-            return rows
-        names = [f"v{self.plan.number}_{i}" for i in range(len(self.sought))]
-        values = self.values().toDF(*names, self.name(BLAME), self.name(SUSPECT))
-        if any(rate.values < 1 for rate in self.rates):
-            hashed = F.pmod(hash_of([F.col(name) for name in names]), F.lit(_PARTS))
-            values = values.filter(hashed < _PARTS * self._rate(lambda rate: rate.values))
-        return rows.join(F.broadcast(values), all_equal(self.sought, names), "left").drop(*names)
+    def looked_up(self, values: Sequence[Expression]) -> dict[str, Expression]:
+        """BLAME and SUSPECT by name in a table of values; null for some values if there are very many."""
+        numbers = {name: F.col(name) for name in (self.name(BLAME), self.name(SUSPECT))}
+        if all(rate.values == 1 for rate in self.rates):
+            return numbers
+        is_kept = F.pmod(hash_of(values), F.lit(_PARTS)) < _PARTS * self._rate(lambda rate: rate.values)
+        return {name: F.when(is_kept, number) for name, number in numbers.items()}
 
     def _rate(self, of: Callable[[_Rate], float]) -> Expression:
         heavy, light = self.rates
@@ -246,13 +250,13 @@ class BrokenRule:
             return is_blamed
         if plan.route is Route.FILTER:
             return is_blamed & (F.col(_CHANCE) < self.rates[0].total)
-        return is_blamed & (F.col(_CHANCE) < self._rate(lambda rate: rate.rows if self.looks_up else rate.total))
+        return is_blamed & (F.col(_CHANCE) < self._rate(lambda rate: rate.rows))
 
     def record(self) -> dict[str, Expression]:
         """What comes of a row: whether the rule applies, and how much it is to blame, null if it need not come."""
         found = {self.name(_TESTED): self.applies}
         if self.spares_one:
-            found[self.name(_GROUP)] = hash_of(self.sought)
+            found |= self.groups
         if self.plan.route is Route.FILTER:
             return found | {self.name(each): F.when(self.comes, F.lit(1.0)) for each in (BLAME, SUSPECT)}
         weight = F.col(self.name(BLAME))
@@ -311,35 +315,38 @@ class CauseSearch:
     def numbers(self) -> Set[int]:
         return {rule.plan.number for rule in self.rules}
 
-    def prepared(self, rows: DataFrame) -> DataFrame:
-        return rows.withColumn(_CHANCE, F.rand(0))
-
-    @property
-    def columns(self) -> list[Expression]:
-        return list(self.others.values())
-
     @property
     def _in_sample(self) -> Expression:
         return F.col(_CHANCE) < min(1.0, _SAMPLE / max(self.n_rows, 1))
 
-    def kept(self) -> Expression:
-        return reduce(or_, (rule.comes for rule in self.rules), self._in_sample)
+    def rows(self, look_ups: Sequence[LookUp]) -> DataFrame:
+        """The rows that come to the driver, given where to look up whom a rule blames."""
+        rows = self.frame.data.withColumn(_CHANCE, F.rand(0))
+        for number, each in enumerate(look_ups):
+            rules = [rule for rule in self.rules if rule.plan.number in each.rules]
+            if not rules:
+                continue
+            names = [f"v{number}_{i}" for i in range(len(each.sought))]
+            blame = [rule.name(BLAME) for rule in rules]
+            values = each.table(names, blame + [rule.name(SUSPECT) for rule in rules])
+            values = values.filter(reduce(or_, (F.col(name) > 0 for name in blame)))
+            numbers: dict[str, Expression] = {}
+            for rule in rules:
+                numbers |= rule.looked_up([F.col(name) for name in names])
+            values = values.select(*names, *(column.alias(name) for name, column in numbers.items()))
+            values = values.filter(reduce(or_, (F.col(name).isNotNull() for name in blame)))
+            rows = rows.join(F.broadcast(values), all_equal(each.sought, names), "left").drop(*names)
+        is_wanted = reduce(or_, (rule.comes for rule in self.rules), self._in_sample)
+        return map_in_arrow(rows.filter(is_wanted).select(*self._record()), worker.pack_rows, worker.SUMMARY)
 
-    def record(self) -> Expression:
+    def _record(self) -> list[Expression]:
+        """What comes of a row."""
         found = self.others | {_SAMPLED: self._in_sample}
         for rule in self.rules:
             found |= rule.record()
         if any(rule.spares_one for rule in self.rules):
             found |= dict(zip(self.identity.positions, self.identity.columns, strict=True))
-        return F.struct(*(column.alias(name) for name, column in found.items()))
-
-    def alone(self) -> DataFrame:
-        search = replace(self, rules=[replace(rule, looks_up=True) for rule in self.rules])
-        rows = self.prepared(self.frame.data)
-        for rule in search.rules:
-            rows = rule.look_up(rows)
-        rows = rows.filter(search.kept()).select(search.record().alias(worker.BESIDE)).select(f"{worker.BESIDE}.*")
-        return map_in_arrow(rows, worker.pack_rows, worker.SUMMARY)
+        return [column.alias(name) for name, column in found.items()]
 
     def find(self, rows: Sequence[pa.Table]) -> dict[int, tuple[Cause, ...]]:
         """The causes of each rule, by its number, from the tables that `rows` brings."""
@@ -357,7 +364,7 @@ class CauseSearch:
             np.asarray(blamed.column(name).to_numpy()) for name in (rule.name(BLAME), rule.name(SUSPECT))
         )
         if rule.spares_one and rule.is_whole:
-            suspects = _all_but_first(blamed, rule.name(_GROUP), self.identity.positions)
+            suspects = _all_but_first(blamed, list(rule.groups), self.identity.positions)
         sample = some.filter(pc.and_(some.column(_SAMPLED), some.column(rule.name(_TESTED))))
         names = self.tried(rule)
         numbers = np.stack((np.zeros_like(weights), weights, suspects))
@@ -408,15 +415,17 @@ def _columns_of(question: Question) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _all_but_first(rows: pa.Table, group: str, names: Sequence[str]) -> Float64Array:
-    """1 for all rows of each group but the first by name, nulls first as Spark sorts them, which is 0."""
-    sorted_by = {f"{name} valid": pc.is_valid(rows.column(name)) for name in names}
-    keys = [group, *(key for name in names for key in (f"{name} valid", name))]
-    table = pa.table({name: rows.column(name) for name in (group, *names)} | sorted_by)
-    order = np.asarray(pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys]).to_numpy())
-    groups = np.asarray(rows.column(group).to_numpy())[order]
+def _all_but_first(rows: pa.Table, key: Sequence[str], names: Sequence[str]) -> Float64Array:
+    """1 for all rows of each key but the first by name, nulls first as Spark sorts them, which is 0."""
+    group = worker.row_numbers(Table(rows.select(key)), key)
+    columns = {_GROUP: pa.array(group)}
+    for name in names:
+        columns |= {f"{name} valid": pc.is_valid(rows.column(name)), name: rows.column(name)}
+    order = np.asarray(
+        pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns]).to_numpy()
+    )
     found = np.zeros(order.size)
-    found[order[1:]] = groups[1:] == groups[:-1]
+    found[order[1:]] = group[order[1:]] == group[order[:-1]]
     return found
 
 

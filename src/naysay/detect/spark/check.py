@@ -16,7 +16,14 @@ from naysay.detect.result import Cause, Removal, RowConflicts, SamplePair, Suspe
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, rule_branch
 from naysay.detect.spark.causes import BrokenRule, CauseSearch, named_causes, other_columns
-from naysay.detect.spark.conflicts import Findings, conflict_grid, partition_sizes, sizes_branch, tally_rows
+from naysay.detect.spark.conflicts import (
+    Findings,
+    conflict_grid,
+    find_look_ups,
+    partition_sizes,
+    sizes_branch,
+    tally_rows,
+)
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
@@ -194,8 +201,12 @@ def check_large(
             search = causes.search(broken, identity, whole.rules, first, set()) if causes and broken else None
             if search is None:
                 return whole
-            rows = worker.read_summaries(to_arrow(search.alone()).to_pylist())
-            return replace(whole, causes=search.find(rows[worker.BLAMED].sample))
+            known = Findings(
+                {plan.number: whole.rules[plan.number].with_sample(()) for plan in rest}, first.sums, first.sets, {}
+            )
+            look_ups = find_look_ups(broken, known, search.numbers)
+            rows = worker.read_summaries(to_arrow(search.rows(look_ups)).to_pylist())
+            return replace(whole, causes=search.find(rows.get(worker.BLAMED, RuleSummary()).sample))
     findings = _find_all(first, n_sample)
     found = findings.summaries
     broken = [plan for plan in rest if found[plan.number].violations]

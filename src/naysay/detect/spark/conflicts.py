@@ -29,7 +29,7 @@ from naysay.detect.summary import RuleSummary
 from naysay.rule.model import Row
 from naysay.spark.expressions import every, hash_of
 from naysay.spark.frame import map_in_arrow
-from naysay.spark.identity import Identity, Naming
+from naysay.spark.identity import Identity
 from naysay.spark.versions import to_arrow, union
 
 # At most this many values in conflict are sent to all tasks that read the table; more of them travel, with the rows.
@@ -55,9 +55,13 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class _LookUp:
-    """Values in conflict, at most about `n_values`, to be found by `sought`; the last columns are the conflicts."""
+class LookUp:
+    """Values in conflict with some rules, at most about `n_values`, to be found by `sought`.
 
+    The first columns of `values` are those sought, then come the conflicts, and BLAME and SUSPECT if they are wanted.
+    """
+
+    rules: Set[int]
     sought: Sequence[Expression]
     values: DataFrame
     n_values: int
@@ -65,6 +69,11 @@ class _LookUp:
     @property
     def is_small(self) -> bool:
         return self.n_values <= FEW_VALUES
+
+    def table(self, names: Sequence[str], numbers: Sequence[str]) -> DataFrame:
+        """The values under some names, and some of the numbers behind them."""
+        named = self.values.toDF(*names, *self.values.columns[len(names) :])
+        return named.select(*names, *numbers)
 
 
 def conflict_grid(found: MeasuredKeys) -> Grid | None:
@@ -120,7 +129,17 @@ def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame], more: Sequenc
     # Rows with the same values have the same conflicts in each place.
     places = rows.groupBy(*names, PLACE).agg(*(F.max(name).alias(name) for name in (*counts, *more)))
     sums = (F.sum(name).alias(name) for name in counts)
-    return places.groupBy(*names).agg(*sums, *(F.max(name).alias(name) for name in more))
+    merged = places.groupBy(*names).agg(*sums, *(F.max(name).alias(name) for name in more))
+    return shared(merged, [*counts, *more]) if more else merged
+
+
+def shared(values: DataFrame, numbers: Sequence[str]) -> DataFrame:
+    """The same values, whose numbers are never negative, with nothing left out below.
+
+    They are looked up twice, each time for some of the numbers. If Spark left the others out, it would find the values
+    twice, too, as the plans would differ.
+    """
+    return values.filter(every(F.col(name) >= 0 for name in numbers))
 
 
 def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
@@ -129,27 +148,14 @@ def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
 
 
 class Beside(Protocol):
-    """Rows that come along with a tally, under BLAMED: some of those in conflict, and some others."""
+    """Rows that come in the same job as a tally, under BLAMED: some of those in conflict, and some others."""
 
     @property
     def numbers(self) -> Set[int]:
         """The rules of which it needs BLAME and SUSPECT, under the names that `conflict_values` gives them."""
 
-    @property
-    def columns(self) -> Sequence[Expression]:
-        """The columns of the table that come along."""
-
-    def prepared(self, rows: DataFrame) -> DataFrame:
-        """The rows before their values are looked up."""
-
-    def kept(self) -> Expression:
-        """Whether a row comes along, once its values have been looked up; never null."""
-
-    def record(self) -> Expression:
-        """A struct of what comes of such a row."""
-
-    def alone(self) -> DataFrame:
-        """The same rows in a pass of their own, as SUMMARY."""
+    def rows(self, look_ups: Sequence[LookUp]) -> DataFrame:
+        """The rows as SUMMARY."""
 
 
 def tally_rows(
@@ -157,38 +163,28 @@ def tally_rows(
 ) -> dict[int, RuleSummary[pa.Table]]:
     """For each broken rule how many rows are in conflict and where; for ALL_RULES how many, and the busiest rows.
 
-    Rows `beside` come in the same pass, unless rows travel: then all columns would have to.
+    Rows `beside` come in the same job, but in a pass of their own: here nearly all rows may be in conflict, and all
+    columns of all of them would travel.
     """
-    look_ups = _look_ups(plans, findings)
+    look_ups = find_look_ups(plans, findings, frozenset() if beside is None else beside.numbers)
     is_small = all(each.is_small for each in look_ups)
-    along = beside if is_small else None
-    if along is not None:
-        look_ups = _look_ups(plans, findings, along.numbers)
     data = plans[0].data
     rows = data.withColumn(PLACE, F.monotonically_increasing_id())
-    if along is not None:
-        rows = along.prepared(rows)
     if not is_small:
         # Rows that travel to where the values are take only what is needed along.
         columns = dict.fromkeys(name for plan in plans for name in plan.columns)
         rows = rows.select(*columns, *identity.attached(), PLACE)
     for number, each in enumerate(look_ups):
         names = [f"v{number}_{i}" for i in range(len(each.sought))]
-        values = each.values.toDF(*names, *each.values.columns[len(names) :])
+        values = each.table(names, [conflicts_name(rule) for rule in sorted(each.rules)])
         values = F.broadcast(values) if each.is_small else values
         rows = rows.join(values, all_equal(each.sought, names), "left").drop(*names)
     counts = {conflicts_name(plan.number): _conflicts_of(plan, findings) for plan in plans}
-    wanted = [count > 0 for count in counts.values()]
-    if along is not None:
-        wanted.append(along.kept())
-        counts = {**counts, worker.BESIDE: F.when(along.kept(), along.record())}
-    rows = rows.filter(reduce(or_, wanted))
+    rows = rows.filter(reduce(or_, map(_in_conflict, plans)))
     named = identity.attached() if is_small else identity.positions
     rows = rows.select(*named, PLACE, *(count.alias(name) for name, count in counts.items()))
     read = [value for each in look_ups for value in each.sought]
     read += [plan.on_side(Row.LEFT) for plan in plans if plan.route is not Route.KERNELS]
-    if along is not None and identity.naming is not Naming.CONTENT:
-        read += along.columns
     tally = partial(
         worker.tally_partition,
         numbers=tuple(plan.number for plan in plans),
@@ -197,22 +193,20 @@ def tally_rows(
     )
     tallies = map_in_arrow(rows, tally, SUMMARY).repartition(1)
     merged = map_in_arrow(tallies, worker.merge_tallies, SUMMARY)
-    separate = [beside.alone()] if beside is not None and along is None else []
-    return worker.read_summaries(to_arrow(union([merged, *separate])).to_pylist())
+    more = [] if beside is None else [beside.rows(look_ups)]
+    return worker.read_summaries(to_arrow(union([merged, *more])).to_pylist())
 
 
-def _look_ups(plans: Sequence[RulePlan], findings: Findings, blamed: Set[int] = frozenset()) -> list[_LookUp]:
+def find_look_ups(plans: Sequence[RulePlan], findings: Findings, blamed: Set[int] = frozenset()) -> list[LookUp]:
     """Where to look up the conflicts of rows; with BLAME and SUSPECT of the rules `blamed`."""
     found = []
     for plan in plans:
         if plan.route is Route.GROUPS and (plan.join.key or plan.part is not None):
             parts = [*plan.join.key, *([] if plan.part is None else [plan.part])]
             sums = findings.sums[plan.number]
-            blame = plan.number in blamed
-            values = row_conflicts(plan, sums.rows, blame=blame).withColumnRenamed("n", conflicts_name(plan.number))
-            for name in (BLAME, SUSPECT) if blame else ():
-                values = values.withColumnRenamed(name, f"{name}{plan.number}")
-            found.append(_LookUp([plan.comparable(part.left) for part in parts], values, sums.distinct))
+            values = _values_of_groups(plan, sums.rows, blame=plan.number in blamed)
+            sought = [plan.comparable(part.left) for part in parts]
+            found.append(LookUp({plan.number}, sought, values, sums.distinct))
     numbers = {plan.number for plan in plans}
     for each in findings.sets:
         broken = [plan for plan in each.keys.plans if plan.number in numbers]
@@ -223,10 +217,20 @@ def _look_ups(plans: Sequence[RulePlan], findings: Findings, blamed: Set[int] = 
             n_values = each.n_records if each.n_points is None else each.n_points
             if not each.is_spread:
                 n_values = min(n_values, sum(findings.summaries[plan.number].rows_in_conflict for plan in together))
-            blame = not blamed.isdisjoint(plan.number for plan in together)
-            values = conflict_values(part, findings.grids.get(together[0].number), blame=blame)
-            found.append(_LookUp(sought, values, n_values))
+            rules = {plan.number for plan in together}
+            grid = findings.grids.get(together[0].number)
+            values = conflict_values(part, grid, blame=not blamed.isdisjoint(rules))
+            found.append(LookUp(rules, sought, values, n_values))
     return found
+
+
+def _values_of_groups(plan: RulePlan, n_rows: int, *, blame: bool) -> DataFrame:
+    number = plan.number
+    values = row_conflicts(plan, n_rows, blame=blame)
+    names = {"n": conflicts_name(number), BLAME: f"{BLAME}{number}", SUSPECT: f"{SUSPECT}{number}"}
+    if blame:
+        values = shared(values, list(names))
+    return values.toDF(*(names.get(name, name) for name in values.columns))
 
 
 def _conflicts_of(plan: RulePlan, findings: Findings) -> Expression:
@@ -240,6 +244,18 @@ def _conflicts_of(plan: RulePlan, findings: Findings) -> Expression:
     # The values of a rule that runs by kernels include those that decide on which side a row is.
     on_side = F.lit(True) if plan.route is Route.KERNELS else plan.on_side(Row.LEFT)
     return F.when(on_side, count).otherwise(F.lit(0)).cast(T.LongType())
+
+
+def _in_conflict(plan: RulePlan) -> Expression:
+    """Whether a row breaks a rule, once its values have been looked up; never null.
+
+    Of `_conflicts_of` it has no part in common: for each number that a filter contains and that the rows get as a
+    column, Spark would infer all conditions twice, once with the number and once with the column.
+    """
+    on_side = F.lit(True) if plan.route is Route.KERNELS else plan.on_side(Row.LEFT)
+    if plan.route is Route.FILTER or (plan.route is Route.GROUPS and not plan.join.key and plan.part is None):
+        return on_side
+    return on_side & F.coalesce(F.col(conflicts_name(plan.number)) > 0, F.lit(False))
 
 
 def sizes_branch(number: int, data: DataFrame, read: Sequence[Expression]) -> DataFrame:

@@ -67,9 +67,8 @@ N_SAMPLES = 3
 _MOST = 2**63 - 1
 # Takes the place of a rule's number for what is said about all rules together.
 ALL_RULES = -1
-# The same for rows of which some are to blame; the column in which these come beside other records, else null.
+# The same for rows of which some are to blame.
 BLAMED = -2
-BESIDE = "beside"
 
 SUMMARY = pa.schema(
     [
@@ -254,7 +253,7 @@ def _blame(table: Table, rule: TaskRule, found: Conflicts, memo: Memo) -> Float6
     blame = blame_of(rule.join, bind_rule(table, rule, memo).join, found)
     numbers[:, blame.rows] = blame.weights, blame.is_suspect
     # Otherwise rows that are equal break the rule, too, and all but one of them may have to go.
-    return numbers if rule.join.irreflexive else _means(_row_numbers(table, rule.columns), numbers)
+    return numbers if rule.join.irreflexive else _means(row_numbers(table, rule.columns), numbers)
 
 
 def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Arrow:
@@ -322,7 +321,7 @@ def pairs_of_partition(
     if table is None:
         return
     bound = bind_rule(_sort_rows(table, rule, naming), rule)
-    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
+    rows = row_numbers(bound.table, naming.distinct) if rule.sided else None
     n_left = limit
     for left, right in _pieces(bound):
         if rows is not None:
@@ -356,7 +355,7 @@ def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
         place = arrow.schema.get_field_index(naming.copies)
         names = arrow.column(place).combine_chunks()
         if rule.sided:
-            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
+            alike = row_numbers(table, (naming.copies, *naming.names, *rule.columns))
             names = number_repeats(names, alike, integers(table, SIDE))
         else:
             names = number_repeats(names)
@@ -364,7 +363,7 @@ def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
     return Table(sorted_by(arrow, naming.names))
 
 
-def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+def row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
     """The same number for the records that agree in some columns."""
     found = np.zeros(table.n_rows, np.int64)
     for name in names:
@@ -608,27 +607,12 @@ def tally_partition(
     partition that Spark read, which tell where a row lies. The sample of ALL_RULES is the busiest rows. A task holds
     one batch at a time: a partition may have any number of rows in conflict.
     """
-    packed: list[pa.RecordBatch] = []
-    tallies = _tallies(batches, numbers, names, sizes, packed)
+    tables = (Table(pa.Table.from_batches([batch])) for batch in batches if batch.num_rows)
+    tallies = (
+        _tally(table, {number: integers(table, conflicts_name(number)) for number in numbers}, names, sizes)
+        for table in tables
+    )
     yield from _merge(tally for found in tallies for tally in found)
-    yield from packed
-
-
-def _tallies(
-    batches: Batches,
-    numbers: tuple[int, ...],
-    names: tuple[str, ...],
-    sizes: tuple[int, ...],
-    packed: list[pa.RecordBatch],
-) -> Iterator[Iterator[tuple[int, RuleSummary[pa.Table]]]]:
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        if BESIDE in batch.schema.names:
-            some = batch.column(BESIDE)
-            packed += pack_rows([pa.RecordBatch.from_struct_array(some.filter(some.is_valid()))])
-        table = Table(pa.Table.from_batches([batch]))
-        yield _tally(table, {number: integers(table, conflicts_name(number)) for number in numbers}, names, sizes)
 
 
 def _tally(
@@ -687,17 +671,8 @@ def _row_places(numbered: Int64Array, sizes: tuple[int, ...]) -> Int64Array | No
 
 
 def merge_tallies(batches: Batches) -> Arrow:
-    """The tallies of all partitions as one, and what is beside them as it is."""
-
-    def tallies() -> Iterator[tuple[int, RuleSummary[pa.Table]]]:
-        for batch in batches:
-            is_beside = pc.equal(batch.column(0), BLAMED)
-            packed.append(batch.filter(is_beside))
-            yield from ((row["rule"], read_summary(row)) for row in batch.filter(pc.invert(is_beside)).to_pylist())
-
-    packed: list[pa.RecordBatch] = []
-    yield from _merge(tallies())
-    yield from (batch for batch in packed if batch.num_rows)
+    """The tallies of all partitions as one."""
+    yield from _merge((row["rule"], read_summary(row)) for batch in batches for row in batch.to_pylist())
 
 
 def merge_summaries(batches: Batches) -> Arrow:
