@@ -146,7 +146,7 @@ class BrokenRule:
         has_values = self.plan.route is not Route.GROUPS or bool(self.plan.join.key)
         return has_values and has_enough(self.summary.removal.most)
 
-    @property
+    @cached_property
     def rates(self) -> tuple[_Rate, _Rate]:
         """How many of the rows to blame come to the driver: of those with most of the blame, and of the others."""
         removal, n_rows = self.summary.removal, self.summary.rows_in_conflict
@@ -167,7 +167,7 @@ class BrokenRule:
         """Whether any rows but one of a key are to go: then values do not tell which are suspects."""
         return self.plan.route is Route.GROUPS and self.plan.any_two_conflict
 
-    @property
+    @cached_property
     def applies(self) -> Expression:
         """Whether the rule applies to a row."""
         plan = self.plan
@@ -189,7 +189,7 @@ class BrokenRule:
             tested, alone = self.measured.n_records, self.measured.n_alone
         return alone / tested if are_rarely_alone(tested - alone, tested) else 0.0
 
-    @property
+    @cached_property
     def sought(self) -> list[Expression]:
         """What to look up in `values`."""
         plan = self.plan
@@ -201,7 +201,7 @@ class BrokenRule:
         assert plan.part is not None
         return [*keys, plan.comparable(plan.part.left)]
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, Expression]:
         """The parts of the key by their names in the rows that come to the driver."""
         plan = self.plan
@@ -238,7 +238,7 @@ class BrokenRule:
             return F.lit(of(heavy))
         return F.when(F.col(self.name(BLAME)) < _HEAVY, of(light)).otherwise(of(heavy))
 
-    @property
+    @cached_property
     def comes(self) -> Expression:
         """Whether a row is one of those to blame that come to the driver; never null."""
         plan, blame = self.plan, F.coalesce(F.col(self.name(BLAME)), F.lit(0.0))
