@@ -224,13 +224,13 @@ class BrokenRule:
             *values.columns[: len(plan.columns)], BLAME, SUSPECT
         )
 
-    def looked_up(self, values: Sequence[Expression]) -> dict[str, Expression]:
-        """BLAME and SUSPECT by name in a table of values; null for some values if there are very many."""
-        numbers = {name: F.col(name) for name in (self.name(BLAME), self.name(SUSPECT))}
+    def looked_up(self, values: Sequence[Expression]) -> list[Expression]:
+        """BLAME and SUSPECT in a table of values; null for some values if there are very many."""
+        names = (self.name(BLAME), self.name(SUSPECT))
         if all(rate.values == 1 for rate in self.rates):
-            return numbers
+            return [F.col(name) for name in names]
         is_kept = F.pmod(hash_of(values), F.lit(_PARTS)) < _PARTS * self._rate(lambda rate: rate.values)
-        return {name: F.when(is_kept, number) for name, number in numbers.items()}
+        return [F.when(is_kept, F.col(name)).alias(name) for name in names]
 
     def _rate(self, of: Callable[[_Rate], float]) -> Expression:
         heavy, light = self.rates
@@ -327,15 +327,11 @@ class CauseSearch:
             if not rules:
                 continue
             names = [f"v{number}_{i}" for i in range(len(each.sought))]
-            blame = [rule.name(BLAME) for rule in rules]
-            values = each.table(names, blame + [rule.name(SUSPECT) for rule in rules])
-            values = values.filter(reduce(or_, (F.col(name) > 0 for name in blame)))
-            numbers: dict[str, Expression] = {}
-            for rule in rules:
-                numbers |= rule.looked_up([F.col(name) for name in names])
-            values = values.select(*names, *(column.alias(name) for name, column in numbers.items()))
-            values = values.filter(reduce(or_, (F.col(name).isNotNull() for name in blame)))
-            rows = rows.join(F.broadcast(values), all_equal(each.sought, names), "left").drop(*names)
+            values = [F.col(name) for name in each.columns]
+            numbers = [number for rule in rules for number in rule.looked_up(values)]
+            is_blamed = reduce(or_, (F.col(rule.name(BLAME)) > 0 for rule in rules))
+            found = F.broadcast(each.table(names, numbers).filter(is_blamed))
+            rows = rows.join(found, all_equal(each.sought, names), "left")
         is_wanted = reduce(or_, (rule.comes for rule in self.rules), self._in_sample)
         return map_in_arrow(rows.filter(is_wanted).select(*self._record()), worker.pack_rows, worker.SUMMARY)
 

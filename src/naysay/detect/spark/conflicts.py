@@ -7,7 +7,7 @@ as many rows as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -70,10 +70,15 @@ class LookUp:
     def is_small(self) -> bool:
         return self.n_values <= FEW_VALUES
 
-    def table(self, names: Sequence[str], numbers: Sequence[str]) -> DataFrame:
-        """The values under some names, and some of the numbers behind them."""
-        named = self.values.toDF(*names, *self.values.columns[len(names) :])
-        return named.select(*names, *numbers)
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `values` that are sought."""
+        return list(self.values.columns[: len(self.sought)])
+
+    def table(self, names: Sequence[str], numbers: Iterable[Expression]) -> DataFrame:
+        """The values under some names, and some numbers behind them."""
+        keys = (F.col(column).alias(name) for column, name in zip(self.columns, names, strict=True))
+        return self.values.select(*keys, *numbers)
 
 
 def conflict_grid(found: MeasuredKeys) -> Grid | None:
@@ -176,9 +181,9 @@ def tally_rows(
         rows = rows.select(*columns, *identity.attached(), PLACE)
     for number, each in enumerate(look_ups):
         names = [f"v{number}_{i}" for i in range(len(each.sought))]
-        values = each.table(names, [conflicts_name(rule) for rule in sorted(each.rules)])
+        values = each.table(names, [F.col(conflicts_name(rule)) for rule in sorted(each.rules)])
         values = F.broadcast(values) if each.is_small else values
-        rows = rows.join(values, all_equal(each.sought, names), "left").drop(*names)
+        rows = rows.join(values, all_equal(each.sought, names), "left")
     counts = {conflicts_name(plan.number): _conflicts_of(plan, findings) for plan in plans}
     rows = rows.filter(reduce(or_, map(_in_conflict, plans)))
     named = identity.attached() if is_small else identity.positions
