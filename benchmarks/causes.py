@@ -1,25 +1,34 @@
 """How good and how fast the causes of a check are.
 
-    python benchmarks/causes.py [--seeds 100] [--rows 1000000] [--runs 5]
+    python benchmarks/causes.py [--seeds 100] [--rows 1000000] [--runs 5] [--engine spark]
 
 First tables in which errors were planted in one segment: how often that segment is the first cause; and tables with
 errors anywhere: how often nothing is claimed. Shape and size of the table, rule, kind of segment and rates of errors
 change with the seed. Then what suspects and causes add to a check, in the same run and in seconds of CPU time, which
 other work on the machine hardly changes. `--rows 0` leaves that out.
+
+On Spark (local[2]) the small tables go the way of large ones, too, and suspects cost nothing until somebody looks at
+them. Checks with and without causes take turns; their time is that of the clock and of all CPUs together.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import statistics
+import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 import naysay
 from naysay.detect import engine as detect_engine
@@ -51,7 +60,7 @@ class Planted:
             return False
         (condition, *more) = result.causes[0].conditions
         # A range of rows may as well be named by a column that is sorted, and the other way round.
-        names = set(self.sorted) if self.column in self.sorted else {self.column}
+        names = {*self.sorted, _ROW} if self.column in self.sorted else {self.column}
         if more or condition.column not in names:
             return False
         claimed = _rows_of(self.table, condition)
@@ -61,7 +70,7 @@ class Planted:
 
 def _rows_of(table: pa.Table, condition: Condition) -> Any:
     rows = np.arange(table.num_rows)
-    if condition.column is None:
+    if condition.column in (None, _ROW):
         return (rows >= condition.low) & (rows <= condition.high)
     if condition.low is None:
         return np.array([value is None for value in table[condition.column].to_pylist()])
@@ -198,16 +207,19 @@ def _three_orders(rng: np.random.Generator, columns: Columns, bad: Any) -> str:
 RULES = (_dependency, _key, _order, _one_row, _three_orders)
 
 
-def quality(seeds: range) -> tuple[list[Planted], list[int]]:
+Check = Callable[[pa.Table, str], naysay.Report]
+
+
+def quality(seeds: range, check: Check = naysay.check) -> tuple[list[Planted], list[int]]:
     """The planted segments that were not first, and the seeds without a cause for which one was claimed."""
     missed, claimed = [], []
     for seed in seeds:
         case = planted(seed)
-        (result,) = naysay.check(case.table, case.rule)
+        (result,) = check(case.table, case.rule)
         if not case.is_first(result):
             missed.append(case)
         case = planted(seed, cause=False)
-        (result,) = naysay.check(case.table, case.rule)
+        (result,) = check(case.table, case.rule)
         if result.causes:
             claimed.append(seed)
     return missed, claimed
@@ -216,16 +228,18 @@ def quality(seeds: range) -> tuple[list[Planted], list[int]]:
 def measure_speed(n_rows: int, n_runs: int, dirty: float) -> Iterator[tuple[str, float, float, float]]:
     """For dirty rows anywhere and in one source: seconds of a check without suspects, with them, with causes, too."""
     rules = [naysay.parse(rule) for rule in RULES_OF_TAX]
-    for name, table in (
-        ("anywhere", tax_table(n_rows, dirty=dirty)),
-        ("in one segment", _dirty_in_one_source(n_rows, dirty)),
-    ):
+    for name, table in _dirty_tables(n_rows, dirty):
         times = [[_seconds(table, rules, suspects, causes) for suspects, causes in STEPS] for _ in range(n_runs + 1)]
         # The first run compiles.
         yield name, *(min(column) for column in zip(*times[1:], strict=True))
 
 
 STEPS = ((False, False), (True, False), (True, True))
+
+
+def _dirty_tables(n_rows: int, dirty: float) -> Iterator[tuple[str, pa.Table]]:
+    yield "anywhere", tax_table(n_rows, dirty=dirty)
+    yield "in one segment", _dirty_in_one_source(n_rows, dirty)
 
 
 def _dirty_in_one_source(n_rows: int, dirty: float) -> pa.Table:
@@ -254,18 +268,91 @@ def _seconds(table: pa.Table, rules: list[naysay.Rule], suspects: bool, causes: 
             setattr(detect_engine, name, function)
 
 
+def _spark() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {"spark.driver.memory": "3g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in (settings | {"spark.log.level": "ERROR"}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _check_on_spark(session: Any) -> Check:
+    """A check of small tables that goes the way of large ones. Rows have numbers, as they have in-process."""
+    from naysay.detect.spark.engine import SparkEngine
+    from naysay.detect.spark.key_groups import Sizes
+    from naysay.spark.frame import from_arrow
+
+    def check(table: pa.Table, rule: str) -> naysay.Report:
+        numbered = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+        engine = SparkEngine(from_arrow(session, numbered), Sizes(rows_a_task=500))
+        return engine.check([naysay.parse(rule)], CheckOptions(warn=False))
+
+    return check
+
+
+_ROW = "row number"
+
+
+def measure_spark(session: Any, n_rows: int, n_runs: int, dirty: float) -> Iterator[tuple[str, float, float, float]]:
+    """For both tables: seconds of a check without causes, and what they add, by the clock and by CPU time."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, table in _dirty_tables(n_rows, dirty):
+            path = Path(folder) / f"{name}.parquet"
+            pq.write_table(table, path)
+            data = session.read.parquet(str(path))
+            # The first run compiles.
+            runs = [[_times(data, causes) for causes in (False, True)] for _ in range(n_runs + 1)][1:]
+            clock, cpu = (
+                statistics.median(with_causes[kind] / without[kind] for without, with_causes in runs) - 1
+                for kind in range(2)
+            )
+            yield name, statistics.median(without[0] for without, _ in runs), clock, cpu
+
+
+def _times(data: Any, causes: bool) -> tuple[float, float]:
+    clock, cpu = time.perf_counter(), _cpu_seconds()
+    naysay.check(data, RULES_OF_TAX, causes=causes)
+    return time.perf_counter() - clock, _cpu_seconds() - cpu
+
+
+def _cpu_seconds() -> float:
+    """The CPU time of this process and all that it started, Java and Python, as Linux counts it."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+        ticks[int(stat.parent.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(ticks[process] for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("--seeds", 100), ("--rows", 1_000_000), ("--runs", 5)):
         parser.add_argument(name, type=int, default=default)
     parser.add_argument("--dirty", type=float, default=0.01)
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
     given = parser.parse_args()
-    missed, claimed = quality(range(given.seeds))
+    session = _spark() if given.engine == "spark" else None
+    missed, claimed = quality(range(given.seeds), naysay.check if session is None else _check_on_spark(session))
     print(f"planted: first in {given.seeds - len(missed)} of {given.seeds} tables")
     for kind, n_missed in Counter(case.kind for case in missed).items():
         print(f"    not first: {kind}, {n_missed} times")
     print(f"no cause: nothing claimed in {given.seeds - len(claimed)} of {given.seeds} tables")
     if not given.rows:
+        return
+    if session is not None:
+        for name, check, clock, cpu in measure_spark(session, given.rows, given.runs, given.dirty):
+            print(f"{given.rows:,} rows, dirty {name}: check {check:.1f} s, ", end="")
+            print(f"with causes +{100 * clock:.0f}% by the clock, +{100 * cpu:.0f}% of CPU time", flush=True)
         return
     for name, check, suspects, causes in measure_speed(given.rows, given.runs, given.dirty):
         shares = [f"{100 * (seconds / check - 1):.0f}%" for seconds in (suspects, causes)]

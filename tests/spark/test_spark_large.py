@@ -17,6 +17,7 @@ import naysay
 from cases import Case, rows_of
 from naysay.detect.request import CheckOptions
 from naysay.detect.spark import aggregate as spark_aggregate
+from naysay.detect.spark import causes as spark_causes
 from naysay.detect.spark import check as spark_check
 from naysay.detect.spark import key_groups as spark_blocks
 from naysay.detect.spark import key_groups as spark_kernels
@@ -123,7 +124,7 @@ def test_answers_do_not_depend_on_hashes(
     spark: Any, monkeypatch: pytest.MonkeyPatch, sizes: spark_kernels.Sizes, seed: int
 ) -> None:
     """All hashes collide: grouping, samples, giant groups and row identities that relied only on hashes would fail."""
-    for module in (spark_aggregate, spark_blocks, spark_discover, spark_kernels, spark_sample):
+    for module in (spark_aggregate, spark_blocks, spark_causes, spark_discover, spark_kernels, spark_sample):
         monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(HASH_OF_NOTHING).cast("bigint"))
     monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
     table, rules, nulls = draw(9_000 + seed, 4)

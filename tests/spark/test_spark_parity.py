@@ -226,7 +226,7 @@ def test_copies_of_a_row_are_named_as_in_one_task(spark: Any, table: pa.Table, s
 def test_values_sent_to_all_tasks_or_met_by_rows_are_the_same(
     spark: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(conflicts, "_FEW_VALUES", few)
+    monkeypatch.setattr(conflicts, "FEW_VALUES", few)
     rules = [naysay.parse(rule) for rule in SHAPES]
     options = CheckOptions(key=("id",), nulls=Nulls.EQUAL)
     report = SparkEngine(to_spark(spark, table), IN_TASKS).check(rules, options)

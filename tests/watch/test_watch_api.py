@@ -87,6 +87,12 @@ def test_a_violation_that_stays_is_no_change() -> None:
     assert repr(change) == "Change(0 added, 0 removed, 2 current)"
 
 
+def test_a_watch_that_only_counts_does_not_claim_that_nothing_was_added() -> None:
+    watched = naysay.Watch("zip -> city", "id", counting=True)
+    assert repr(watched.apply()) == "Change(only counted, 0 current)"
+    assert repr(watched.apply(inserts=ROWS)) == "Change(only counted, 2 current)"
+
+
 def test_one_row_rules_have_no_right_row() -> None:
     watched = naysay.Watch("small: not(t.zip < 9)", "id")
     assert watched.apply(inserts=ROWS).added.to_pylist() == [{"rule": "small", "left": 3, "right": None}]

@@ -6,12 +6,12 @@ broken `_RATIO` times as often as the others anyway. `docs/decisions/causes.md` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import exp, log
 from operator import add
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ MOST_COLUMNS = 100
 # Longer texts are no segments that anybody would name.
 LONGEST_TEXT = 200
 # In larger tables what has no chance among this many rows is not counted in all.
-_SAMPLE, _SMALL = 4_096, 20_000
+_SAMPLE, SMALL = 4_096, 20_000
 # By how many standard deviations the sample may err.
 _SLACK = 3.0
 _PIECE = 1 << 17
@@ -254,17 +254,46 @@ class RowSource(Protocol):
     def families(self, within: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> list[Family]:
         """What to try among the rows that satisfy all conditions `within` and none of the lists `without`."""
 
-    def count(
-        self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
-    ) -> Counts:
-        """Count these rows."""
+
+Source = TypeVar("Source", bound=RowSource)
 
 
-def find_causes(source: RowSource) -> tuple[Cause, ...]:
-    """The segments that hold most of the rows to fix, each among those that no earlier one holds."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How many rows, and how much blame, these families have among the rows `within` and `without` some segments."""
+
+    families: Sequence[Family]
+    within: Sequence[Condition]
+    without: Sequence[Sequence[Condition]]
+
+
+def find_causes(
+    sources: Sequence[Source], count: Callable[[Sequence[tuple[Source, Question]]], Sequence[Counts]]
+) -> list[tuple[Cause, ...]]:
+    """For each source the segments that hold most of the rows to fix, each among those that no earlier one holds.
+
+    `count` answers the questions about all sources that are open at a time.
+    """
+    searches = [_search(source) for source in sources]
+    found: list[tuple[Cause, ...]] = [() for _ in sources]
+    answers: dict[int, Counts | None] = dict.fromkeys(range(len(sources)))
+    while answers:
+        asked: dict[int, Question] = {}
+        for place, answer in answers.items():
+            try:
+                # The first time nothing has been asked yet.
+                asked[place] = next(searches[place]) if answer is None else searches[place].send(answer)
+            except StopIteration as end:
+                found[place] = end.value
+        counts = count([(sources[place], question) for place, question in asked.items()]) if asked else ()
+        answers = dict(zip(asked, counts, strict=True))
+    return found
+
+
+def _search(source: RowSource) -> Generator[Question, Counts, tuple[Cause, ...]]:
     found: list[Cause] = []
     while len(found) < _MOST_CAUSES:
-        cause = _find_one(source, [cause.conditions for cause in found])
+        cause = yield from _find_one(source, [cause.conditions for cause in found])
         if cause is None:
             break
         found.append(cause)
@@ -273,17 +302,17 @@ def find_causes(source: RowSource) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def _find_one(source: RowSource, without: Sequence[Sequence[Condition]]) -> Cause | None:
+def _find_one(source: RowSource, without: Sequence[Sequence[Condition]]) -> Generator[Question, Counts, Cause | None]:
     families = source.families((), without)
     if not families:
         return None
-    counts = source.count(families, (), without)
+    counts = yield Question(families, (), without)
     best = _best(families, counts)
     if best is None:
         return None
     conditions: tuple[Condition, ...] = (best.condition,)
     inside, tried = best.inside, best.tried
-    second = _second(source, best, without)
+    second = yield from _second(source, best, without)
     if second is not None:
         conditions, inside, tried = (*conditions, second.condition), second.inside, tried * second.tried
     n_rows, _, n_suspects = counts.totals
@@ -291,14 +320,16 @@ def _find_one(source: RowSource, without: Sequence[Sequence[Condition]]) -> Caus
     return Cause(conditions, round(inside[2]), round(n_suspects), round(inside[0]), round(n_rows), float(chance))
 
 
-def _second(source: RowSource, first: _Found, without: Sequence[Sequence[Condition]]) -> _Found | None:
+def _second(
+    source: RowSource, first: _Found, without: Sequence[Sequence[Condition]]
+) -> Generator[Question, Counts, _Found | None]:
     """A condition that halves the segment at least, and leaves most of the rows to fix in it."""
     within = (first.condition,)
     # Rows of a segment of rows would only be its dirtier part.
     families = [each for each in source.families(within, without) if each.column not in (first.condition.column, None)]
     if not families:
         return None
-    counts = source.count(families, within, without)
+    counts = yield Question(families, within, without)
     found = _best(families, counts)
     if found is None or found.inside[2] < _KEPT_SHARE * counts.totals[2] or 2 * found.inside[0] > counts.totals[0]:
         return None
@@ -327,8 +358,14 @@ def _is_enough(part: Any, whole: float) -> Any:
     return part >= max(_FEWEST, _LEAST_SHARE * whole)
 
 
-def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: float = 0.0) -> Iterator[_Found]:
-    """The segments of a family that chance does not explain; of ranges the best."""
+def _claims(
+    family: Family, cells: Float64Array, totals: Float64Array, slack: float = 0.0, uncounted: float = 0.0
+) -> Iterator[_Found]:
+    """The segments of a family that chance does not explain; of ranges the best.
+
+    `slack` and `uncounted` are for samples: by how many standard deviations these may err, and how many of their rows
+    do not count although nobody knows which.
+    """
     inside, bounds = cells, np.arange(cells.shape[1])
     lows, highs = bounds, bounds
     if family.is_range:
@@ -337,10 +374,11 @@ def _claims(family: Family, cells: Float64Array, totals: Float64Array, slack: fl
         # From the first edge, inclusive, up to the last, inclusive.
         inside = before[:, 2 * highs + 2] - before[:, 2 * lows + 1]
     # The fewest rows that a sample leaves possible.
-    rows = np.maximum(inside[0] - slack * (np.sqrt(inside[0]) + 1), slack / 30)
-    scores = _surprise(inside[1], totals[1], rows, totals[0]) - log(family.tried)
-    is_dirtier = (totals[0] - rows) * inside[1] >= _LEAST_RATIO * rows * (totals[1] - inside[1])
-    is_dirtier &= inside[1] * totals[0] >= _LEAST_LIFT * rows * totals[1]
+    rows = np.maximum(inside[0] - slack * (np.sqrt(inside[0]) + 1) - uncounted, slack / 30)
+    n_rows = max(totals[0] - uncounted, 0.0)
+    scores = _surprise(inside[1], totals[1], rows, n_rows) - log(family.tried)
+    is_dirtier = (n_rows - rows) * inside[1] >= _LEAST_RATIO * rows * (totals[1] - inside[1])
+    is_dirtier &= inside[1] * n_rows >= _LEAST_LIFT * rows * totals[1]
     is_large = _is_enough(inside[2], totals[2]) & (inside[1] >= _FEWEST_MISTAKES)
     scores[~(is_large & is_dirtier)] = 0.0
     places = np.flatnonzero(scores > -log(_MOST_CHANCE))
@@ -534,13 +572,11 @@ class LocalRows:
         rows, weights = self._blame.rows[blamed], self._blame.weights[blamed]
         table = Table(self._table).take(rows)
         families = propose(table, weights, rows if self._others.numbered else None)
-        n_rows = int(np.count_nonzero(active))
-        if n_rows <= _SMALL:
+        if np.count_nonzero(active) <= SMALL:
             return families
         of_blame = count_families(table, families, self._numbers(blamed), rows)
         some, sample = self._sample(active)
-        of_rows = count_families(sample, families, _rows_only(some.size), some)
-        return _promising(families, of_blame, of_rows)
+        return promising(families, of_blame, count_families(sample, families, rows_only(some.size), some))
 
     def _sample(self, active: BoolArray) -> tuple[Int64Array, pa.Table]:
         """Some active rows, and their columns: those of the sample that all rules share, if enough of them are."""
@@ -552,10 +588,8 @@ class LocalRows:
         rows = np.random.default_rng(0).choice(np.flatnonzero(active), _SAMPLE)
         return rows, Table(self._table).take(rows)
 
-    def count(
-        self, families: Sequence[Family], within: Sequence[Condition], without: Sequence[Sequence[Condition]]
-    ) -> Counts:
-        active = self._active_rows(within, without)
+    def count(self, question: Question) -> Counts:
+        families, active = question.families, self._active_rows(question.within, question.without)
         table = self._table.select(list(dict.fromkeys(each.column for each in families if each.column is not None)))
         n_rows = int(np.count_nonzero(active))
         if _FEW * n_rows < active.size:
@@ -595,19 +629,20 @@ class LocalRows:
         return self._last[1]
 
 
-def _rows_only(n_rows: int) -> Float64Array:
+def rows_only(n_rows: int) -> Float64Array:
+    """What `count_families` is to add up for rows that count as rows, without blame."""
     numbers = np.zeros((3, n_rows))
     numbers[0] = 1
     return numbers
 
 
-def _promising(families: Sequence[Family], of_blame: Counts, of_rows: Counts) -> list[Family]:
-    """The families that may have a cause as far as some of the rows show."""
+def promising(families: Sequence[Family], of_blame: Counts, of_rows: Counts, uncounted: float = 0.0) -> list[Family]:
+    """The families that may have a cause as far as some of the rows show; see `_claims` for those `uncounted`."""
     counts = of_blame + of_rows
     return [
         family
         for family, cells in zip(families, counts.cells, strict=True)
-        if any(_claims(family, cells, counts.totals, _SLACK))
+        if any(_claims(family, cells, counts.totals, _SLACK, uncounted))
     ]
 
 
@@ -619,7 +654,9 @@ def local_causes(
         return ()
     bound = None if join.one_row else bind(table, join, nulls, memo)
     blame, population = blame_of(join, bound, found), population_of(table, join, bound, nulls, found)
-    return find_causes(LocalRows(others, columns_to_try(join, others.table.schema), blame, population))
+    rows = LocalRows(others, columns_to_try(join, others.table.schema), blame, population)
+    (causes,) = find_causes([rows], lambda asked: [source.count(question) for source, question in asked])
+    return causes
 
 
 def shown_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:

@@ -30,6 +30,7 @@ class Change(Result):
         n_rows: The number of rows.
         repeated: Whether the batch ID was already applied, so that nothing was done.
         batch_id: The ID of the batch, if it had one.
+        counting: Whether violations are only counted, so that `added` and `removed` are empty.
     """
 
     counts: Mapping[str, int]
@@ -39,6 +40,7 @@ class Change(Result):
     deltas: Mapping[str, PairDelta] = field(default_factory=dict, repr=False)
     rules: Mapping[str, Rule] = field(default_factory=dict, repr=False)
     keys: KeyValues | None = field(default=None, repr=False)
+    counting: bool = False
 
     @property
     def added(self) -> pa.Table:
@@ -66,6 +68,8 @@ class Change(Result):
     def __repr__(self) -> str:
         if self.repeated:
             return f"Change(batch {self.batch_id!r} was already applied)"
+        if self.counting:
+            return f"Change(only counted, {sum(self.counts.values()):,} current)"
         return f"Change({self.n_added:,} added, {self.n_removed:,} removed, {sum(self.counts.values()):,} current)"
 
 

@@ -179,7 +179,7 @@ class Watch:
             return Change(self.counts, self.n_rows, repeated=True, batch_id=batch_id)
         if self._state is None and inserts is None and updates is None and deletes is None:
             # Only the id is worth remembering.
-            change = Change(self.counts, 0, batch_id=batch_id)
+            change = Change(self.counts, 0, batch_id=batch_id, counting=self.counting)
             self._log.append("rows", dict, change, batch_id)
             return change
         state, tables = self._read(inserts, updates, deletes)
@@ -354,7 +354,7 @@ class Watch:
         self, deltas: Mapping[str, PairDelta], rules: Mapping[str, Rule], batch_id: str | None = None
     ) -> Change:
         keys = self._state.table.key_values if self._state else None
-        return Change(self.counts, self.n_rows, False, batch_id, deltas, rules, keys)
+        return Change(self.counts, self.n_rows, False, batch_id, deltas, rules, keys, self.counting)
 
     def _record_rules(self, deltas: Mapping[str, PairDelta], rules: Mapping[str, Rule]) -> Change:
         change = self._change(deltas, rules)

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from naysay.detect.result import Removal
 from naysay.detect.spark.plan import Route, RulePlan
+from naysay.detect.spark.worker import BLAME, SUSPECT
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
@@ -58,7 +59,7 @@ def from_limbs(limbs: Sequence[int | None]) -> int:
 
 _LIMBS = [f"limb{number}" for number in range(N_LIMBS)]
 _SAME = [f"same{number}" for number in range(N_LIMBS)]
-_NUMBERS = [*_LIMBS, "itself", "rows", "removed", "distinct"]
+_NUMBERS = [*_LIMBS, "itself", "rows", "removed", "distinct", "tested", "alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class Sums:
 
     `pairs` is a sum of products of group sizes, some of them subtracted; `itself` counts pairs of a row with itself
     among them. `rows` are in conflict, with `distinct` keys and values, and `removed` is the fewest to remove, if the
-    branch knows; `sample` holds hashes of a few groups (or rows) in conflict, the same in every run.
+    branch knows; `sample` holds hashes of a few groups (or rows) in conflict, the same in every run. Of the rows
+    `tested` those `alone` have a key that no other row has.
     """
 
     pairs: int
@@ -76,6 +78,8 @@ class Sums:
     removed: int
     distinct: int
     sample: tuple[int, ...]
+    tested: int = 0
+    alone: int = 0
 
     def summary(self, plan: RulePlan) -> RuleSummary[int]:
         """What the branch of a rule says about it; the sample is the hashes."""
@@ -123,12 +127,22 @@ def conflict_groups(plan: RulePlan) -> DataFrame:
     Columns k0, k1, ... (comparable), n (rows); except for a key, also same0 ... (limbs of the sum of squares of the
     sizes of distinct values), most (rows of the commonest value) and values (how many there are).
     """
+    return _key_groups(plan).filter(_in_conflict(plan))
+
+
+def _in_conflict(plan: RulePlan) -> Expression:
+    """Whether a group of `_key_groups` has rows in conflict."""
+    return F.col("n") > (F.lit(1) if plan.any_two_conflict else F.col("most"))
+
+
+def _key_groups(plan: RulePlan) -> DataFrame:
+    """The columns of `conflict_groups` for all keys."""
     names = _key_names(plan)
     if plan.part is None:
         keys = plan.data.filter(plan.on_side(Row.LEFT)).select(*_keys(plan))
-        return keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter(F.col("n") > 1)
+        return keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
     size = F.col("c")
-    groups = (
+    return (
         value_groups(plan)
         .groupBy(*names)
         .agg(
@@ -138,8 +152,6 @@ def conflict_groups(plan: RulePlan) -> DataFrame:
             F.count(F.lit(1)).alias("values"),
         )
     )
-    # A group without rows in conflict adds nothing to any sum.
-    return groups.filter(F.col("n") > (F.lit(1) if plan.any_two_conflict else F.col("most")))
 
 
 def _keys(plan: RulePlan) -> list[Expression]:
@@ -155,15 +167,18 @@ def value_groups(plan: RulePlan) -> DataFrame:
     return values.groupBy(*_key_names(plan), "value").agg(F.count(F.lit(1)).alias("c"))
 
 
-def row_conflicts(plan: RulePlan, n_rows: int) -> DataFrame:
+def row_conflicts(plan: RulePlan, n_rows: int, *, blame: bool = False) -> DataFrame:
     """With how many others each row conflicts, for a rule that runs by grouping: by its key and value.
 
     Columns k0, k1, ..., value (except for a key) and n, the conflicts of each such row, for those in conflict. `n_rows`
-    are in conflict: if there is no key, all that are on a side.
+    are in conflict: if there is no key, all that are on a side. With `blame`, for a rule with a key, also BLAME and
+    SUSPECT; where any rows of a key but one are to go, both are the share of each.
     """
     names = _key_names(plan)
     if plan.part is None:
-        return conflict_groups(plan).select(*names, conflicts_among_all(plan, F.col("n")).alias("n"))
+        groups = conflict_groups(plan)
+        shares = [(1 - 1 / F.col("n")).alias(name) for name in (BLAME, SUSPECT)] if blame else []
+        return groups.select(*names, conflicts_among_all(plan, F.col("n")).alias("n"), *shares)
     size = F.col("c")
     # Without a key, one task would have to hold all values to add up their rows.
     total = F.sum(size).over(Window.partitionBy(*names)) if names else F.lit(n_rows)
@@ -171,7 +186,25 @@ def row_conflicts(plan: RulePlan, n_rows: int) -> DataFrame:
         others = total + size - 2 if plan.any_two_conflict else total - size
     else:
         others = _times(plan) * (total - size)
-    return value_groups(plan).select(*names, "value", others.cast(T.LongType()).alias("n")).filter("n > 0")
+    found = [*names, "value", others.cast(T.LongType()).alias("n")]
+    if not blame:
+        return value_groups(plan).select(*found).filter("n > 0")
+    values = value_groups(plan)
+    if plan.any_two_conflict:
+        share = 1 - 1 / total
+        return values.select(*found, share.alias(BLAME), share.alias(SUSPECT)).filter("n > 0")
+    return _with_blame(values, names).select(*found, BLAME, SUSPECT).filter("n > 0")
+
+
+def _with_blame(values: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """How much each value is to blame: see `Blame`. Of values equally common the least stays."""
+    by_key = Window.partitionBy(*keys)
+    size, most, n_most = F.col("c"), F.col("most"), F.col("n_most")
+    nth = F.row_number().over(by_key.orderBy(size.desc(), F.col("value").asc_nulls_first()))
+    values = values.withColumn("nth", nth).withColumn("most", F.max("c").over(by_key))
+    values = values.withColumn("n_most", F.sum((size == most).cast(T.LongType())).over(by_key))
+    blame = F.when(size < most, F.lit(1.0)).otherwise((n_most - 1) / n_most) / size
+    return values.withColumn(BLAME, blame).withColumn(SUSPECT, (F.col("nth") > 1).cast(T.DoubleType()))
 
 
 def conflicts_among_all(plan: RulePlan, n_rows: Number) -> Number:
@@ -193,16 +226,26 @@ def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFr
             limb + F.col(same) if plan.any_two_conflict else limb - F.col(same)
             for limb, same in zip(limbs, _SAME, strict=True)
         ]
+    # A group without rows in conflict has as many pairs as pairs of a row with itself.
     sums = _sums(limbs, _LIMBS)
     if plan.any_two_conflict:
         sums.append(F.sum(size).alias("itself"))
-    if not count_only:
-        kept = 1 if plan.any_two_conflict else F.col("most")
-        distinct = F.count(F.lit(1)) if plan.part is None else F.sum("values")
-        sums += [F.sum(size).alias("rows"), F.sum(size - kept).alias("removed"), distinct.alias("distinct")]
+    if count_only:
+        return sums_branch(plan.number, conflict_groups(plan).agg(*sums))
+    found = _in_conflict(plan)
+    kept = 1 if plan.any_two_conflict else F.col("most")
+    distinct = F.lit(1) if plan.part is None else F.col("values")
+    sums += [
+        F.sum(F.when(found, size)).alias("rows"),
+        F.sum(size - kept).alias("removed"),
+        F.sum(F.when(found, distinct)).alias("distinct"),
+        F.sum(size).alias("tested"),
+        F.count(F.when(size == 1, 1)).alias("alone"),
+    ]
     if n_sample:
-        sums.append(_sample(hash_of([F.col(name) for name in _key_names(plan)]), n_sample))
-    return sums_branch(plan.number, conflict_groups(plan).agg(*sums))
+        hashed = hash_of([F.col(name) for name in _key_names(plan)])
+        sums.append(_sample(F.when(found, hashed), n_sample))
+    return sums_branch(plan.number, _key_groups(plan).agg(*sums))
 
 
 def _products_branch(plan: RulePlan) -> DataFrame:
@@ -300,4 +343,6 @@ def _read_sums(row: dict[str, Any]) -> Sums:
         row["removed"] or 0,
         row["distinct"] or 0,
         tuple(found for found in sample if found is not None),
+        row["tested"] or 0,
+        row["alone"] or 0,
     )

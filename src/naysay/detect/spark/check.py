@@ -15,8 +15,15 @@ from pyspark.sql import functions as F
 from naysay.detect.result import Cause, Removal, RowConflicts, SamplePair, Suspect, ValueGroup
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, rule_branch
-from naysay.detect.spark.causes import named_causes, other_columns
-from naysay.detect.spark.conflicts import Findings, conflict_grid, partition_sizes, sizes_branch, tally_rows
+from naysay.detect.spark.causes import BrokenRule, CauseSearch, named_causes, other_columns
+from naysay.detect.spark.conflicts import (
+    Findings,
+    conflict_grid,
+    find_look_ups,
+    partition_sizes,
+    sizes_branch,
+    tally_rows,
+)
 from naysay.detect.spark.grid import Grid, has_strips
 from naysay.detect.spark.key_groups import (
     KeySet,
@@ -38,6 +45,7 @@ from naysay.detect.spark.sample import (
     samples,
     with_hashes,
 )
+from naysay.detect.spark.suspects import knows_suspects
 from naysay.detect.spark.worker import SUMMARY, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.detect.suspects import first_groups
@@ -144,8 +152,41 @@ def _busiest(identity: Identity, rows: pa.Table) -> tuple[RowConflicts, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CausesWanted:
+    """Causes are sought in a table of `n_rows` rows, in the columns that are not hidden."""
+
+    n_rows: int
+    hide: Collection[str] = ()
+
+    def search(
+        self,
+        plans: Sequence[RulePlan],
+        identity: Identity,
+        summaries: Mapping[int, RuleSummary[Any]],
+        first: _FirstLook,
+        spread: Set[int],
+    ) -> CauseSearch | None:
+        """The search for the causes of broken rules, of those whose suspects are known."""
+        measured = {plan.number: each for each in first.sets for plan in each.keys.plans}
+        rules = [
+            BrokenRule(plan, summaries[plan.number], first.sums.get(plan.number), measured.get(plan.number))
+            for plan in plans
+            if knows_suspects(plan, is_spread=plan.number in spread)
+        ]
+        search = CauseSearch(rules, identity, self.n_rows, self.hide)
+        rules = [rule for rule in rules if rule.may_have_causes and search.tried(rule)]
+        return replace(search, rules=[replace(rule, n_rules=len(rules)) for rule in rules]) if rules else None
+
+
 def check_large(
-    plans: Sequence[RulePlan], identity: Identity, n_sample: int, sizes: Sizes, *, quick: bool
+    plans: Sequence[RulePlan],
+    identity: Identity,
+    n_sample: int,
+    sizes: Sizes,
+    *,
+    quick: bool,
+    causes: CausesWanted | None = None,
 ) -> TableSummary:
     """Each rule by its own route, then the rows in conflict with all rules together."""
     # One violation does not say whether there are more of them than a rule tolerates.
@@ -156,13 +197,27 @@ def check_large(
     if first.is_one_set:
         whole = _check_groups(first.sets[0], identity, n_sample, partition_sizes(first.sums[_ROWS_READ]))
         if whole is not None:
-            return whole
+            broken = [plan for plan in rest if whole.rules[plan.number].violations]
+            search = causes.search(broken, identity, whole.rules, first, set()) if causes and broken else None
+            if search is None:
+                return whole
+            known = Findings(
+                {plan.number: whole.rules[plan.number].with_sample(()) for plan in rest}, first.sums, first.sets, {}
+            )
+            look_ups = find_look_ups(broken, known, search.numbers)
+            rows = worker.read_summaries(to_arrow(search.rows(look_ups)).to_pylist())
+            return replace(whole, causes=search.find(rows.get(worker.BLAMED, RuleSummary()).sample))
     findings = _find_all(first, n_sample)
     found = findings.summaries
     broken = [plan for plan in rest if found[plan.number].violations]
     shown = samples(identity, [SampleRequest(plan, found[plan.number].sample) for plan in broken], n_sample)
     counted = [plan for plan in broken if plan.named.has_tolerance] if quick else broken
-    tallies = tally_rows(counted, findings, identity) if counted else {}
+    # Equal rows travel as one here, but rows that are to be named would not fit one task.
+    large = {plan.number for each in first.sets if each.largest > sizes.giant for plan in each.keys.plans}
+    spread = findings.spread | large
+    search = causes.search(broken, identity, found, first, spread) if causes and broken else None
+    tallies = tally_rows(counted, findings, identity, search) if counted else {}
+    some = tallies.pop(worker.BLAMED, RuleSummary())
     answers = {number: RuleSummary(1, sample=(pair,)) for number, pair in early.items()}
     for number, summary in found.items():
         answers[number] = summary.with_sample(shown.get(number, ()))
@@ -172,9 +227,8 @@ def check_large(
         return TableSummary(answers, 0)
     of_all = tallies[worker.ALL_RULES]
     busiest = _busiest(identity, of_all.sample[0])
-    # Equal rows travel as one here, but rows that are to be named would not fit one task.
-    large = {plan.number for each in first.sets if each.largest > sizes.giant for plan in each.keys.plans}
-    return TableSummary(answers, of_all.rows_in_conflict, busiest, spread=findings.spread | large)
+    of_rules = search.find(some.sample) if search else {}
+    return TableSummary(answers, of_all.rows_in_conflict, busiest, spread=spread, causes=of_rules)
 
 
 def _with_tally(

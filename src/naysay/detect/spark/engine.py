@@ -23,8 +23,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.result import ColumnFacts, Report, RuleResult, Verdict
 from naysay.detect.spark import key_groups
 from naysay.detect.spark.aggregate import collect_sums, count_branch
-from naysay.detect.spark.causes import spark_causes
-from naysay.detect.spark.check import TableSummary, check_large, check_whole
+from naysay.detect.spark.check import CausesWanted, TableSummary, check_large, check_whole
 from naysay.detect.spark.grid import grid_of, has_strips
 from naysay.detect.spark.joint import with_joint_removal
 from naysay.detect.spark.key_groups import (
@@ -111,7 +110,8 @@ class SparkEngine:
         if plans and n_rows <= self.sizes.rows_a_task:
             whole = check_whole(plans, identity, n_sample, causes=options.causes and not quick, hide=options.hide)
         else:
-            whole = check_large(plans, identity, n_sample, self.sizes, quick=quick)
+            causes = CausesWanted(n_rows, options.hide) if options.causes and not quick else None
+            whole = check_large(plans, identity, n_sample, self.sizes, quick=quick, causes=causes)
         # Rules share their passes over the data, so each has its share of the time.
         seconds = time.perf_counter() - start
         results = []
@@ -122,10 +122,7 @@ class SparkEngine:
             result = replace(result, warnings=cautions.of_rule(plan.number))
             if result.violations:
                 result = self._with_suspects(result, plan, whole, identity, n_rows)
-                causes = whole.causes.get(plan.number, ())
-                if n_rows > self.sizes.rows_a_task and options.causes and not quick and result.suspects is not None:
-                    causes = spark_causes(plan, identity, self.sizes, n_rows, options.hide)
-                result = replace(result, causes=causes)
+                result = replace(result, causes=whole.causes.get(plan.number, ()))
             results.append(result)
             if progress is not None:
                 progress(rule)

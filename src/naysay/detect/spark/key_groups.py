@@ -138,13 +138,14 @@ class KeySet:
         return self.records().groupBy(*self.key_names).agg(F.count(F.lit(1)).alias("n"))
 
     def measure_branch(self, number: int, n_large: int) -> DataFrame:
-        """How many records the rules look at, and how many the largest group has (as `removed`).
+        """How many records the rules look at, how many are alone, and the size of the largest group (as `removed`).
 
         The `sample` is the hash and the size of each group of more than `n_large` records: at most one for every so
         many records.
         """
         of_large = F.flatten(F.collect_list(F.when(F.col("n") > n_large, F.array(self.key_hash(), F.col("n")))))
-        sums = (F.sum("n").alias("rows"), F.max("n").alias("removed"), of_large.alias("sample"))
+        n_alone = F.count(F.when(F.col("n") == 1, 1))
+        sums = (F.sum("n").alias("rows"), F.max("n").alias("removed"), n_alone.alias("alone"), of_large.alias("sample"))
         return sums_branch(number, self._groups().agg(*sums))
 
     def points_branch(self, number: int) -> DataFrame:
@@ -186,7 +187,7 @@ class MeasuredKeys:
 
     `giants` are the groups not left to one task: the hashes of their keys, and how many records they have; `large` are
     those that have a task each. About `n_points` of the records are distinct; `repeats`: most are like many others in
-    all columns of the rules.
+    all columns of the rules. The keys of `n_alone` records have no other record.
     """
 
     keys: KeySet
@@ -197,6 +198,7 @@ class MeasuredKeys:
     large: Mapping[int, int] = field(default_factory=dict)
     repeats: bool = False
     n_points: int | None = None
+    n_alone: int = 0
 
     @property
     def plan(self) -> RulePlan:
@@ -361,7 +363,7 @@ def _measure_from(keys: KeySet, sizes: Sizes, sums: Sums, n_points: int | None =
         groups = Counter({HASH_OF_NOTHING: sums.rows})
     giants = {hashed: n for hashed, n in sorted(groups.items()) if n > n_giant}
     large = {hashed: n for hashed, n in sorted(groups.items()) if n <= n_giant and keys.key_names}
-    return MeasuredKeys(keys, sizes, sums.rows, sums.removed, giants, large, repeats, n_points)
+    return MeasuredKeys(keys, sizes, sums.rows, sums.removed, giants, large, repeats, n_points, sums.alone)
 
 
 def count(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:

@@ -7,7 +7,7 @@ A partition holds whole groups of equal keys, or the whole of a small table. Cod
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from naysay.arrays import BoolArray, Int64Array
-from naysay.detect.causes import Family, Others, blame_of, count_families, in_segment, local_causes
+from naysay.arrays import BoolArray, Float64Array, Int64Array
+from naysay.detect.causes import (
+    Counts,
+    Family,
+    Others,
+    Question,
+    blame_of,
+    count_families,
+    in_segment,
+    local_causes,
+    rows_only,
+)
 from naysay.detect.result import Cause, Condition, Removal
 from naysay.detect.summary import (
     N_BUSIEST,
@@ -57,6 +67,8 @@ N_SAMPLES = 3
 _MOST = 2**63 - 1
 # Takes the place of a rule's number for what is said about all rules together.
 ALL_RULES = -1
+# The same for rows of which some are to blame.
+BLAMED = -2
 
 SUMMARY = pa.schema(
     [
@@ -72,8 +84,8 @@ WHOLE = pa.schema([*SUMMARY, *((name, pa.binary()) for name in ("suspects", "gro
 # How much a row is to blame, and whether it is to be removed.
 BLAME = "blame"
 SUSPECT = "suspect"
-# Sums by their places in `Counts.flat`.
-FLAT = pa.schema([("place", pa.int32()), ("number", pa.float64())])
+# Sums of several parts, by their places in `Counts.flat`.
+FLAT = pa.schema([("part", pa.int32()), ("place", pa.int32()), ("number", pa.float64())])
 
 Batches = Iterable[pa.RecordBatch]
 Arrow = Iterator[pa.RecordBatch]
@@ -204,24 +216,61 @@ def place_of(part: int, side: Number, task: Number = 0) -> Number:
     return (part << 40) + 2 * task + side
 
 
-def conflicts_of_partition(batches: Batches, rules: tuple[TaskRule, ...], columns: tuple[str, ...]) -> Arrow:
+def conflicts_of_partition(
+    batches: Batches, rules: tuple[TaskRule, ...], columns: tuple[str, ...], blame: bool = False
+) -> Arrow:
     """The records in conflict with any of the rules: `columns`, `place`, and for each rule with how many rows.
 
-    A row that is sent to several places conflicts with the sum of these.
+    A row that is sent to several places conflicts with the sum of these. With `blame`, in whole groups, behind them for
+    each rule BLAME and SUSPECT. Records come in any order, so they are sorted then: of several ways to remove as few
+    rows, it is the same in every run.
     """
-    table = read(batches)
-    if table is not None:
-        yield from _conflicts(table, rules, columns, 0)
+    if not blame:
+        table = read(batches)
+        if table is not None:
+            yield from _conflicts(table, rules, columns, 0, [_conflicts_with(table, rule) for rule in rules])
+        return
+    table = read(batches, columns)
+    if table is None:
+        return
+    counts: list[Int64Array] = []
+    blames: dict[str, Float64Array] = {}
+    memo = Memo()
+    for rule in rules:
+        found = _find_conflicts(table, rule, 0, removal=True, memo=memo)
+        counts.append(np.zeros(table.n_rows, np.int64))
+        counts[-1][found.rows] = found.counts
+        numbers = _blame(table, rule, found, memo)
+        blames |= {f"{name}{rule.number}": each for name, each in zip((BLAME, SUSPECT), numbers, strict=True)}
+    yield from _conflicts(table, rules, columns, 0, counts, blames)
+
+
+def _blame(table: Table, rule: TaskRule, found: Conflicts, memo: Memo) -> Float64Array:
+    """How much each record is to blame, and whether it is a suspect; records with equal values share both."""
+    numbers = np.zeros((2, table.n_rows))
+    if not found.violations:
+        return numbers
+    blame = blame_of(rule.join, bind_rule(table, rule, memo).join, found)
+    numbers[:, blame.rows] = blame.weights, blame.is_suspect
+    # Otherwise rows that are equal break the rule, too, and all but one of them may have to go.
+    return numbers if rule.join.irreflexive else _means(row_numbers(table, rule.columns), numbers)
 
 
 def conflicts_of_strips(batches: Batches, dims: tuple[TaskRule, ...]) -> Arrow:
     """The same within strips, for one rule: a record belongs to a strip of the order DIM."""
     for dim, table in _by_dim(batches):
-        yield from _conflicts(table, (dims[dim],), dims[dim].columns, 1 + dim)
+        yield from _conflicts(table, (dims[dim],), dims[dim].columns, 1 + dim, [_conflicts_with(table, dims[dim])])
 
 
-def _conflicts(table: Table, rules: tuple[TaskRule, ...], columns: tuple[str, ...], part: int) -> Arrow:
-    counts = [_conflicts_with(table, rule) for rule in rules]
+def _conflicts(
+    table: Table,
+    rules: tuple[TaskRule, ...],
+    columns: tuple[str, ...],
+    part: int,
+    counts: Sequence[Int64Array],
+    more: Mapping[str, Float64Array] | None = None,
+) -> Arrow:
+    """The records with conflicts, and `more` numbers of them."""
     rows = np.flatnonzero(np.logical_or.reduce(counts))
     if POINT in table.names:
         # Records that are all alike have the same conflicts: one of them says it for all.
@@ -232,6 +281,8 @@ def _conflicts(table: Table, rules: tuple[TaskRule, ...], columns: tuple[str, ..
     found = found.append_column(PLACE, pa.array(np.broadcast_to(place_of(part, side, task), rows.size), pa.int64()))
     for rule, of_rule in zip(rules, counts, strict=True):
         found = found.append_column(conflicts_name(rule.number), pa.array(of_rule[rows], pa.int64()))
+    for name, numbers in (more or {}).items():
+        found = found.append_column(name, pa.array(numbers[rows]))
     yield from found.combine_chunks().to_batches()
 
 
@@ -270,7 +321,7 @@ def pairs_of_partition(
     if table is None:
         return
     bound = bind_rule(_sort_rows(table, rule, naming), rule)
-    rows = _row_numbers(bound.table, naming.distinct) if rule.sided else None
+    rows = row_numbers(bound.table, naming.distinct) if rule.sided else None
     n_left = limit
     for left, right in _pieces(bound):
         if rows is not None:
@@ -304,7 +355,7 @@ def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
         place = arrow.schema.get_field_index(naming.copies)
         names = arrow.column(place).combine_chunks()
         if rule.sided:
-            alike = _row_numbers(table, (naming.copies, *naming.names, *rule.columns))
+            alike = row_numbers(table, (naming.copies, *naming.names, *rule.columns))
             names = number_repeats(names, alike, integers(table, SIDE))
         else:
             names = number_repeats(names)
@@ -312,7 +363,7 @@ def _sort_rows(table: Table, rule: TaskRule, naming: RowNames) -> Table:
     return Table(sorted_by(arrow, naming.names))
 
 
-def _row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
+def row_numbers(table: Table, names: Sequence[str]) -> Int64Array:
     """The same number for the records that agree in some columns."""
     found = np.zeros(table.n_rows, np.int64)
     for name in names:
@@ -416,44 +467,63 @@ def read_causes(packed: bytes) -> list[Cause]:
     return [Cause(tuple(conditions[place]), *each) for place, each in enumerate(numbers)]
 
 
-def blame_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...], others: tuple[str, ...]) -> Arrow:
-    """The rows to blame in whole groups: the columns `others`, BLAME and SUSPECT."""
-    table = read(batches)
-    if table is None:
-        return
-    table = Table(sorted_by(table.arrow.combine_chunks(), names))
-    bound = bind_rule(table, rule).join
-    nothing = np.empty(0, np.int64)
-    found = find_conflicts(bound, lambda counts: (nothing, nothing))
-    if found.violations:
-        blame = blame_of(rule.join, bound, found)
-        rows = table.select(others).take(blame.rows).append_column(BLAME, pa.array(blame.weights))
-        yield from rows.append_column(SUSPECT, pa.array(blame.is_suspect)).combine_chunks().to_batches()
+def _means(groups: Int64Array, numbers: Float64Array) -> Float64Array:
+    """For each record the means of the numbers of its group."""
+    sizes = np.bincount(groups)
+    return np.stack([(np.bincount(groups, weights=each) / sizes)[groups] for each in numbers])
 
 
-def filter_segments(batches: Batches, within: Conditions, without: tuple[Conditions, ...]) -> Arrow:
-    """The rows in the segment `within` and in none of the segments `without`."""
+def pack_rows(batches: Batches) -> Arrow:
+    """Rows as they are, in the samples of SUMMARY, under the number of BLAMED."""
     for batch in batches:
-        mask = _is_within(pa.Table.from_batches([batch]), within, without)
-        yield batch.filter(pa.array(mask))
+        if batch.num_rows:
+            rows = _stream(pa.Table.from_batches([batch]))
+            yield _summaries([(BLAMED, RuleSummary(sample=(rows,)))])
 
 
-def count_segments(
-    batches: Batches, families: tuple[Family, ...], within: Conditions, without: tuple[Conditions, ...]
-) -> Arrow:
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What to count under the number `part`, of the rows of which the column `where` is true, if it is given."""
+
+    part: int
+    families: tuple[Family, ...]
+    within: Conditions
+    without: tuple[Conditions, ...]
+    where: str | None = None
+
+    @classmethod
+    def of(cls, part: int, question: Question, where: str | None = None) -> Segments:
+        without = tuple(map(send_conditions, question.without))
+        return cls(part, tuple(question.families), send_conditions(question.within), without, where)
+
+
+def count_segments(batches: Batches, wanted: Sequence[Segments]) -> Arrow:
     """What `count_families` counts in a partition, as FLAT. Rows without BLAME count as rows only."""
-    total = np.zeros(3 + 3 * sum(family.n_cells for family in families))
+    totals = {each.part: np.zeros(3 + 3 * sum(family.n_cells for family in each.families)) for each in wanted}
     for batch in batches:
         table = pa.Table.from_batches([batch])
-        table = table.filter(pa.array(_is_within(table, within, without)))
-        numbers = np.zeros((3, table.num_rows))
-        if BLAME in table.column_names:
-            numbers[1], numbers[2] = (table.column(name).to_numpy() for name in (BLAME, SUSPECT))
-        else:
-            numbers[0] = 1
-        total += count_families(table, families, numbers).flat
-    places = np.flatnonzero(total)
-    yield pa.RecordBatch.from_arrays([pa.array(places, pa.int32()), pa.array(total[places])], schema=FLAT)
+        for each in wanted:
+            totals[each.part] += _count_segments(table, each).flat
+    for part, total in totals.items():
+        places = np.flatnonzero(total)
+        columns = (np.full(places.size, part), places, total[places])
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, FLAT, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=FLAT)
+
+
+def _count_segments(table: pa.Table, wanted: Segments) -> Counts:
+    mask = _is_within(table, wanted.within, wanted.without)
+    if wanted.where is not None:
+        mask &= np.asarray(table.column(wanted.where).to_numpy(), np.bool_)
+    used = {family.column for family in wanted.families} | {BLAME, SUSPECT}
+    table = table.select([name for name in table.column_names if name in used])
+    if not mask.all():
+        table = table.filter(pa.array(mask))
+    numbers = rows_only(table.num_rows)
+    if BLAME in table.column_names:
+        numbers[0] = 0
+        numbers[1], numbers[2] = (table.column(name).to_numpy() for name in (BLAME, SUSPECT))
+    return count_families(table, wanted.families, numbers)
 
 
 def _is_within(table: pa.Table, within: Conditions, without: tuple[Conditions, ...]) -> BoolArray:
@@ -482,12 +552,11 @@ def suspects_of_table(batches: Batches, rule: TaskRule, names: tuple[str, ...], 
 
 
 def suspects_of_groups(batches: Batches, rule: TaskRule, names: tuple[str, ...]) -> Arrow:
-    """The rows to remove of whole groups, the same in every run."""
+    """The rows to remove of whole groups, the same in every run, and those that `conflicts_of_partition` blames."""
     from naysay.detect.removal import rows_to_remove
 
-    table = read(batches)
+    table = read(batches, (*rule.columns, *names))
     if table is not None:
-        table = Table(sorted_by(table.arrow.combine_chunks(), names))
         _, rows = rows_to_remove(bind_rule(table, rule).join)
         yield from table.select((*names, *rule.columns)).take(rows).combine_chunks().to_batches()
 
@@ -650,12 +719,14 @@ def _in_order(table: Table, copies: str | None) -> Table:
     return Table(arrow)
 
 
-def read(batches: Batches) -> Table | None:
-    """The rows of a partition; None for an empty one, which may deliver no batch at all."""
+def read(batches: Batches, order: Sequence[str] = ()) -> Table | None:
+    """The rows of a partition, sorted if asked for; None for an empty one, which may deliver no batch at all."""
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return None
     table = pa.Table.from_batches(held)
+    if order:
+        table = sorted_by(table.combine_chunks(), list(dict.fromkeys(order)))
     return Table(_expand(table) if WEIGHT in table.column_names else table)
 
 
