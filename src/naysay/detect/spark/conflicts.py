@@ -149,7 +149,7 @@ def shared(values: DataFrame, numbers: Sequence[str]) -> DataFrame:
 
 def looked_up(values: DataFrame) -> DataFrame:
     """Values for rows to look up. Spark overestimates them and would move the rows, so a job counts them first."""
-    return F.broadcast(values) if values.count() <= _FEW_VALUES else values
+    return F.broadcast(values) if values.count() <= FEW_VALUES else values
 
 
 def all_equal(values: Sequence[Expression], names: Sequence[str]) -> Expression:
