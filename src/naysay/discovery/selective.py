@@ -355,7 +355,7 @@ class SelectiveSearch:
                 return True
             with budget.phase("planning"):
                 masks = equality_masks(todo, problem.vertices)
-                chosen, seconds = choose_sets(masks, self.costs)
+                chosen, seconds = self.choose(masks)
             if may_leave and seconds > self.costs.all_pairs_seconds() < budget.left:
                 raise TooManyChecks
             may_leave = False
@@ -366,6 +366,10 @@ class SelectiveSearch:
             with budget.phase("verify"):
                 self.verify(todo[~missing_some(todo, self.fresh())])
         return False
+
+    def choose(self, masks: UInt64Array) -> tuple[list[int], float]:
+        """The sets that are worth enumerating for candidates with these equality sets, and the seconds for all."""
+        return choose_sets(masks, self.costs)
 
     def _known(self) -> tuple[int, int, tuple[int, ...]]:
         """How much is known. Each round adds to it, and there is an end to what can be known: so `run` ends."""

@@ -3,8 +3,8 @@
 Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
 blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
 block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
-n * (n - 1) ordered pairs, which is asserted. If there are too many pairs for that, exact rules are proven by tasks
-that have all rows each (`spread`); Hydra's method runs in one task.
+n * (n - 1) ordered pairs, which is asserted. If there are too many pairs for that, exact rules are proven by tasks in
+which the rows meet that could break them (`spread`); Hydra's method runs in one task.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -33,7 +33,7 @@ from naysay.discovery.ranking import Ranker, make_ranker, max_equal_of
 from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
-from naysay.discovery.spark.spread import prove
+from naysay.discovery.spark.spread import Dealer, SpreadSizes, prove
 from naysay.discovery.spark.worker import (
     ANSWER_SCHEMA,
     COUNT,
@@ -141,13 +141,11 @@ class Blocks:
 
     rows: int = 32_768
     tasks: int = 16
-    # The most distinct rows whose pairs are all compared at once, that fit into one task, and into all provers.
+    # The most distinct rows whose pairs are all compared, if exact rules are wanted.
     quick_rows: int = 50_000
-    whole_rows: int = 4_000_000
-    proven_rows: int = 8_000_000
-    provers: int = 8
     # Beyond, comparing all pairs would take days, and Spark could not keep track of the tasks.
     most_tasks: int = 100_000
+    spread: SpreadSizes = field(default_factory=SpreadSizes)
 
     def count(self, n_rows: int) -> int:
         """The number of blocks for that many distinct rows."""
@@ -155,10 +153,6 @@ class Blocks:
             return 1
         for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
         return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
-
-    def n_provers(self, n_rows: int) -> int:
-        """The number of tasks that prove rules; each holds all distinct rows."""
-        return max(1, min(self.provers, self.proven_rows // max(1, n_rows)))
 
 
 BLOCKS = Blocks()
@@ -168,8 +162,7 @@ BLOCKS = Blocks()
 def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS) -> Discovery:
     """As `naysay.discovery.engine.discover`, on a Spark DataFrame.
 
-    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` does that for exact
-    rules if the distinct rows are many, yet few enough for one task.
+    All pairs are compared by many tasks. If the distinct rows are many, `auto` looks at fewer pairs for exact rules.
     """
     _refuse_local_options(request)
     budget = request.budget()
@@ -180,6 +173,7 @@ def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS)
         request = request.fitted_to(space)
         rows = distinct_rows(frame, space)
         profile = profile_of(rows, space, budget)
+        rows = distinct_rows(frame, space, are_distinct=profile.n_distinct == profile.n_rows)
         fields = fields_from(profile, space, request.nulls)
         problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
         method, answer = _solve(problem, rows, fields, profile, blocks)
@@ -217,15 +211,17 @@ class Profile:
     sample: pa.Table
 
 
-def distinct_rows(frame: Frame, space: Space) -> DataFrame:
+def distinct_rows(frame: Frame, space: Space, *, are_distinct: bool = False) -> DataFrame:
     """The distinct rows under the names of their positions, and how many rows of the table equal each.
 
     They are not persisted, which serverless Spark refuses: each job computes them again, so there are few of them.
+    `are_distinct`: it is known that no two rows are equal.
     """
     names = [position(frame.place(name)) for name in space.names]
-    counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
+    n_equal = F.count(F.lit(1)).alias(WEIGHT)
+    counted = frame.data.withColumn(WEIGHT, F.lit(1)) if are_distinct else frame.data.groupBy(*names).agg(n_equal)
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
-    return counted.select(*order, WEIGHT)
+    return counted.select(*order, F.col(WEIGHT).cast(T.LongType()).alias(WEIGHT))
 
 
 def profile_of(rows: DataFrame, space: Space, budget: Budget) -> Profile:
@@ -256,14 +252,12 @@ def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, 
     method = problem.request.method
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
-    many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
     if method == "hydra":
         return method, _in_one_task(problem, rows)
-    if method == "selective" or (method == "auto" and not problem.most and many):
-        n_provers = blocks.n_provers(profile.n_distinct)
-        answer = prove(problem, rows, profile.n_distinct, n_provers, _collect, may_leave=method == "auto")
-        if answer is not None:
-            return "selective", answer
+    is_large = profile.n_distinct > blocks.quick_rows
+    if method == "selective" or (method == "auto" and not problem.most and is_large):
+        dealer = Dealer(rows, problem, profile.n_distinct, profile.nullable, blocks.spread, _collect)
+        return "selective", prove(problem, dealer)
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
 
 
