@@ -97,16 +97,20 @@ def verify_in_task(asked: Asked, meetings: tuple[Meeting, ...], batches: Batches
     number = int(table.column(TASK)[0].as_py())
     meeting = meetings[bisect_right([meeting.first for meeting in meetings], number) - 1]
     covers = covers_of(meeting.covers, asked.n_words)
-    search = SelectiveSearch(asked.problem(table))
-    search.add(equal_rows(search.problem.outcomes))
+    n_rows = table.num_rows
+    problem = asked.problem(table)
+    # The values are as large as their codes.
+    del table
+    search = SelectiveSearch(problem)
+    search.add(equal_rows(problem.outcomes))
     search.verify(covers)
-    kind = STOPPED if search.problem.budget.stopped() else DONE
+    kind = STOPPED if problem.budget.stopped() else DONE
     # A rule and its twin, t and s exchanged, are broken by the same pairs, turned round.
-    twins, exist = search.problem.vertices.mirrored(covers)
+    twins, exist = problem.vertices.mirrored(covers)
     edges = breaking_edges(np.concatenate([covers, twins[exist]]), search.edges)
     kinds = np.full(1 + len(edges), EDGE, np.int32)
     rows = np.zeros(1 + len(edges), np.int64)
-    kinds[0], rows[0] = kind, table.num_rows
+    kinds[0], rows[0] = kind, n_rows
     words = np.concatenate([np.zeros((1, asked.n_words), np.uint64), edges]).view(np.int64)
     columns = [pa.array(kinds), pa.array(rows), *(pa.array(words[:, place]) for place in range(asked.n_words))]
     yield pa.RecordBatch.from_arrays(columns, schema=schema_of(asked.n_words))

@@ -56,8 +56,9 @@ Collect = Callable[[DataFrame, Budget], pa.Table | None]
 
 # Candidates that are verified in one job: dealing out the rows costs about as much as verifying twenty.
 _CANDIDATES_PER_JOB = 400
-# What it costs to deal a row out and to encode it, in rows of a candidate verified.
+# What it costs to deal a row out and to encode it, in candidates verified on it; and the tasks that run at once.
 _DEALING = 20
+_AT_ONCE = 8
 # The most sets of several columns that are measured in one job.
 _SETS_PER_JOB = 16
 # The share of a time limit for the sample.
@@ -100,6 +101,13 @@ class MeasuredSet:
     def n_records(self) -> int:
         """How many rows are dealt out."""
         return self.n_rows + sum(n_rows * max(0, self.sizes.n_blocks(n_rows) - 2) for n_rows in self.large.values())
+
+    @property
+    def n_at_once(self) -> int:
+        """The rows that decide how long it takes: those of the largest task, or of one after the other."""
+        n_blocks = {n_rows: self.sizes.n_blocks(n_rows) for n_rows in self.large.values()}
+        largest = max((n_rows * min(2, n) // n for n_rows, n in n_blocks.items()), default=0)
+        return max(1, largest, min(self.n_rows, self.sizes.rows_a_task), self.n_records // _AT_ONCE)
 
     @property
     def n_hashed(self) -> int:
@@ -211,7 +219,7 @@ class Dealer:
         set_of = np.full(len(distinct), -1)
         while (set_of < 0).any():
             n_served = within @ np.where(set_of < 0, counts, 0.0)
-            costs = np.array([each.n_records * (_DEALING + n) for each, n in zip(known, n_served, strict=True)])
+            costs = np.array([each.n_at_once * (_DEALING + n) for each, n in zip(known, n_served, strict=True)])
             best = int(np.argmin(np.where(n_served > 0, costs / np.maximum(n_served, 1), np.inf)))
             set_of[within[best] & (set_of < 0)] = best
         chosen: dict[int, list[int]] = {}
@@ -329,7 +337,7 @@ class Spread(SelectiveSearch):
     def begin(self) -> None:
         with self.problem.budget.phase("sample"):
             parts = self._dealer.search_sample()
-        if parts is None:
+        if not parts:
             return
         n_words = self.problem.vertices.n_words
         rest = json.loads(parts["rest"])
