@@ -213,7 +213,7 @@ def test_more_tasks_than_spark_can_run_are_refused(spark: Any) -> None:
 
 def test_a_row_that_no_task_has_seen_is_an_error(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MeasuredSet, "n_records", 7)
-    with pytest.raises(AssertionError, match="instead of"):
+    with pytest.raises(TableError, match="make 7: the DataFrame is not the same"):
         at_once(random_table(random.Random(5), 60), TINY, spark, max_predicates=2)
 
 

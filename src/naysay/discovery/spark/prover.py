@@ -78,7 +78,7 @@ def search_sample(asked: Asked, batches: Batches) -> Iterator[pa.RecordBatch]:
     problem = asked.problem(table.take(same_order(table)))
     search = SelectiveSearch(problem)
     find(problem, search=search)
-    rest = {"settled": search.settled, "sampled": search.n_sampled, "stopped": problem.budget.stopped()}
+    rest = {"settled": search.settled, "sampled": search.n_sampled}
     parts = {
         "edges": search.edges.tobytes(),
         "sample edges": search.sample_edges.tobytes(),

@@ -46,7 +46,7 @@ from naysay.discovery.spark.prover import (
 from naysay.discovery.spark.worker import ANSWER_SCHEMA, TASK, WEIGHT, word
 from naysay.discovery.verify import equality_masks
 from naysay.discovery.vertices import missing_some, to_int
-from naysay.errors import ResourceError
+from naysay.errors import ResourceError, TableError
 from naysay.rule.model import Nulls
 from naysay.spark.expressions import comparable, hash_of
 from naysay.spark.frame import from_arrow, map_in_arrow, position
@@ -54,10 +54,10 @@ from naysay.spark.versions import deal_out, union
 
 Collect = Callable[[DataFrame, Budget], pa.Table | None]
 
-# Candidates that are verified in one job: dealing out the rows costs about as much as verifying twenty.
-_CANDIDATES_PER_JOB = 400
+# The most candidates that are verified in one job. A pair that breaks one spares others in the same task, too.
+_CANDIDATES_PER_JOB = 2000
 # What it costs to deal a row out and to encode it, in candidates verified on it; and the tasks that run at once.
-_DEALING = 20
+_DEALING = 30
 _AT_ONCE = 8
 # The most sets of several columns that are measured in one job.
 _SETS_PER_JOB = 16
@@ -216,11 +216,14 @@ class Dealer:
         known = list(self._sets.values())
         within = np.array([[(int(mask) & each.mask) == each.mask for mask in distinct] for each in known])
         counts = np.bincount(member, minlength=len(distinct)).astype(np.float64)
-        set_of = np.full(len(distinct), -1)
+        n_rows = np.array([each.n_at_once for each in known], np.float64)
+        # Candidates without an equality have no choice. Once rows are dealt out, more candidates cost little.
+        set_of = np.where(distinct == 0, list(self._sets).index(0), -1)
         while (set_of < 0).any():
             n_served = within @ np.where(set_of < 0, counts, 0.0)
-            costs = np.array([each.n_at_once * (_DEALING + n) for each, n in zip(known, n_served, strict=True)])
-            best = int(np.argmin(np.where(n_served > 0, costs / np.maximum(n_served, 1), np.inf)))
+            dealing = np.where(np.isin(np.arange(len(known)), set_of), 0, _DEALING)
+            costs = n_rows * (dealing + n_served) / np.maximum(n_served, 1)
+            best = int(np.argmin(np.where(n_served > 0, costs, np.inf)))
             set_of[within[best] & (set_of < 0)] = best
         chosen: dict[int, list[int]] = {}
         for place, number in enumerate(set_of[member]):
@@ -267,7 +270,10 @@ class Dealer:
             return None
         n_seen = int(found.column(ROWS).to_numpy().sum())
         if n_seen != n_records:
-            raise AssertionError(f"tasks have seen {n_seen} rows instead of {n_records}")
+            raise TableError(
+                f"tasks got {n_seen:,} rows, but the rows counted before make {n_records:,}: the DataFrame is not the "
+                "same each time Spark computes it; write it to files, or persist it, and discover rules there"
+            )
         n_words = self._problem.vertices.n_words
         words = np.stack([found.column(word(number)).to_numpy() for number in range(n_words)], axis=1)
         return np.ascontiguousarray(words[kinds == EDGE]).astype(np.int64).view(np.uint64)
@@ -288,7 +294,7 @@ class Dealer:
             rows, expression = _with_tasks(rows.withColumn(f"key{number}", self._key(each.mask)), each, first, number)
             tasks.append(expression)
         names = [*(name for name in self._rows.columns if name != HASH)]
-        dealt = rows.select(*names, F.explode(F.concat(*tasks)).cast(T.IntegerType()).alias(TASK))
+        dealt = rows.select(*names, F.explode(F.concat(*tasks)).alias(TASK))
         return deal_out(dealt, n_tasks, F.col(TASK))
 
 
