@@ -132,7 +132,7 @@ def test_space_of_hydra(spark: Any, method: str) -> None:
     assert any(p.left.row is p.right.row for rule in found.rules for p in rule.predicates)
 
 
-TINY = SpreadSizes(sample=12, rows_a_task=10, giant=16)
+TINY = SpreadSizes(sample=12, rows_a_task=20, giant=24)
 
 
 def typed_table(rng: random.Random, n_rows: int) -> pa.Table:
@@ -156,43 +156,42 @@ def at_once(table: pa.Table, sizes: SpreadSizes, spark: Any, **options: Any) -> 
     return discover(to_spark(spark, table), request, Blocks(spread=sizes))
 
 
-@pytest.mark.parametrize("nulls", list(Nulls))
 @pytest.mark.parametrize(
-    ("seed", "space", "make"),
+    ("seed", "nulls", "space", "make"),
     [
-        (1, Scope(), random_table),
-        (2, Scope(cross=False), random_table),
-        (3, Scope(within_row=True), random_table),
-        (4, Scope(both_ways=False), typed_table),
+        (1, Nulls.SQL, Scope(), random_table),
+        (3, Nulls.EQUAL, Scope(within_row=True), random_table),
+        (4, Nulls.SQL, Scope(both_ways=False), typed_table),
     ],
 )
-def test_rows_that_could_break_a_rule_meet(spark: Any, nulls: Nulls, seed: int, space: Scope, make: Any) -> None:
+def test_rows_that_could_break_a_rule_meet(spark: Any, seed: int, nulls: Nulls, space: Scope, make: Any) -> None:
     """Exact rules from tasks none of which has all rows: groups by hash, groups of their own, and groups in blocks."""
     table = make(random.Random(seed), 45)
     table = pa.concat_tables([table, table.slice(0, 6)])
-    expected = naysay.discover(table, nulls=nulls, space=space, max_predicates=4, error=0)
-    found = at_once(table, TINY, spark, nulls=nulls, space=space, max_predicates=4)
+    expected = naysay.discover(table, nulls=nulls, space=space, max_predicates=3, error=0)
+    found = at_once(table, TINY, spark, nulls=nulls, space=space, max_predicates=3)
     assert (found.method, found.partial, found.reason) == ("selective", expected.partial, expected.reason)
     assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
-    assert len(found.rules) > 10
+    assert len(found.rules)
 
 
 def test_tables_in_which_little_or_everything_holds(spark: Any) -> None:
-    """All rows equal, two rows, a constant column, columns that ascend together, and no rule at all."""
-    every = [{"a": a, "b": b} for a in (1, 2) for b in (1, 2)]
+    """All rows equal, two rows, a constant and an empty column, columns that ascend together, and no rule at all."""
     tables = [
-        pa.table({"a": [1] * 30, "b": ["x"] * 30}),
-        pa.table({"a": [1, 2], "b": [None, 3]}),
-        pa.table({"a": list(range(40)), "b": [None] * 39 + [1], "c": [0] * 40}),
-        pa.table({"x": list(range(40)), "y": [3 * x + x % 2 for x in range(40)], "z": [-(x // 4) for x in range(40)]}),
-        pa.Table.from_pylist(every * 3),
+        (Nulls.SQL, pa.table({"a": [1] * 30, "b": ["x"] * 30})),
+        (Nulls.EQUAL, pa.table({"a": [1, 2], "b": [None, 3]})),
+        (Nulls.EQUAL, pa.table({"a": list(range(30)), "b": [None] * 29 + [1], "c": [0] * 30})),
+        (
+            Nulls.SQL,
+            pa.table({"x": list(range(30)), "y": [x + x % 2 for x in range(30)], "z": [-x for x in range(30)]}),
+        ),
+        (Nulls.SQL, pa.Table.from_pylist([{"a": a, "b": b} for a in range(6) for b in range(6)] * 2)),
     ]
-    for table in tables:
-        for nulls in Nulls:
-            found = at_once(table, TINY, spark, nulls=nulls, cross=False)
-            comparisons = comparisons_of(found.space)
-            expected = minimal_rules(table.to_pylist(), comparisons, nulls_equal=nulls is Nulls.EQUAL)
-            assert either_way(map(naive_rule, found.rules)) == either_way(expected), table
+    for nulls, table in tables:
+        found = at_once(table, TINY, spark, nulls=nulls, cross=False)
+        comparisons = comparisons_of(found.space)
+        expected = minimal_rules(table.to_pylist(), comparisons, nulls_equal=nulls is Nulls.EQUAL)
+        assert either_way(map(naive_rule, found.rules)) == either_way(expected), table
     assert not len(found.rules)
 
 
@@ -209,6 +208,12 @@ def test_more_tasks_than_spark_can_run_are_refused(spark: Any) -> None:
     table = pa.table({"x": range(300), "y": [-x for x in range(300)]})
     with pytest.raises(ResourceError, match=r"no column for equality .* 300 distinct rows.* on a sample"):
         at_once(table, SpreadSizes(sample=12, rows_a_task=10, giant=16, most_tasks=500), spark)
+
+
+def test_hydra_is_refused_where_one_task_could_not_hold_the_rows(spark: Any) -> None:
+    table = pa.table({"x": range(30)})
+    with pytest.raises(ResourceError, match="hydra needs all 30 distinct rows in one task, which takes up to 24"):
+        discover(to_spark(spark, table), DiscoverRequest(method="hydra"), Blocks(spread=TINY))
 
 
 def test_a_row_that_no_task_has_seen_is_an_error(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,11 @@ def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, 
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
     if method == "hydra":
+        if profile.n_distinct > blocks.spread.giant:
+            raise ResourceError(
+                f"the method hydra needs all {profile.n_distinct:,} distinct rows in one task, which takes up to "
+                f"{blocks.spread.giant:,}; use the method selective, or a sample of the rows"
+            )
         return method, _in_one_task(problem, rows)
     is_large = profile.n_distinct > blocks.quick_rows
     if method == "selective" or (method == "auto" and not problem.most and is_large):
