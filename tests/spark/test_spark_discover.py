@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ from naive_discover import either_way, minimal_rules
 from small_tables import comparisons_of, naive_rule
 
 import naysay
+from naysay.api import _Witnesses
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import SCOPES, Scope, build_space
 from naysay.discovery.spark.engine import Blocks, discover, space_of
@@ -193,6 +195,34 @@ def test_tables_in_which_little_or_everything_holds(spark: Any) -> None:
         expected = minimal_rules(table.to_pylist(), comparisons, nulls_equal=nulls is Nulls.EQUAL)
         assert either_way(map(naive_rule, found.rules)) == either_way(expected), table
     assert not len(found.rules)
+
+
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_rules_without_equality_are_verified_by_counting_if_blocks_are_many(spark: Any, nulls: Nulls) -> None:
+    """Rules that the sample suggests and one pair, or one row, of the table breaks."""
+    low = list(range(40))
+    table = pa.table(
+        {
+            "low": low,
+            "high": [place - 1 if place == 37 else place + 1 for place in low],
+            "odd.name": [None if place == 33 else -place // 2 for place in low],
+        }
+    )
+    options: dict[str, Any] = {"nulls": nulls, "space": Scope(cross=False, within_row=True, share=0.0)}
+    options["max_predicates"] = 2
+    expected = naysay.discover(table, error=0, **options)
+    data, sizes = to_spark(spark, table), replace(TINY, most_blocks=1)
+    asked = []
+
+    def witnesses(rules: Any, *given: Any) -> Any:
+        asked.extend(rules)
+        return _Witnesses(data, nulls)(rules, *given)
+
+    request = DiscoverRequest(method="selective", **options)
+    found = discover(data, request, Blocks(spread=sizes), witnesses=witnesses)
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
+    assert {naysay.count(table, rule, nulls=nulls) > 0 for rule in asked} == {True, False}
+    assert {rule.is_one_row for rule in asked} == {True, False}
 
 
 def test_a_time_limit_returns_rules_that_hold(spark: Any) -> None:

@@ -418,7 +418,7 @@ class SelectiveSearch:
                     self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
             broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
             if broken:
-                todo = todo[~missing_some(todo, self._learn(broken))]
+                todo = todo[~missing_some(todo, self.learn(broken))]
             problem.budget.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
     def verify_one(self, cover: int) -> Pair | None:
@@ -437,7 +437,7 @@ class SelectiveSearch:
                 self.verified.add(cover)
             return pair
 
-    def _learn(self, pairs: list[Pair]) -> UInt64Array:
+    def learn(self, pairs: list[Pair]) -> UInt64Array:
         """Learn the edges of some pairs and of their mirrors, and give them."""
         outcomes = self.problem.outcomes
         places = np.array(pairs, np.int64)

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -33,7 +34,7 @@ from naysay.discovery.ranking import Ranker, make_ranker, max_equal_of
 from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
-from naysay.discovery.spark.spread import Dealer, SpreadSizes, prove
+from naysay.discovery.spark.spread import Dealer, Pairs, SpreadSizes, Witnesses, prove
 from naysay.discovery.spark.worker import (
     ANSWER_SCHEMA,
     COUNT,
@@ -130,6 +131,10 @@ def _common(frame: Frame, kind: Kind, name: str, names: Sequence[str]) -> Expres
 
 
 _SAMPLE_ROWS = 4096
+# Violations to learn from, of each rule that is verified by itself.
+_PAIRS_A_RULE = 8
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +164,13 @@ BLOCKS = Blocks()
 
 
 @errors_of_tasks()
-def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS) -> Discovery:
+def discover(
+    data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS, witnesses: Witnesses | None = None
+) -> Discovery:
     """As `naysay.discovery.engine.discover`, on a Spark DataFrame.
 
     All pairs are compared by many tasks. If the distinct rows are many, `auto` looks at fewer pairs for exact rules.
+    `witnesses` finds violations of rules for which rows would be copied too often otherwise.
     """
     _refuse_local_options(request)
     budget = request.budget()
@@ -176,7 +184,7 @@ def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS)
         rows = distinct_rows(frame, space, are_distinct=profile.n_distinct == profile.n_rows)
         fields = fields_from(profile, space, request.nulls)
         problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
-        method, answer = _solve(problem, rows, fields, profile, blocks)
+        method, answer = _solve(problem, rows, fields, profile, blocks, witnesses)
         ranker = _ranker(answer, problem, frame, profile)
         return replace(conclude(problem, answer, method, ranker), engine="spark")
 
@@ -248,7 +256,9 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
     return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
 
 
-def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> tuple[str, Answer]:
+def _solve(
+    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, witnesses: Witnesses | None
+) -> tuple[str, Answer]:
     method = problem.request.method
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
@@ -261,7 +271,8 @@ def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, 
         return method, _in_one_task(problem, rows)
     is_large = profile.n_distinct > blocks.quick_rows
     if method == "selective" or (method == "auto" and not problem.most and is_large):
-        dealer = Dealer(rows, problem, profile.n_distinct, profile.nullable, blocks.spread, _collect)
+        find = None if witnesses is None else partial(_find_witnesses, rows.sparkSession, problem, witnesses)
+        dealer = Dealer(rows, problem, profile.n_distinct, profile.nullable, blocks.spread, _collect, find)
         return "selective", prove(problem, dealer)
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
 
@@ -320,14 +331,25 @@ def evidence_of_pairs(
 
 def _collect(data: DataFrame, budget: Budget) -> pa.Table | None:
     """The rows of a DataFrame; None if the budget stopped first, which also stops the work on them."""
-    session = data.sparkSession
+    return _within(budget, data.sparkSession, lambda: to_arrow(data))
+
+
+def _find_witnesses(
+    session: SparkSession, problem: Problem, witnesses: Witnesses, rules: Sequence[Rule]
+) -> Sequence[Pairs | None] | None:
+    names = problem.space.names
+    return _within(problem.budget, session, lambda: witnesses(rules, names, _PAIRS_A_RULE))
+
+
+def _within(budget: Budget, session: SparkSession, jobs: Callable[[], Found]) -> Found | None:
+    """What some jobs find; None if the budget stopped first, which also stops them."""
     tag = f"naysay-{uuid.uuid4()}"
 
-    def work() -> pa.Table | None:
+    def work() -> Found | None:
         # Tags belong to the thread that sets them: the session's other work goes on.
         with tagged(session, tag):
             try:
-                return to_arrow(data)
+                return jobs()
             except Exception:
                 if budget.stopped():
                     return None

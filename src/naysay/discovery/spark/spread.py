@@ -47,12 +47,16 @@ from naysay.discovery.spark.worker import ANSWER_SCHEMA, TASK, WEIGHT, word
 from naysay.discovery.verify import equality_masks
 from naysay.discovery.vertices import missing_some, to_int
 from naysay.errors import ResourceError, TableError
-from naysay.rule.model import Nulls
+from naysay.rule.model import Nulls, Rule
 from naysay.spark.expressions import comparable, hash_of
 from naysay.spark.frame import from_arrow, map_in_arrow, position
 from naysay.spark.versions import deal_out, union
 
 Collect = Callable[[DataFrame, Budget], pa.Table | None]
+# For each of some rules None if it holds, else a few left rows and their right rows that break it, with the columns
+# named; a rule about single rows has no right rows.
+Pairs = tuple[pa.Table, pa.Table | None]
+Witnesses = Callable[[Sequence[Rule], Sequence[str], int], Sequence[Pairs | None]]
 
 # The most candidates that are verified in one job. A pair that breaks one spares others in the same task, too.
 _CANDIDATES_PER_JOB = 2000
@@ -75,6 +79,8 @@ class SpreadSizes:
     sample: int = 200_000
     rows_a_task: int = 250_000
     giant: int = 2_000_000
+    # A row in blocks is copied once for each other block: beyond this many, candidates are verified one by one instead.
+    most_blocks: int = 64
     # Beyond, Spark could not keep track of the tasks.
     most_tasks: int = 100_000
 
@@ -139,12 +145,14 @@ class Dealer:
         nullable: frozenset[str],
         sizes: SpreadSizes,
         collect: Collect,
+        witnesses: Callable[[Sequence[Rule]], Sequence[Pairs | None] | None] | None = None,
     ) -> None:
         self.n_rows = n_rows
         self.sizes = sizes
         self._problem = problem
         self._nullable = nullable
         self._collect = collect
+        self._witnesses = witnesses
         self._rows = rows.withColumn(HASH, hash_of([F.col(name) for name in rows.columns if name != WEIGHT]))
         self._sets = {0: self._of_all_rows()}
 
@@ -247,6 +255,53 @@ class Dealer:
         chosen = self.choose(equality_masks(covers, self._problem.vertices))
         if chosen is None:
             return None
+        many = [place for mask in chosen if self._has_many_blocks(mask) for place in chosen[mask]]
+        edges = self._verify_one_by_one(covers[many])
+        chosen = {mask: places for mask, places in chosen.items() if not self._has_many_blocks(mask)}
+        if not chosen or edges is None:
+            return edges
+        more = self._verify_where_rows_meet(covers, chosen)
+        return None if more is None else np.concatenate([edges, more])
+
+    def _has_many_blocks(self, mask: int) -> bool:
+        largest = max(self._sets[mask].large.values(), default=0)
+        return self._witnesses is not None and self.sizes.n_blocks(largest) > self.sizes.most_blocks
+
+    def _verify_one_by_one(self, covers: UInt64Array) -> UInt64Array | None:
+        """The same for candidates whose rows would have to meet in too many tasks."""
+        vertices, edges = self._problem.vertices, [covers[:0]]
+        if not len(covers) or self._witnesses is None:
+            return edges[0]
+        found = self._witnesses([vertices.rule(to_int(cover)) for cover in covers])
+        others = self._collect(self._rows.drop(WEIGHT, HASH).limit(2), self._problem.budget)
+        if found is None or others is None:
+            return None
+        for cover, pairs in zip(covers, found, strict=True):
+            if pairs is not None:
+                edges.append(self._edges_of(*pairs, others))
+                if not missing_some(cover[None, :], edges[-1])[0]:
+                    raise AssertionError(f"{vertices.rule(to_int(cover))}: the pairs that break it do not")
+        return np.concatenate(edges)
+
+    def _edges_of(self, left: pa.Table, right: pa.Table | None, others: pa.Table) -> UInt64Array:
+        """The edges of some pairs of rows, both ways round. A rule about single rows is broken with any other row."""
+        is_one_row = right is None
+        if right is None:
+            n_left, n_others = left.num_rows, others.num_rows
+            left = left.take(np.repeat(np.arange(n_left), n_others))
+            right = others.take(np.tile(np.arange(n_others), n_left))
+        n_pairs = left.num_rows
+        names = [position(place) for place in range(left.num_columns)]
+        left = left.rename_columns(names)
+        both = pa.concat_tables([left, right.rename_columns(names).cast(left.schema)])
+        both = both.append_column(WEIGHT, pa.array(np.ones(2 * n_pairs, np.int64)))
+        search = SelectiveSearch(self._asked().problem(both))
+        codes = search.problem.outcomes.left
+        # The other row must be another one.
+        differ = (codes[:, :n_pairs] != codes[:, n_pairs:]).any(axis=0)
+        return search.learn([(k, n_pairs + k) for k in range(n_pairs) if differ[k] or not is_one_row])
+
+    def _verify_where_rows_meet(self, covers: UInt64Array, chosen: Mapping[int, Sequence[int]]) -> UInt64Array | None:
         meetings, sets, first = [], [], 0
         for mask, places in chosen.items():
             meetings.append(Meeting(first, np.ascontiguousarray(covers[places]).tobytes()))
