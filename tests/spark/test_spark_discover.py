@@ -234,6 +234,13 @@ def test_a_time_limit_returns_rules_that_hold(spark: Any) -> None:
         assert {canonical(rule) for rule in shorter.rules} <= {canonical(rule) for rule in found.rules}
 
 
+def test_groups_have_tasks_by_their_size() -> None:
+    """Forty rows are five blocks, every two of which meet; six have a task of their own; the others share two."""
+    measured = MeasuredSet(1, SpreadSizes(rows_a_task=10, giant=16), 60, {7: 40, 9: 6})
+    assert measured.places(100) == ({7: (100, 5), 9: (110, 1)}, 111)
+    assert (measured.n_hashed, measured.n_tasks, measured.n_records) == (2, 13, 60 + 3 * 40)
+
+
 def test_more_tasks_than_spark_can_run_are_refused(spark: Any) -> None:
     table = pa.table({"x": range(300), "y": [-x for x in range(300)]})
     with pytest.raises(ResourceError, match=r"no column for equality .* 300 distinct rows.* on a sample"):

@@ -13,7 +13,6 @@ and every two of them meet in a task. So are all rows, for candidates that compa
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -186,7 +185,7 @@ class Dealer:
         if found is None:
             return False
         for row in found.to_pylist():
-            large = Counter(dict(zip(row["large"][::2], row["large"][1::2], strict=True)))
+            large = dict(zip(row["large"][::2], row["large"][1::2], strict=True))
             self._sets[row["mask"]] = MeasuredSet(row["mask"], self.sizes, row["rows"] or 0, large)
         return True
 
