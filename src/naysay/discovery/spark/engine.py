@@ -179,12 +179,10 @@ def discover(
         with budget.phase("space"):
             space = space_of(frame, request.columns, request.scope)
         request = request.fitted_to(space)
-        rows = distinct_rows(frame, space)
-        profile = profile_of(rows, space, budget)
-        rows = distinct_rows(frame, space, are_distinct=profile.n_distinct == profile.n_rows)
+        profile = profile_of(distinct_rows(frame, space), space, budget)
         fields = fields_from(profile, space, request.nulls)
         problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
-        method, answer = _solve(problem, rows, fields, profile, blocks, witnesses)
+        method, answer = _solve(problem, frame, fields, profile, blocks, witnesses)
         ranker = _ranker(answer, problem, frame, profile)
         return replace(conclude(problem, answer, method, ranker), engine="spark")
 
@@ -219,15 +217,15 @@ class Profile:
     sample: pa.Table
 
 
-def distinct_rows(frame: Frame, space: Space, *, are_distinct: bool = False) -> DataFrame:
+def distinct_rows(frame: Frame, space: Space, *, group: bool = True) -> DataFrame:
     """The distinct rows under the names of their positions, and how many rows of the table equal each.
 
     They are not persisted, which serverless Spark refuses: each job computes them again, so there are few of them.
-    `are_distinct`: it is known that no two rows are equal.
+    Without `group` each row stays by itself, with a weight of one.
     """
     names = [position(frame.place(name)) for name in space.names]
     n_equal = F.count(F.lit(1)).alias(WEIGHT)
-    counted = frame.data.withColumn(WEIGHT, F.lit(1)) if are_distinct else frame.data.groupBy(*names).agg(n_equal)
+    counted = frame.data.groupBy(*names).agg(n_equal) if group else frame.data.withColumn(WEIGHT, F.lit(1))
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
     return counted.select(*order, F.col(WEIGHT).cast(T.LongType()).alias(WEIGHT))
 
@@ -257,24 +255,42 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
 
 
 def _solve(
-    problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks, witnesses: Witnesses | None
+    problem: Problem, frame: Frame, fields: Fields, profile: Profile, blocks: Blocks, witnesses: Witnesses | None
 ) -> tuple[str, Answer]:
     method = problem.request.method
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
-    if method == "hydra":
-        if profile.n_distinct > blocks.spread.giant:
-            raise ResourceError(
-                f"the method hydra needs all {profile.n_distinct:,} distinct rows in one task, which takes up to "
-                f"{blocks.spread.giant:,}; use the method selective, or a sample of the rows"
-            )
-        return method, _in_one_task(problem, rows)
+    if method == "hydra" and profile.n_distinct > blocks.spread.giant:
+        raise ResourceError(
+            f"the method hydra needs all {profile.n_distinct:,} distinct rows in one task, which takes up to "
+            f"{blocks.spread.giant:,}; use the method selective, or a sample of the rows"
+        )
     is_large = profile.n_distinct > blocks.quick_rows
     if method == "selective" or (method == "auto" and not problem.most and is_large):
-        find = None if witnesses is None else partial(_find_witnesses, rows.sparkSession, problem, witnesses)
-        dealer = Dealer(rows, problem, profile.n_distinct, profile.nullable, blocks.spread, _collect, find)
-        return "selective", prove(problem, dealer)
+        return "selective", prove(problem, _dealer(problem, frame, profile, blocks.spread, witnesses))
+    rows = distinct_rows(frame, problem.space, group=profile.n_distinct < profile.n_rows)
+    if method == "hydra":
+        return method, _in_one_task(problem, rows)
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
+
+
+def _dealer(
+    problem: Problem, frame: Frame, profile: Profile, sizes: SpreadSizes, witnesses: Witnesses | None
+) -> Dealer:
+    # Copies of rows that a single task could have besides its own are left to the tasks: grouping all rows in every
+    # job would cost more.
+    group = profile.n_rows - profile.n_distinct > sizes.large
+    rows = distinct_rows(frame, problem.space, group=group)
+    return Dealer(
+        rows,
+        problem,
+        profile.n_distinct if group else profile.n_rows,
+        profile.nullable,
+        sizes,
+        _collect,
+        are_distinct=group or profile.n_distinct == profile.n_rows,
+        witnesses=None if witnesses is None else partial(_find_witnesses, rows.sparkSession, problem, witnesses),
+    )
 
 
 def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:

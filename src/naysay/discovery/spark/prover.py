@@ -44,14 +44,17 @@ class Asked:
     request: DiscoverRequest
     n_words: int
     seconds: float | None
+    # Whether equal rows are one with a weight already.
+    are_distinct: bool = True
 
     def outcomes(self, table: pa.Table) -> Outcomes:
         """All distinct rows of a table, each with its weight."""
         weights = table.column(WEIGHT).to_numpy().astype(np.int64)
         extra = [name for name in (WEIGHT, HASH, TASK) if name in table.column_names]
         values = Table(table.drop_columns(extra).rename_columns(list(self.space.names)))
-        found = outcomes_of(values, self.space, self.request.nulls, collapse=False, nullable=self.nullable)
-        return replace(found, weights=weights)
+        collapse = not self.are_distinct
+        found = outcomes_of(values, self.space, self.request.nulls, collapse=collapse, nullable=self.nullable)
+        return found if collapse else replace(found, weights=weights)
 
     def problem(self, table: pa.Table) -> Problem:
         return Problem.of(self.space, self.outcomes(table), self.request, Budget(self.seconds))

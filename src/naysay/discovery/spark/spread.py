@@ -49,7 +49,7 @@ from naysay.errors import ResourceError, TableError
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.expressions import comparable, hash_of
 from naysay.spark.frame import from_arrow, map_in_arrow, position
-from naysay.spark.versions import deal_out, union
+from naysay.spark.versions import deal_out
 
 Collect = Callable[[DataFrame, Budget], pa.Table | None]
 # For each of some rules None if it holds, else a few left rows and their right rows that break it, with the columns
@@ -134,7 +134,10 @@ class MeasuredSet:
 
 
 class Dealer:
-    """Deals out the distinct rows of a table to tasks, and runs them. `collect` gives None if the budget stopped."""
+    """Deals out the rows of a table to tasks, and runs them. `collect` gives None if the budget stopped.
+
+    `are_distinct`: equal rows are one with a weight; else there are few of them, and tasks put them together.
+    """
 
     def __init__(
         self,
@@ -144,6 +147,8 @@ class Dealer:
         nullable: frozenset[str],
         sizes: SpreadSizes,
         collect: Collect,
+        *,
+        are_distinct: bool = True,
         witnesses: Callable[[Sequence[Rule]], Sequence[Pairs | None] | None] | None = None,
     ) -> None:
         self.n_rows = n_rows
@@ -152,6 +157,7 @@ class Dealer:
         self._nullable = nullable
         self._collect = collect
         self._witnesses = witnesses
+        self._are_distinct = are_distinct
         self._rows = rows.withColumn(HASH, hash_of([F.col(name) for name in rows.columns if name != WEIGHT]))
         self._sets = {0: self._of_all_rows()}
 
@@ -160,7 +166,9 @@ class Dealer:
         problem = self._problem
         seconds = max(0.001, share * problem.budget.left) if problem.budget.is_limited else None
         request = replace(problem.request, threads=1, progress=None, max_seconds=None)
-        return Asked(problem.space, self._nullable, request, problem.vertices.n_words, seconds)
+        return Asked(
+            problem.space, self._nullable, request, problem.vertices.n_words, seconds, are_distinct=self._are_distinct
+        )
 
     def _of_all_rows(self) -> MeasuredSet:
         is_large = self.n_rows > self.sizes.large
@@ -181,23 +189,23 @@ class Dealer:
         unknown = [mask for mask in dict.fromkeys(masks) if mask not in self._sets]
         if not unknown:
             return True
-        found = self._collect(union([self._measured(mask) for mask in unknown]), self._problem.budget)
+        found = self._collect(self._measured(unknown), self._problem.budget)
         if found is None:
             return False
+        self._sets |= {mask: MeasuredSet(mask, self.sizes, 0) for mask in unknown}
         for row in found.to_pylist():
             large = dict(zip(row["large"][::2], row["large"][1::2], strict=True))
-            self._sets[row["mask"]] = MeasuredSet(row["mask"], self.sizes, row["rows"] or 0, large)
+            self._sets[row["mask"]] = MeasuredSet(row["mask"], self.sizes, row["rows"], large)
         return True
 
-    def _measured(self, mask: int) -> DataFrame:
-        keys = self._rows.select(self._key(mask).alias("key")).filter(F.col("key").isNotNull())
-        groups = keys.groupBy("key").agg(F.count(F.lit(1)).alias("n"))
+    def _measured(self, masks: Sequence[int]) -> DataFrame:
+        """In one pass, because the rows are computed again for each."""
+        keys = [F.struct(_long(mask).alias("mask"), self._key(mask).alias("key")) for mask in masks]
+        each = self._rows.select(F.explode(F.array(*keys)).alias("of")).select("of.*").filter(F.col("key").isNotNull())
+        groups = each.groupBy("mask", "key").agg(F.count(F.lit(1)).alias("n"))
         of_large = F.when(F.col("n") > self.sizes.large, F.array(F.col("key"), F.col("n")))
-        return groups.agg(
-            F.lit(mask).cast(T.LongType()).alias("mask"),
-            F.sum("n").alias("rows"),
-            F.flatten(F.collect_list(of_large)).alias("large"),
-        )
+        large = F.flatten(F.collect_list(of_large)).alias("large")
+        return groups.groupBy("mask").agg(F.sum("n").alias("rows"), large)
 
     def _key(self, mask: int) -> Expression:
         """The hash of the columns of a set: equal for rows that agree on them. Null if the row agrees with no other."""
@@ -272,7 +280,7 @@ class Dealer:
         if not len(covers) or self._witnesses is None:
             return edges[0]
         found = self._witnesses([vertices.rule(to_int(cover)) for cover in covers])
-        others = self._collect(self._rows.drop(WEIGHT, HASH).limit(2), self._problem.budget)
+        others = self._collect(self._rows.drop(WEIGHT, HASH).distinct().limit(2), self._problem.budget)
         if found is None or others is None:
             return None
         for cover, pairs in zip(covers, found, strict=True):
@@ -294,7 +302,7 @@ class Dealer:
         left = left.rename_columns(names)
         both = pa.concat_tables([left, right.rename_columns(names).cast(left.schema)])
         both = both.append_column(WEIGHT, pa.array(np.ones(2 * n_pairs, np.int64)))
-        search = SelectiveSearch(self._asked().problem(both))
+        search = SelectiveSearch(replace(self._asked(), are_distinct=True).problem(both))
         codes = search.problem.outcomes.left
         # The other row must be another one.
         differ = (codes[:, :n_pairs] != codes[:, n_pairs:]).any(axis=0)
