@@ -550,7 +550,8 @@ def discover(
     if _is_spark(frame):
         from naysay.discovery.spark import engine as on_spark
 
-        return on_spark.discover(frame, replace(request, rules=tuple(_rules(rules, frame.columns))))
+        request = replace(request, rules=tuple(_rules(rules, frame.columns)))
+        return on_spark.discover(frame, request, witnesses=_Witnesses(frame, request.nulls))
     from naysay.discovery import engine
     from naysay.table import from_frame
     from naysay.table.frame import collect, is_lazy
@@ -558,6 +559,43 @@ def discover(
     table = from_frame(collect(frame, columns) if is_lazy(frame) else frame)
     request = replace(request, rules=tuple(_rules(rules, table.names)))
     return engine.discover(table, request, _RuleMeasures(table, request.nulls, threads))
+
+
+class _Witnesses:
+    """Lets discovery on Spark verify rules by counting their violations, and learn from a few."""
+
+    def __init__(self, frame: Any, nulls: Nulls) -> None:
+        self._engine = engine_for(frame)
+        self._options = CheckOptions(nulls, warn=False, causes=False)
+
+    def __call__(
+        self, rules: Sequence[Rule], names: Sequence[str], limit: int
+    ) -> list[tuple[pa.Table, pa.Table | None] | None]:
+        # The key of a row is all that discovery compares.
+        options = replace(self._options, key=tuple(names))
+        found: list[tuple[pa.Table, pa.Table | None] | None] = []
+        for rule, n_violations in zip(rules, self._engine.count(rules, options), strict=True):
+            if not n_violations:
+                found.append(None)
+                continue
+            try:
+                table = self._engine.violations(rule, options, limit=limit).table
+            except ResourceError as error:
+                raise ResourceError(
+                    f"discovery has to look at some violations of a candidate rule; {error}; for discovery, name fewer "
+                    "columns, or discover rules on a sample of the rows and check them on the whole table"
+                ) from error
+            right = None if rule.is_one_row else _key_columns(table.column("right"), names)
+            found.append((_key_columns(table.column("left"), names), right))
+        return found
+
+
+def _key_columns(keys: pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
+    """Keys as a table again: a key of several columns is a struct."""
+    import pyarrow as pa
+
+    key = keys.combine_chunks()
+    return pa.Table.from_arrays([key] if len(names) == 1 else key.flatten(), list(names))
 
 
 class _RuleMeasures:

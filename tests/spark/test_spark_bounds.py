@@ -28,7 +28,9 @@ from naysay.detect.spark.key_groups import Sizes
 from naysay.detect.spark.strips import Strips, cut, sort_key
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
+from naysay.discovery.spark.spread import SpreadSizes
 from naysay.errors import ResourceError
+from naysay.rule import canonical
 
 SIZES = Sizes(rows_a_task=100, giant=800, n_strips=4)
 BOUND = 1000
@@ -40,6 +42,7 @@ Measure = Callable[[], AbstractContextManager[list[StageRecord]]]
 def test_the_default_sizes_are_those_that_the_docs_state() -> None:
     assert Sizes().giant * BOUND // SIZES.giant == 2_500_000
     assert Sizes().large < Sizes().giant
+    assert (SpreadSizes().giant, SpreadSizes().rows_a_task) == (Sizes().giant, Sizes().rows_a_task)
 
 
 @pytest.fixture
@@ -252,17 +255,28 @@ def test_cells_on_the_driver_are_bounded(spark: Any, monkeypatch: pytest.MonkeyP
         assert found.count([rule], CheckOptions()) == [expected]
 
 
-def test_provers_get_a_bounded_number_of_rows_together(spark: Any, measured: Measure) -> None:
-    rng = np.random.default_rng(3)
-    table = pa.table({name: rng.integers(0, 40, 1_500) for name in "abc"})
-    n_distinct = table.group_by(["a", "b", "c"]).aggregate([]).num_rows
-    blocks = Blocks(quick_rows=5, proven_rows=2 * n_distinct + 10, provers=8)
-    request = DiscoverRequest(cross=False, max_predicates=3, method="selective")
-    with measured() as stages:
-        found = discover(to_spark(spark, table), request, blocks)
-    assert found.method == "selective"
-    dealt = [travelled([stage]) for stage in stages if stage.in_python]
-    assert n_distinct <= max(dealt) <= blocks.proven_rows, dealt
+def test_no_task_of_an_exact_discovery_has_many_rows(spark: Any, measured: Measure) -> None:
+    """Whatever the keys: two large groups, one giant group and rows that no key separates; nor does the driver."""
+    sizes = SpreadSizes(sample=100, rows_a_task=SIZES.rows_a_task, giant=SIZES.giant)
+    request = DiscoverRequest(cross=False, max_predicates=2, method="selective")
+    returned = []
+    for n_rows in (1_500, 4_500):
+        rows = np.arange(n_rows)
+        table = pa.table(
+            {
+                "k": np.where(rows % 3 == 0, rows, rows % 3),
+                "half": np.where(rows % 2 == 0, -1, rows % 7),
+                "x": rows,
+                "y": rows // 2,
+            }
+        )
+        with measured() as stages:
+            found = discover(to_spark(spark, table), request, Blocks(spread=sizes))
+        expected = naysay.discover(table, cross=False, max_predicates=2, error=0)
+        assert set(map(canonical, found.rules)) == set(map(canonical, expected.rules))
+        assert largest(stages) <= BOUND
+        returned.append(collected([stage for stage in stages if stage.in_python]))
+    assert returned[1] < 1.5 * returned[0] + 10_000, returned
 
 
 def test_discovery_refuses_to_compare_more_pairs_than_spark_can_run(spark: Any) -> None:

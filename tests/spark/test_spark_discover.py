@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-import uuid
+import sys
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,20 @@ import pyarrow.csv
 import pytest
 from tables import to_spark
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "discovery"))
+
+from naive_discover import either_way, minimal_rules
+from small_tables import comparisons_of, naive_rule
+
 import naysay
+from naysay.api import _Witnesses
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import SCOPES, Scope, build_space
-from naysay.discovery.spark import spread as spark_discover_spread
 from naysay.discovery.spark.engine import Blocks, discover, space_of
-from naysay.discovery.spark.prover import HASH, QuestionKind, ReplyPart, same_order
-from naysay.discovery.spark.spread import Provers
+from naysay.discovery.spark.prover import HASH, same_order
+from naysay.discovery.spark.spread import MeasuredSet, SpreadSizes
 from naysay.discovery.spark.worker import task_of
-from naysay.errors import TableError, UsageError
+from naysay.errors import ResourceError, TableError, UsageError
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 from naysay.spark.frame import Frame
@@ -126,73 +134,129 @@ def test_space_of_hydra(spark: Any, method: str) -> None:
     assert any(p.left.row is p.right.row for rule in found.rules for p in rule.predicates)
 
 
-def test_proofs_are_spread_over_tasks(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Provers] = []
-    proved: list[set[int]] = []
+TINY = SpreadSizes(sample=12, rows_a_task=20, giant=24)
 
-    class Listened(Provers):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            made.append(self)
 
-        def ask(self, kind: QuestionKind, **given: Any) -> Any:
-            replies = super().ask(kind, **given)
-            proved.append({part for part, reply in replies.items() if reply.get(ReplyPart.HOLD)})
-            return replies
-
-    monkeypatch.setattr(spark_discover_spread, "Provers", Listened)
-    # Columns that ascend and descend together: rules with only orders, which agreeing pairs cannot settle.
-    places = [place for place in range(70) if place != 13]
-    table = pa.table(
+def typed_table(rng: random.Random, n_rows: int) -> pa.Table:
+    """Text, decimals, dates and times, with nulls, and two columns of which one comes first."""
+    days = [date(2024, 1, 1) + timedelta(days=rng.randrange(6)) for _ in range(n_rows)]
+    return pa.table(
         {
-            "x": places,
-            "y": [3 * place + place % 2 for place in places],
-            "z": [-(place**2) for place in places],
-            "w": [place // 4 for place in places],
-            "v": [None if place % 5 == 0 else -place for place in places],
-            "group": [place % 3 for place in places],
+            "name": pa.array([rng.choice(["x", "y ", "é", "", None]) for _ in range(n_rows)], pa.string()),
+            "price": pa.array(
+                [rng.choice([Decimal("1.10"), Decimal("2.00"), None]) for _ in days], pa.decimal128(9, 2)
+            ),
+            "start": pa.array(days, pa.date32()),
+            "end": pa.array([day + timedelta(days=rng.randrange(4)) for day in days], pa.date32()),
+            "a.b": pa.array([rng.randrange(9) for _ in days], pa.int16()),
         }
     )
-    for nulls in (Nulls.SQL, Nulls.EQUAL):
-        expected = naysay.discover(table, nulls=nulls.value, cross=False)
-        found = discover(
-            to_spark(spark, table), DiscoverRequest(nulls=nulls, cross=False, method="selective"), Blocks(provers=3)
-        )
-        assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
-        assert len(found.rules) > 10
-        assert not found.partial
-        # Every question is a job with three tasks, and each of them proved rules.
-        provers = made.pop()
-        assert provers.n_parts == 3
-        assert provers.n_replies == [len(proved)] * 3
-        assert set().union(*proved) == {0, 1, 2}
-        proved.clear()
 
 
-def test_workers_that_lost_the_rows_are_sent_them_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = random_table(random.Random(8), 60)
-    expected = naysay.discover(table, max_predicates=3)
-    asked = Provers.ask
+def at_once(table: pa.Table, sizes: SpreadSizes, spark: Any, **options: Any) -> Any:
+    request = DiscoverRequest(method="selective", **options)
+    return discover(to_spark(spark, table), request, Blocks(spread=sizes))
 
-    def ask(self: Provers, kind: QuestionKind, **given: Any) -> Any:
-        self._are_sent = True
-        self._run = uuid.uuid4().hex
-        return asked(self, kind, **given)
 
-    monkeypatch.setattr(Provers, "ask", ask)
-    found = discover(to_spark(spark, table), DiscoverRequest(max_predicates=3, method="selective"), Blocks(provers=2))
+@pytest.mark.parametrize(
+    ("seed", "nulls", "space", "make"),
+    [
+        (1, Nulls.SQL, Scope(), random_table),
+        (3, Nulls.EQUAL, Scope(within_row=True), random_table),
+        (4, Nulls.SQL, Scope(both_ways=False), typed_table),
+    ],
+)
+def test_rows_that_could_break_a_rule_meet(spark: Any, seed: int, nulls: Nulls, space: Scope, make: Any) -> None:
+    """Exact rules from tasks none of which has all rows: groups by hash, groups of their own, and groups in blocks."""
+    table = make(random.Random(seed), 45)
+    table = pa.concat_tables([table, table.slice(0, 6)])
+    expected = naysay.discover(table, nulls=nulls, space=space, max_predicates=3, error=0)
+    found = at_once(table, TINY, spark, nulls=nulls, space=space, max_predicates=3)
+    assert (found.method, found.partial, found.reason) == ("selective", expected.partial, expected.reason)
     assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
+    assert len(found.rules)
 
 
-def test_provers_are_as_many_as_memory_allows() -> None:
-    assert [Blocks().n_provers(n_rows) for n_rows in (0, 60_000, 1_000_000, 2_000_000, 4_000_000, 9_000_000)] == [
-        8,
-        8,
-        8,
-        4,
-        2,
-        1,
+def test_tables_in_which_little_or_everything_holds(spark: Any) -> None:
+    """All rows equal, two rows, a constant and an empty column, columns that ascend together, and no rule at all."""
+    tables = [
+        (Nulls.SQL, pa.table({"a": [1] * 30, "b": ["x"] * 30})),
+        (Nulls.EQUAL, pa.table({"a": [1, 2], "b": [None, 3]})),
+        (Nulls.EQUAL, pa.table({"a": list(range(30)), "b": [None] * 29 + [1], "c": [0] * 30})),
+        (
+            Nulls.SQL,
+            pa.table({"x": list(range(30)), "y": [x + x % 2 for x in range(30)], "z": [-x for x in range(30)]}),
+        ),
+        (Nulls.SQL, pa.Table.from_pylist([{"a": a, "b": b} for a in range(6) for b in range(6)] * 2)),
     ]
+    for nulls, table in tables:
+        found = at_once(table, TINY, spark, nulls=nulls, cross=False)
+        comparisons = comparisons_of(found.space)
+        expected = minimal_rules(table.to_pylist(), comparisons, nulls_equal=nulls is Nulls.EQUAL)
+        assert either_way(map(naive_rule, found.rules)) == either_way(expected), table
+    assert not len(found.rules)
+
+
+@pytest.mark.parametrize("nulls", list(Nulls))
+def test_rules_without_equality_are_verified_by_counting_if_blocks_are_many(spark: Any, nulls: Nulls) -> None:
+    """Rules that the sample suggests and one pair, or one row, of the table breaks."""
+    low = list(range(40))
+    table = pa.table(
+        {
+            "low": low,
+            "high": [place - 1 if place == 37 else place + 1 for place in low],
+            "odd.name": [None if place == 33 else -place // 2 for place in low],
+        }
+    )
+    options: dict[str, Any] = {"nulls": nulls, "space": Scope(cross=False, within_row=True, share=0.0)}
+    options["max_predicates"] = 2
+    expected = naysay.discover(table, error=0, **options)
+    data, sizes = to_spark(spark, table), replace(TINY, most_blocks=1)
+    asked = []
+
+    def witnesses(rules: Any, *given: Any) -> Any:
+        asked.extend(rules)
+        return _Witnesses(data, nulls)(rules, *given)
+
+    request = DiscoverRequest(method="selective", **options)
+    found = discover(data, request, Blocks(spread=sizes), witnesses=witnesses)
+    assert [canonical(rule) for rule in found.rules] == [canonical(rule) for rule in expected.rules]
+    assert {naysay.count(table, rule, nulls=nulls) > 0 for rule in asked} == {True, False}
+    assert {rule.is_one_row for rule in asked} == {True, False}
+
+
+def test_a_time_limit_returns_rules_that_hold(spark: Any) -> None:
+    table = random_table(random.Random(5), 60)
+    found = at_once(table, TINY, spark, max_seconds=1.0)
+    assert all(naysay.count(table, rule) == 0 for rule in found.rules)
+    shorter = naysay.discover(table, max_predicates=max(1, found.complete_up_to), error=0)
+    if found.complete_up_to:
+        assert {canonical(rule) for rule in shorter.rules} <= {canonical(rule) for rule in found.rules}
+
+
+def test_groups_have_tasks_by_their_size() -> None:
+    """Forty rows are five blocks, every two of which meet; six have a task of their own; the others share two."""
+    measured = MeasuredSet(1, SpreadSizes(rows_a_task=10, giant=16), 60, {7: 40, 9: 6})
+    assert measured.places(100) == ({7: (100, 5), 9: (110, 1)}, 111)
+    assert (measured.n_hashed, measured.n_tasks, measured.n_records) == (2, 13, 60 + 3 * 40)
+
+
+def test_more_tasks_than_spark_can_run_are_refused(spark: Any) -> None:
+    table = pa.table({"x": range(300), "y": [-x for x in range(300)]})
+    with pytest.raises(ResourceError, match=r"no column for equality .* 300 distinct rows.* on a sample"):
+        at_once(table, SpreadSizes(sample=12, rows_a_task=10, giant=16, most_tasks=500), spark)
+
+
+def test_hydra_is_refused_where_one_task_could_not_hold_the_rows(spark: Any) -> None:
+    table = pa.table({"x": range(30)})
+    with pytest.raises(ResourceError, match="hydra needs all 30 distinct rows in one task, which takes up to 24"):
+        discover(to_spark(spark, table), DiscoverRequest(method="hydra"), Blocks(spread=TINY))
+
+
+def test_a_row_that_no_task_has_seen_is_an_error(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MeasuredSet, "n_records", 7)
+    with pytest.raises(TableError, match="make 7: the DataFrame is not the same"):
+        at_once(random_table(random.Random(5), 60), TINY, spark, max_predicates=2)
 
 
 def test_order_of_rows_does_not_depend_on_how_they_came() -> None:

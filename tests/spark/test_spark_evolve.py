@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from naysay.errors import StateError, TableError, UsageError
+from naysay.errors import RuleError, StateError, TableError, UsageError
 from naysay.evolve.evolver import Evolver
 from naysay.rule import canonical
 from naysay.spark.frame import from_arrow
@@ -104,6 +104,12 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         Evolver(frame, "a", state=tmp_path / "twice")
     with pytest.raises(UsageError, match="not in the table"):
         Evolver(frame, "d", state=tmp_path / "none")
+    with pytest.raises(RuleError, match="'nope'"):
+        Evolver(frame, "c", state=tmp_path / "unknown", columns=["nope"])
+    with_null = from_arrow(spark, pa.table({"a": [1, None]}))
+    with pytest.raises(TableError, match="has a null"):
+        Evolver(with_null, "a", state=tmp_path / "null")
+    assert not list(tmp_path.iterdir()), "a state that was refused leaves nothing behind"
     with Evolver(frame, ["a", "b"], state=tmp_path / "state", columns=["c"]) as made:
         before = list(made.rules)
         with pytest.raises(UsageError, match="no row with the key"):

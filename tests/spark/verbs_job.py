@@ -58,6 +58,7 @@ from cases import rows_of
 from naysay.detect.spark.key_groups import Sizes
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
+from naysay.discovery.spark.spread import SpreadSizes
 from naysay.errors import UsageError
 from naysay.live.layout import named
 from naysay.rule import canonical, parse
@@ -197,8 +198,9 @@ def judge_rules(table: pa.Table, rules: list[Rule]) -> None:
 
 def judge_discover(session: Any, seed: int, folder: Path) -> None:
     table = rows(random.Random(seed), list(range(30))).select(["a", "b", "c", "x"])
+    blocks = Blocks(spread=SpreadSizes(sample=10, rows_a_task=8, giant=12))
     for method in ("all-pairs", "selective"):
-        found = discover(to_spark(session, table), DiscoverRequest(method=method, max_seconds=300), Blocks(provers=2))
+        found = discover(to_spark(session, table), DiscoverRequest(method=method, max_seconds=300), blocks)
         judge_rules(table, list(found.rules))
 
 

@@ -15,7 +15,7 @@ are as in SQL, "incomparable" satisfies no predicate at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -142,10 +142,16 @@ class _Line:
         return order + own_bit
 
 
-def outcomes_of(table: Table, space: Space, nulls: Nulls, *, collapse: bool = True) -> Outcomes:
-    """Encode a table for the comparisons of a space; equal rows become one with a weight."""
+def outcomes_of(
+    table: Table, space: Space, nulls: Nulls, *, collapse: bool = True, nullable: Collection[str] = ()
+) -> Outcomes:
+    """Encode a table for the comparisons of a space; equal rows become one with a weight.
+
+    If these are only some rows of a table, `nullable` are the columns in which any of its rows has a null: parts that
+    are encoded apart have the same vertices then.
+    """
     comparisons = list(dict.fromkeys(space.comparisons + tuple(pair.mirrored() for pair in space.comparisons)))
-    columns = _columns(table, space)
+    columns = _columns(table, space, nullable)
     lines = [_line(columns, comparison, nulls) for comparison in comparisons]
     del columns
     layout, order = _lay_out(lines, space)
@@ -174,12 +180,13 @@ class _Column:
         return above
 
 
-def _columns(table: Table, space: Space) -> dict[str, _Column]:
+def _columns(table: Table, space: Space, nullable: Collection[str]) -> dict[str, _Column]:
     """Every column, encoded once. Each family from a table of its own: its codes of 64 bits are not kept."""
     columns = {}
     for names, ordered in families(space):
         for name, codes in zip(names, Table(table.arrow).ranks(names, ordered=ordered), strict=True):
-            columns[name] = _Column(codes.values.astype(np.int32), codes.valid)
+            valid = np.ones(table.n_rows, np.bool_) if codes.valid is None and name in nullable else codes.valid
+            columns[name] = _Column(codes.values.astype(np.int32), valid)
     return columns
 
 
@@ -220,7 +227,7 @@ def _within_row(comparison: Comparison, left: _Column, right: _Column, nulls: Nu
     own = 1 + np.sign(left.values - right.values)
     one, other = (np.zeros(own.size, np.bool_) if column.valid is None else ~column.valid for column in (left, right))
     either = one | other
-    null = either if either.any() else None
+    null = either if left.valid is not None or right.valid is not None else None
     kind = FieldKind.ORDER if comparison.ordered else FieldKind.EQUALITY
     if null is not None and nulls is Nulls.EQUAL:
         own = np.where(either, np.where(one & other, 1, 2), own).astype(np.int32)

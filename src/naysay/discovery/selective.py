@@ -372,7 +372,7 @@ class SelectiveSearch:
                 return True
             with budget.phase("planning"):
                 masks = equality_masks(todo, problem.vertices)
-                chosen, seconds = choose_sets(masks, self.costs)
+                chosen, seconds = self.choose(masks)
             if may_leave and seconds > self.costs.all_pairs_seconds() < budget.left:
                 raise TooManyChecks
             may_leave = False
@@ -383,6 +383,10 @@ class SelectiveSearch:
             with budget.phase("verify"):
                 self.verify(todo[~missing_some(todo, self.fresh())])
         return False
+
+    def choose(self, masks: UInt64Array) -> tuple[list[int], float]:
+        """The sets that are worth enumerating for candidates with these equality sets, and the seconds for all."""
+        return choose_sets(masks, self.costs)
 
     def _known(self) -> tuple[int, int, tuple[int, ...]]:
         """How much is known. Each round adds to it, and there is an end to what can be known: so `run` ends."""
@@ -431,7 +435,7 @@ class SelectiveSearch:
                     self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
             broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
             if broken:
-                todo = todo[~missing_some(todo, self._learn(broken))]
+                todo = todo[~missing_some(todo, self.learn(broken))]
             problem.budget.report("verify", n_done / (n_done + len(todo)), len(self.verified))
 
     def verify_one(self, cover: int) -> Pair | None:
@@ -450,7 +454,7 @@ class SelectiveSearch:
                 self.verified.add(cover)
             return pair
 
-    def _learn(self, pairs: list[Pair]) -> UInt64Array:
+    def learn(self, pairs: list[Pair]) -> UInt64Array:
         """Learn the edges of some pairs and of their mirrors, and give them."""
         outcomes = self.problem.outcomes
         places = np.array(pairs, np.int64)

@@ -117,10 +117,11 @@ class Evolver:
             from naysay.evolve.spark.engine import SparkEvolveEngine
 
             assert state is not None
+            settings = Settings(key_names(key), "all-pairs", request)
+            SparkEvolveEngine.require_rows(frame, settings)
             journal = durable.open_journal(state, make=True)
             self.log = BatchLog("Evolver", journal)
             with self.log.writing():
-                settings = Settings(key_names(key), "all-pairs", request)
                 self._engine = SparkEvolveEngine.start(frame, settings, given_space, _folder_of(journal))
         else:
             from naysay.evolve.engine import LocalEvolveEngine

@@ -3,23 +3,24 @@
 Equal rows become one with a weight, rows are dealt out to blocks by a hash of their values, and each task holds two
 blocks: it encodes the rows of both together and counts the outcomes of all pairs between them. So a task holds twice a
 block, however large the table is, and any two rows meet in exactly one task. The counts of all tasks add up to
-n * (n - 1) ordered pairs, which is asserted. If there are too many pairs for that, exact rules are proven by tasks
-that have all rows each (`spread`); Hydra's method runs in one task.
+n * (n - 1) ordered pairs, which is asserted. If there are too many pairs for that, exact rules are proven by tasks in
+which the rows meet that could break them (`spread`); Hydra's method runs in one task.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -33,7 +34,7 @@ from naysay.discovery.ranking import Ranker, make_ranker, max_equal_of
 from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
-from naysay.discovery.spark.spread import prove
+from naysay.discovery.spark.spread import Dealer, Pairs, SpreadSizes, Witnesses, prove
 from naysay.discovery.spark.worker import (
     ANSWER_SCHEMA,
     COUNT,
@@ -130,6 +131,10 @@ def _common(frame: Frame, kind: Kind, name: str, names: Sequence[str]) -> Expres
 
 
 _SAMPLE_ROWS = 4096
+# Violations to learn from, of each rule that is verified by itself.
+_PAIRS_A_RULE = 8
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +146,11 @@ class Blocks:
 
     rows: int = 32_768
     tasks: int = 16
-    # The most distinct rows whose pairs are all compared at once, that fit into one task, and into all provers.
+    # The most distinct rows whose pairs are all compared, if exact rules are wanted.
     quick_rows: int = 50_000
-    whole_rows: int = 4_000_000
-    proven_rows: int = 8_000_000
-    provers: int = 8
     # Beyond, comparing all pairs would take days, and Spark could not keep track of the tasks.
     most_tasks: int = 100_000
+    spread: SpreadSizes = field(default_factory=SpreadSizes)
 
     def count(self, n_rows: int) -> int:
         """The number of blocks for that many distinct rows."""
@@ -156,20 +159,18 @@ class Blocks:
         for_tasks = next(n for n in range(1, n_rows) if n * (n + 1) // 2 >= self.tasks)
         return max(-(-n_rows // self.rows), min(for_tasks, -(-n_rows // 2_000)))
 
-    def n_provers(self, n_rows: int) -> int:
-        """The number of tasks that prove rules; each holds all distinct rows."""
-        return max(1, min(self.provers, self.proven_rows // max(1, n_rows)))
-
 
 BLOCKS = Blocks()
 
 
 @errors_of_tasks()
-def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS) -> Discovery:
+def discover(
+    data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS, witnesses: Witnesses | None = None
+) -> Discovery:
     """As `naysay.discovery.engine.discover`, on a Spark DataFrame.
 
-    All pairs are compared by many tasks. To look at fewer pairs, each task needs all rows: `auto` does that for exact
-    rules if the distinct rows are many, yet few enough for one task.
+    All pairs are compared by many tasks. If the distinct rows are many, `auto` looks at fewer pairs for exact rules.
+    `witnesses` finds violations of rules for which rows would be copied too often otherwise.
     """
     _refuse_local_options(request)
     budget = request.budget()
@@ -178,11 +179,10 @@ def discover(data: DataFrame, request: DiscoverRequest, blocks: Blocks = BLOCKS)
         with budget.phase("space"):
             space = space_of(frame, request.columns, request.scope)
         request = request.fitted_to(space)
-        rows = distinct_rows(frame, space)
-        profile = profile_of(rows, space, budget)
+        profile = profile_of(distinct_rows(frame, space), space, budget)
         fields = fields_from(profile, space, request.nulls)
         problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
-        method, answer = _solve(problem, rows, fields, profile, blocks)
+        method, answer = _solve(problem, frame, fields, profile, blocks, witnesses)
         ranker = _ranker(answer, problem, frame, profile)
         return replace(conclude(problem, answer, method, ranker), engine="spark")
 
@@ -217,15 +217,17 @@ class Profile:
     sample: pa.Table
 
 
-def distinct_rows(frame: Frame, space: Space) -> DataFrame:
+def distinct_rows(frame: Frame, space: Space, *, group: bool = True) -> DataFrame:
     """The distinct rows under the names of their positions, and how many rows of the table equal each.
 
     They are not persisted, which serverless Spark refuses: each job computes them again, so there are few of them.
+    Without `group` each row stays by itself, with a weight of one.
     """
     names = [position(frame.place(name)) for name in space.names]
-    counted = frame.data.groupBy(*names).agg(F.count(F.lit(1)).alias(WEIGHT))
+    n_equal = F.count(F.lit(1)).alias(WEIGHT)
+    counted = frame.data.groupBy(*names).agg(n_equal) if group else frame.data.withColumn(WEIGHT, F.lit(1))
     order = [F.col(name).alias(position(place)) for place, name in enumerate(names)]
-    return counted.select(*order, WEIGHT)
+    return counted.select(*order, F.col(WEIGHT).cast(T.LongType()).alias(WEIGHT))
 
 
 def profile_of(rows: DataFrame, space: Space, budget: Budget) -> Profile:
@@ -252,19 +254,43 @@ def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
     return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
 
 
-def _solve(problem: Problem, rows: DataFrame, fields: Fields, profile: Profile, blocks: Blocks) -> tuple[str, Answer]:
+def _solve(
+    problem: Problem, frame: Frame, fields: Fields, profile: Profile, blocks: Blocks, witnesses: Witnesses | None
+) -> tuple[str, Answer]:
     method = problem.request.method
     if profile.n_rows < 2:
         return "all-pairs", empty_answer(problem, partial=False)
-    many = blocks.quick_rows < profile.n_distinct <= blocks.whole_rows
+    if method == "hydra" and profile.n_distinct > blocks.spread.giant:
+        raise ResourceError(
+            f"the method hydra needs all {profile.n_distinct:,} distinct rows in one task, which takes up to "
+            f"{blocks.spread.giant:,}; use the method selective, or a sample of the rows"
+        )
+    is_large = profile.n_distinct > blocks.quick_rows
+    if method == "selective" or (method == "auto" and not problem.most and is_large):
+        return "selective", prove(problem, _dealer(problem, frame, profile, blocks.spread, witnesses))
+    rows = distinct_rows(frame, problem.space, group=profile.n_distinct < profile.n_rows)
     if method == "hydra":
         return method, _in_one_task(problem, rows)
-    if method == "selective" or (method == "auto" and not problem.most and many):
-        n_provers = blocks.n_provers(profile.n_distinct)
-        answer = prove(problem, rows, profile.n_distinct, n_provers, _collect, may_leave=method == "auto")
-        if answer is not None:
-            return "selective", answer
     return "all-pairs", _from_all_pairs(problem, rows, fields, profile, blocks)
+
+
+def _dealer(
+    problem: Problem, frame: Frame, profile: Profile, sizes: SpreadSizes, witnesses: Witnesses | None
+) -> Dealer:
+    # Copies of rows that a single task could have besides its own are left to the tasks: grouping all rows in every
+    # job would cost more.
+    group = profile.n_rows - profile.n_distinct > sizes.large
+    rows = distinct_rows(frame, problem.space, group=group)
+    return Dealer(
+        rows,
+        problem,
+        profile.n_distinct if group else profile.n_rows,
+        profile.nullable,
+        sizes,
+        _collect,
+        are_distinct=group or profile.n_distinct == profile.n_rows,
+        witnesses=None if witnesses is None else partial(_find_witnesses, rows.sparkSession, problem, witnesses),
+    )
 
 
 def _in_one_task(problem: Problem, rows: DataFrame) -> Answer:
@@ -321,14 +347,25 @@ def evidence_of_pairs(
 
 def _collect(data: DataFrame, budget: Budget) -> pa.Table | None:
     """The rows of a DataFrame; None if the budget stopped first, which also stops the work on them."""
-    session = data.sparkSession
+    return _within(budget, data.sparkSession, lambda: to_arrow(data))
+
+
+def _find_witnesses(
+    session: SparkSession, problem: Problem, witnesses: Witnesses, rules: Sequence[Rule]
+) -> Sequence[Pairs | None] | None:
+    names = problem.space.names
+    return _within(problem.budget, session, lambda: witnesses(rules, names, _PAIRS_A_RULE))
+
+
+def _within(budget: Budget, session: SparkSession, jobs: Callable[[], Found]) -> Found | None:
+    """What some jobs find; None if the budget stopped first, which also stops them."""
     tag = f"naysay-{uuid.uuid4()}"
 
-    def work() -> pa.Table | None:
+    def work() -> Found | None:
         # Tags belong to the thread that sets them: the session's other work goes on.
         with tagged(session, tag):
             try:
-                return to_arrow(data)
+                return jobs()
             except Exception:
                 if budget.stopped():
                     return None

@@ -1,110 +1,141 @@
-"""What a prover does: a task that has all distinct rows of the table, and looks at a part of what there is to look at.
+"""What the tasks of an exact search do: one searches a sample of the rows, many verify candidates on theirs.
 
-A search asks one question after the other. The rows stay with the Python worker between them, one table a worker, for
-as long as Spark keeps it; a worker that does not have them says so, and is sent them. Functions here take and give
-Arrow batches and know nothing of Spark.
+All rows that could break a candidate together are in one task (`spread`), so a candidate that holds in every task holds
+in the table. Both kinds of task run the search of frames in memory. Functions here take and give Arrow batches and
+know nothing of Spark.
 """
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
 from naysay.arrays import Int64Array, UInt64Array
 from naysay.budget import Budget
-from naysay.discovery.evidence import agreeing_pairs
+from naysay.discovery.evidence import equal_rows
+from naysay.discovery.outcomes import Outcomes, outcomes_of
 from naysay.discovery.problem import Problem
 from naysay.discovery.request import DiscoverRequest
-from naysay.discovery.selective import ENUMERATE, SelectiveSearch
+from naysay.discovery.selective import SelectiveSearch, find
 from naysay.discovery.space import Space
-from naysay.discovery.spark.worker import WEIGHT, Batches, outcomes_with_weights
-from naysay.discovery.verify import equality_masks
-from naysay.discovery.vertices import missing_some, to_int
-from naysay.rule.model import Nulls
+from naysay.discovery.spark.worker import ANSWER_SCHEMA, TASK, WEIGHT, Batches, word
+from naysay.discovery.vertices import sorted_unique
+from naysay.table import Table
 
-PART, HASH = "part", "hash"
-SCHEMA = pa.schema([(PART, pa.int32()), ("what", pa.string()), ("content", pa.binary())])
-
-
-class QuestionKind(Enum):
-    """SAMPLE: all pairs of some rows. SIZES: how many pairs agree on sets of columns. AGREEING: the evidence of those
-    pairs. VERIFY: which of some covers hold."""
-
-    SAMPLE = "sample"
-    SIZES = "sizes"
-    AGREEING = "agreeing"
-    VERIFY = "verify"
-
-
-class ReplyPart(Enum):
-    """What an answer holds. Each part says MISSED, STOPPED (its time was up) or DONE, and then the rest as arrays."""
-
-    DONE = "done"
-    MISSED = "missed"
-    STOPPED = "stopped"
-    EDGES = "edges"
-    SAMPLE_EDGES = "sample edges"
-    SAMPLE_COUNTS = "sample counts"
-    SIZES = "sizes"
-    HOLD = "hold"
-    TOO_LONG = "too long"
+HASH = "hash"
+KIND, ROWS = "kind", "rows"
+# What a task says: the rows that it has verified all candidates on, that its time was up, or an edge.
+DONE, STOPPED, EDGE = 0, 1, 2
+# The most edges that a task gives for each candidate that is broken.
+_EDGES_A_CANDIDATE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What all parts are asked; each takes its share. `run` names the table that a worker must hold for it."""
+class Asked:
+    """What tasks need to know of the problem. `nullable` are the columns with a null anywhere in the table."""
 
-    run: str
     space: Space
-    nulls: Nulls
-    n_parts: int
-    kind: QuestionKind
-    masks: tuple[int, ...] = ()
-    covers: bytes = b""
-    seconds: float | None = None
+    nullable: frozenset[str]
+    request: DiscoverRequest
+    n_words: int
+    seconds: float | None
+    # Whether equal rows are one with a weight already.
+    are_distinct: bool = True
+
+    def outcomes(self, table: pa.Table) -> Outcomes:
+        """All distinct rows of a table, each with its weight."""
+        weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+        extra = [name for name in (WEIGHT, HASH, TASK) if name in table.column_names]
+        values = Table(table.drop_columns(extra).rename_columns(list(self.space.names)))
+        collapse = not self.are_distinct
+        found = outcomes_of(values, self.space, self.request.nulls, collapse=collapse, nullable=self.nullable)
+        return found if collapse else replace(found, weights=weights)
+
+    def problem(self, table: pa.Table) -> Problem:
+        return Problem.of(self.space, self.outcomes(table), self.request, Budget(self.seconds))
 
 
-# The table that this worker holds, and the name of the run that it belongs to.
-_held: dict[str, SelectiveSearch] = {}
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Tasks from `first` on, in which all rows meet that agree on some columns, and the candidates that ask for it."""
+
+    first: int
+    covers: bytes
 
 
-def answer(question: Question, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The work of a task. Its rows are those of the table, or a single one that names the part."""
-    part = None
-    given = []
-    for batch in batches:
-        if batch.num_rows:
-            part = int(batch.column(PART)[0].as_py())
-            if question.run not in _held and WEIGHT in batch.schema.names:
-                given.append(batch)
-    if part is None:
+def schema_of(n_words: int) -> pa.Schema:
+    words = [(word(number), pa.int64()) for number in range(n_words)]
+    return pa.schema([(KIND, pa.int32()), (ROWS, pa.int64()), *words])
+
+
+def search_sample(asked: Asked, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """All that a search of some rows learns; what it has proven counts if they are all rows."""
+    table = _table_of(batches)
+    if table is None:
         return
-    if given:
-        _held.clear()
-        _held[question.run] = _search_in(pa.Table.from_batches(given), question)
-    search = _held.get(question.run)
-    found: dict[ReplyPart, bytes] = {ReplyPart.MISSED: b""} if search is None else _share(search, question, part)
-    yield pa.RecordBatch.from_pydict(
-        {PART: [part] * len(found), "what": [what.value for what in found], "content": list(found.values())},
-        schema=SCHEMA,
-    )
+    problem = asked.problem(table.take(same_order(table)))
+    search = SelectiveSearch(problem)
+    find(problem, search=search)
+    rest = {"settled": search.settled, "sampled": search.n_sampled}
+    parts = {
+        "edges": search.edges.tobytes(),
+        "sample edges": search.sample_edges.tobytes(),
+        "sample counts": search.sample_counts.tobytes(),
+        "verified": problem.vertices.words(search.verified).tobytes(),
+        "rest": json.dumps(rest).encode(),
+    }
+    yield pa.RecordBatch.from_pydict({"part": list(parts), "content": list(parts.values())}, schema=ANSWER_SCHEMA)
 
 
-def _search_in(table: pa.Table, question: Question) -> SelectiveSearch:
-    table = table.take(same_order(table)).drop_columns([PART, HASH])
-    outcomes = outcomes_with_weights(table, question.space, question.nulls)
-    return SelectiveSearch(Problem.of(question.space, outcomes, DiscoverRequest(nulls=question.nulls)))
+def verify_in_task(asked: Asked, meetings: tuple[Meeting, ...], batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Some edges of pairs of these rows that break a candidate, if any does."""
+    table = _table_of(batches)
+    if table is None:
+        return
+    number = int(table.column(TASK)[0].as_py())
+    meeting = meetings[bisect_right([meeting.first for meeting in meetings], number) - 1]
+    covers = covers_of(meeting.covers, asked.n_words)
+    n_rows = table.num_rows
+    problem = asked.problem(table)
+    # The values are as large as their codes.
+    del table
+    search = SelectiveSearch(problem)
+    search.add(equal_rows(problem.outcomes))
+    search.verify(covers)
+    kind = STOPPED if problem.budget.stopped() else DONE
+    # A rule and its twin, t and s exchanged, are broken by the same pairs, turned round.
+    twins, exist = problem.vertices.mirrored(covers)
+    edges = breaking_edges(np.concatenate([covers, twins[exist]]), search.edges)
+    kinds = np.full(1 + len(edges), EDGE, np.int32)
+    rows = np.zeros(1 + len(edges), np.int64)
+    kinds[0], rows[0] = kind, n_rows
+    words = np.concatenate([np.zeros((1, asked.n_words), np.uint64), edges]).view(np.int64)
+    columns = [pa.array(kinds), pa.array(rows), *(pa.array(words[:, place]) for place in range(asked.n_words))]
+    yield pa.RecordBatch.from_arrays(columns, schema=schema_of(asked.n_words))
+
+
+def breaking_edges(covers: UInt64Array, edges: UInt64Array) -> UInt64Array:
+    """A few edges for each cover that misses one."""
+    chosen = [edges[:0]]
+    for cover in covers:
+        missed = np.flatnonzero(~(edges & cover).any(axis=1))
+        chosen.append(edges[missed[:: max(1, -(-missed.size // _EDGES_A_CANDIDATE))]])
+    return sorted_unique(np.concatenate(chosen))
+
+
+def covers_of(content: bytes, n_words: int) -> UInt64Array:
+    """Covers or edges from their bytes."""
+    covers: UInt64Array = np.frombuffer(content, np.uint64).reshape(-1, n_words).copy()
+    return covers
 
 
 def same_order(table: pa.Table) -> Int64Array:
-    """An order of distinct rows that does not depend on how they came: by HASH, rows of equal hash by their values.
-
-    All parts number their rows alike, so that shares of pairs and groups by number fit together.
-    """
+    """An order of distinct rows that does not depend on how they came: by HASH, rows of equal hash by their values."""
     hashes = table.column(HASH).to_numpy()
     order = np.argsort(hashes, kind="stable")
     equal = hashes[order][1:] == hashes[order][:-1]
@@ -116,69 +147,6 @@ def same_order(table: pa.Table) -> Int64Array:
     return order
 
 
-def _share(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
-    search.problem = replace(search.problem, budget=Budget(question.seconds))
-    # What one question brings to light is the asker's to keep.
-    search.edges, search.verified = search.edges[:0], set()
-    work = {"sample": _sample, "sizes": _sizes, "agreeing": _agreeing, "verify": _verify}[question.kind.value]
-    return work(search, question, part)
-
-
-def _sample(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
-    if part == 0:
-        search.sample()
-        if search.problem.budget.stopped():
-            return {ReplyPart.STOPPED: b""}
-    return {
-        ReplyPart.DONE: b"",
-        ReplyPart.EDGES: search.edges.tobytes(),
-        ReplyPart.SAMPLE_EDGES: search.sample_edges.tobytes() if part == 0 else b"",
-        ReplyPart.SAMPLE_COUNTS: search.sample_counts.tobytes() if part == 0 else b"",
-    }
-
-
-def _sizes(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
-    sizes = [(mask, search.costs.n_pairs(mask)) for mask in question.masks[part :: question.n_parts]]
-    return {ReplyPart.DONE: b"", ReplyPart.SIZES: np.array(sizes, np.int64).tobytes()}
-
-
-def _agreeing(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
-    outcomes, budget = search.problem.outcomes, search.problem.budget
-    for mask in question.masks:
-        order, starts = search.costs.grouped(mask)
-        found = agreeing_pairs(outcomes, order, starts, budget, share=slice(part, None, question.n_parts))
-        if found is None:
-            return {ReplyPart.STOPPED: b""}
-        search.add(found)
-    return {ReplyPart.DONE: b"", ReplyPart.EDGES: search.edges.tobytes()}
-
-
-def _verify(search: SelectiveSearch, question: Question, part: int) -> dict[ReplyPart, bytes]:
-    vertices, budget = search.problem.vertices, search.problem.budget
-    covers = covers_of(question.covers, vertices.n_words)[part :: question.n_parts]
-    too_long: list[int] = []
-    done = 0
-    while done < len(covers) and not budget.stopped():
-        cover = covers[done]
-        done += 1
-        pair = search.verify_one(to_int(cover))
-        if pair == ENUMERATE:
-            too_long.append(int(equality_masks(cover[None, :], vertices)[0]))
-        elif pair is not None:
-            # Covers that the same pair breaks need no look of their own.
-            rest = covers[done:]
-            covers = np.concatenate([covers[:done], rest[~missing_some(rest, search._learn([pair]))]])
-    if budget.stopped():
-        return {ReplyPart.STOPPED: b""}
-    return {
-        ReplyPart.DONE: b"",
-        ReplyPart.EDGES: search.edges.tobytes(),
-        ReplyPart.HOLD: vertices.words(search.verified).tobytes(),
-        ReplyPart.TOO_LONG: np.array(too_long, np.int64).tobytes(),
-    }
-
-
-def covers_of(content: bytes, n_words: int) -> UInt64Array:
-    """Covers or edges from their bytes."""
-    covers: UInt64Array = np.frombuffer(content, np.uint64).reshape(-1, n_words).copy()
-    return covers
+def _table_of(batches: Batches) -> pa.Table | None:
+    given = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(given) if given else None

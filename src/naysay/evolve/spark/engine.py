@@ -86,16 +86,6 @@ class ParquetRows:
     def begin(cls, frame: Frame, folder: Path, layout: Layout) -> ParquetRows:
         """Write the first rows."""
         rows = cls(frame.data.sparkSession, folder, layout, ("part-000000",), np.empty(0, np.int64))
-        if any(isinstance(type_, T.NullType) for type_ in frame.types):
-            raise TableError("a column has no type, which Parquet files need; cast it, or leave it out")
-        for name in layout.key:
-            if frame.data.filter(F.col(position(frame.place(name))).isNull()).limit(1).count():
-                raise TableError(f"the table: the key column {name!r} has a null")
-        keys = [position(frame.place(name)) for name in layout.key]
-        twice = frame.data.groupBy(*keys).count().filter(F.col("count") > 1).limit(1).collect()
-        if twice:
-            shown = ", ".join(repr(twice[0][name]) for name in keys)
-            raise UsageError(f"the table: duplicate key {shown if len(keys) == 1 else f'({shown})'}")
         names = [position(place) for place in range(len(frame.names))]
         numbered = frame.data.select(*names, F.monotonically_increasing_id().alias(SERIAL))
         numbered.write.mode("overwrite").parquet(str(folder / rows.parts[0]))
@@ -225,6 +215,25 @@ class SparkEvolveEngine:
     def __init__(self, relation: SparkRelation, settings: Settings) -> None:
         self.settings = settings
         self._use(relation)
+
+    @staticmethod
+    @errors_of_tasks()
+    def require_rows(data: DataFrame, settings: Settings) -> None:
+        """Refuse rows that a state cannot hold, before anything is written."""
+        frame = Frame.of(data)
+        layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
+        if any(isinstance(type_, T.NullType) for type_ in frame.types):
+            raise TableError("a column has no type, which Parquet files need; cast it, or leave it out")
+        for name in layout.key:
+            if frame.data.filter(F.col(position(frame.place(name))).isNull()).limit(1).count():
+                raise TableError(f"the table: the key column {name!r} has a null")
+        for name in settings.request.columns or ():
+            frame.place(name)
+        keys = [position(frame.place(name)) for name in layout.key]
+        twice = frame.data.groupBy(*keys).count().filter(F.col("count") > 1).limit(1).collect()
+        if twice:
+            shown = ", ".join(repr(twice[0][name]) for name in keys)
+            raise UsageError(f"the table: duplicate key {shown if len(keys) == 1 else f'({shown})'}")
 
     @classmethod
     @errors_of_tasks()
