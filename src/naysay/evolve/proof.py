@@ -295,7 +295,7 @@ class Prover(SelectiveSearch):
         self._covered = self.edges
         return True
 
-    def _learn(self, pairs: list[Pair]) -> UInt64Array:
+    def learn(self, pairs: list[Pair]) -> UInt64Array:
         """Add the edges of some pairs of places and of their mirrors; returns them."""
         at = np.array(pairs, np.int64)
         codes = codes_of_pairs(self.problem.outcomes, at[:, 0], at[:, 1])
