@@ -32,8 +32,9 @@ class RuleError(NaysayError):
         super().__init__(self._render())
 
     def _render(self) -> str:
-        place = f"{self.source or 'rule'}:{self.line}:{self.column}"
-        lines = [f"{place}: {self.message}"]
+        # Without a text or a file there is nothing that a line could be of.
+        place = f"{self.source or 'rule'}:{self.line}:{self.column}: " if self.text or self.source else ""
+        lines = [f"{place}{self.message}"]
         if self.text:
             shown, caret = _window(self.text, self.column - 1)
             lines += [f"    {shown}", "    " + " " * caret + "^"]

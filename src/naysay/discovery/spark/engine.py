@@ -48,7 +48,7 @@ from naysay.discovery.spark.worker import (
     word,
 )
 from naysay.discovery.support import MOST_ROWS
-from naysay.errors import ResourceError, UsageError
+from naysay.errors import ResourceError, TableError, UsageError
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
@@ -339,8 +339,10 @@ def evidence_of_pairs(
     half = Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
     evidence = merge([half, mirror_of(half, fields.layout)])
     if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
-        raise AssertionError(
-            f"{evidence.n_pairs} pairs counted, which is not the number of pairs of {profile.n_rows} rows"
+        raise TableError(
+            f"tasks compared {evidence.n_pairs:,} pairs, but {profile.n_rows:,} rows have another number of them: the "
+            "DataFrame is not the same each time Spark computes it; write it to files, or persist it, and discover "
+            "rules there"
         )
     return evidence
 
