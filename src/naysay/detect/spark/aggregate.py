@@ -196,11 +196,16 @@ def row_conflicts(plan: RulePlan, n_rows: int, *, blame: bool = False) -> DataFr
     return _with_blame(values, names).select(*found, BLAME, SUSPECT).filter("n > 0")
 
 
+def commonest_first() -> list[Expression]:
+    """The order of the values of a key: the first one stays, and rows with any other are suspects."""
+    return [F.col("c").desc(), F.col("value").asc_nulls_first()]
+
+
 def _with_blame(values: DataFrame, keys: Sequence[str]) -> DataFrame:
     """How much each value is to blame: see `Blame`. Of values equally common the least stays."""
     by_key = Window.partitionBy(*keys)
     size, most, n_most = F.col("c"), F.col("most"), F.col("n_most")
-    nth = F.row_number().over(by_key.orderBy(size.desc(), F.col("value").asc_nulls_first()))
+    nth = F.row_number().over(by_key.orderBy(*commonest_first()))
     values = values.withColumn("nth", nth).withColumn("most", F.max("c").over(by_key))
     values = values.withColumn("n_most", F.sum((size == most).cast(T.LongType())).over(by_key))
     blame = F.when(size < most, F.lit(1.0)).otherwise((n_most - 1) / n_most) / size

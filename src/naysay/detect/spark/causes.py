@@ -261,7 +261,7 @@ class BrokenRule:
             return found | {self.name(each): F.when(self.comes, F.lit(1.0)) for each in (BLAME, SUSPECT)}
         weight = F.col(self.name(BLAME))
         if not self.is_whole:
-            # A row that stands for more of its kind has their blame.
+            # A row of a sample carries the blame of those that were left out.
             weight = weight * self.rates[0].total / self._rate(lambda rate: rate.total)
         suspect = F.col(self.name(SUSPECT))
         return found | {self.name(BLAME): F.when(self.comes, weight), self.name(SUSPECT): F.when(self.comes, suspect)}

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.detect.spark import worker
-from naysay.detect.spark.aggregate import value_groups
+from naysay.detect.spark.aggregate import commonest_first, row_conflicts, value_groups
 from naysay.detect.spark.conflicts import all_equal, looked_up
 from naysay.detect.spark.key_groups import KeySet, Sizes, measure, task_rule
 from naysay.detect.spark.plan import Route, RulePlan
-from naysay.detect.spark.worker import PLACE, TaskRule
+from naysay.detect.spark.worker import PLACE, SUSPECT, TaskRule
 from naysay.rule.model import Row
 from naysay.spark.frame import map_in_arrow
 from naysay.spark.identity import Identity, Naming, number_copies
@@ -79,21 +79,12 @@ def _all_but_commonest(rows: DataFrame, plan: RulePlan) -> DataFrame:
     """The rows that do not have the commonest value of their key; of values equally common the least stays."""
     assert plan.part is not None
     keys = [f"k{i}" for i in range(len(plan.join.key))]
-    by_count = [F.col("c").desc(), F.col("value").asc_nulls_first()]
-    if keys:
-        group = Window.partitionBy(*keys)
-        ranked = value_groups(plan).select(
-            *keys,
-            "value",
-            F.row_number().over(group.orderBy(*by_count)).alias("nth"),
-            F.count(F.lit(1)).over(group).alias("values"),
-        )
-        kept = looked_up(ranked.filter("nth = 1 and values > 1").select(*keys, "value"))
-    else:
-        kept = F.broadcast(value_groups(plan).orderBy(*by_count).limit(1).select("value"))
-    in_group = all_equal([plan.comparable(part.left) for part in plan.join.key], keys)
-    is_other = ~plan.comparable(plan.part.left).eqNullSafe(F.col("value"))
-    return rows.join(kept, in_group & is_other, "inner")
+    sought = [plan.comparable(part.left) for part in (*plan.join.key, plan.part)]
+    if not keys:
+        kept = value_groups(plan).orderBy(*commonest_first()).limit(1).select("value")
+        return rows.join(F.broadcast(kept), all_equal(sought, ["value"]), "left_anti")
+    gone = row_conflicts(plan, 0, blame=True).filter(F.col(SUSPECT) > 0).select(*keys, "value")
+    return rows.join(looked_up(gone), all_equal(sought, [*keys, "value"]), "left_semi")
 
 
 def groups_of(plan: RulePlan) -> DataFrame:
