@@ -34,7 +34,7 @@ from naysay.discovery.ranking import Ranker, make_ranker, max_equal_of
 from naysay.discovery.request import DiscoverRequest, Sweep
 from naysay.discovery.result import Discovery
 from naysay.discovery.space import Comparison, Scope, Shared, Space, columns_of, space_over
-from naysay.discovery.spark.spread import Dealer, Pairs, SpreadSizes, Witnesses, prove
+from naysay.discovery.spark.spread import Dealer, Pairs, SpreadSizes, Witnesses, data_changed, prove
 from naysay.discovery.spark.worker import (
     ANSWER_SCHEMA,
     COUNT,
@@ -48,7 +48,7 @@ from naysay.discovery.spark.worker import (
     word,
 )
 from naysay.discovery.support import MOST_ROWS
-from naysay.errors import ResourceError, TableError, UsageError
+from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
@@ -339,10 +339,8 @@ def evidence_of_pairs(
     half = Evidence(np.ascontiguousarray(codes.reshape(-1, n_words)), counts)
     evidence = merge([half, mirror_of(half, fields.layout)])
     if evidence.n_pairs != profile.n_rows * (profile.n_rows - 1):
-        raise TableError(
-            f"tasks compared {evidence.n_pairs:,} pairs, but {profile.n_rows:,} rows have another number of them: the "
-            "DataFrame is not the same each time Spark computes it; write it to files, or persist it, and discover "
-            "rules there"
+        raise data_changed(
+            f"tasks compared {evidence.n_pairs:,} pairs, but {profile.n_rows:,} rows have another number of them"
         )
     return evidence
 

@@ -70,6 +70,14 @@ _SAMPLE_SHARE = 0.3
 _PARTS = 1 << 30
 
 
+def data_changed(seen: str) -> TableError:
+    """The error if two jobs do not agree on the rows of a DataFrame, given in what."""
+    return TableError(
+        f"{seen}: the DataFrame is not the same each time Spark computes it; write it to files, or persist it, and "
+        "discover rules there"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SpreadSizes:
     """How many rows tasks get. Answers do not depend on it, only time and memory do."""
@@ -162,7 +170,7 @@ class Dealer:
         self._sets = {0: self._of_all_rows()}
 
     def _asked(self, share: float = 1.0) -> Asked:
-        """What tasks are told. A share of the time left goes with them; whom to report progress to does not."""
+        """What is sent to each task: a share of the time left, but not the function that reports progress."""
         problem = self._problem
         seconds = max(0.001, share * problem.budget.left) if problem.budget.is_limited else None
         request = replace(problem.request, threads=1, progress=None, max_seconds=None)
@@ -332,10 +340,7 @@ class Dealer:
             return None
         n_seen = int(found.column(ROWS).to_numpy().sum())
         if n_seen != n_records:
-            raise TableError(
-                f"tasks got {n_seen:,} rows, but the rows counted before make {n_records:,}: the DataFrame is not the "
-                "same each time Spark computes it; write it to files, or persist it, and discover rules there"
-            )
+            raise data_changed(f"tasks got {n_seen:,} rows, but the rows counted before make {n_records:,}")
         n_words = self._problem.vertices.n_words
         words = np.stack([found.column(word(number)).to_numpy() for number in range(n_words)], axis=1)
         return np.ascontiguousarray(words[kinds == EDGE]).astype(np.int64).view(np.uint64)
