@@ -87,7 +87,7 @@ def left_out(discovery: Discovery, shown: Sequence[Finding]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RuleLine:
     """Findings that are one line to a person: the columns that one left side determines, or that determine each other.
 
     `text` is a rule if there is only one finding.
@@ -100,7 +100,9 @@ class Line:
     near_misses: list[str]
 
 
-def sections(shown: Sequence[Finding], discovery: Discovery, n_near: int | None = None) -> list[tuple[str, list[Line]]]:
+def sections(
+    shown: Sequence[Finding], discovery: Discovery, n_near: int | None = None
+) -> list[tuple[str, list[RuleLine]]]:
     """Findings by what to do with them, those to keep by kind, with a title each, and `n_near` near misses of each."""
     keep, look, reject = ([each for each in shown if each.advice is advice] for advice in Advice)
     conditional = [each for each in keep if each.applies_to is not None]
@@ -112,7 +114,7 @@ def sections(shown: Sequence[Finding], discovery: Discovery, n_near: int | None 
     return [(title, _lines(findings, discovery, n_near)) for title, findings in found if findings]
 
 
-def _lines(findings: Sequence[Finding], discovery: Discovery, n_near: int | None) -> list[Line]:
+def _lines(findings: Sequence[Finding], discovery: Discovery, n_near: int | None) -> list[RuleLine]:
     """One line for each left side, for columns that determine each other, and for all constants."""
     sides = [_sides(finding) for finding in findings]
     classes = _classes({(next(iter(left)), right) for left, right in sides if len(left) == 1 and right is not None})
@@ -149,13 +151,13 @@ def is_constant(rule: Rule) -> bool:
     return not same and len(rest) == 1 and is_pair(rest[0]) and rest[0].op is Op.NE
 
 
-def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence[str], n_near: int | None) -> Line:
+def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence[str], n_near: int | None) -> RuleLine:
     first = members[0]
     # Of rules that share a line, the one that was tested least is the one to look at.
     near = near_misses(min(members, key=lambda each: each.tested.support), discovery, n_near)
     if len(members) == 1:
         meanings = [meaning(rule) for rule in (first.rule, *first.also)]
-        return Line(rule_text(first.rule), meanings, figures(first, discovery), first.advice, near)
+        return RuleLine(rule_text(first.rule), meanings, figures(first, discovery), first.advice, near)
     names, _ = split_same(first.rule)
     same = [printable(name) for name in names]
     rights = [printable(split_same(each.rule)[1][0].left.name) for each in members]
@@ -169,7 +171,7 @@ def _line(members: Sequence[Finding], discovery: Discovery, equivalent: Sequence
         sentence = f"For two rows with the same {listed(same)}, {listed(rights)} never differ."
     else:
         text, sentence = f"constant: {', '.join(rights)}", f"All rows have the same {listed(rights)}."
-    return Line(text, [sentence], tested, first.advice, near)
+    return RuleLine(text, [sentence], tested, first.advice, near)
 
 
 def _near_misses(finding: Finding, discovery: Discovery, n_near: int | None) -> list[NearMiss]:
