@@ -26,9 +26,9 @@ TABLE = (
 CALLS = {
     "check in-process": TABLE + 'naysay.check(people, ["zip -> city"])',
     "check on Spark": TABLE
-    + "from naysay.spark.session import open_session\n"
-    + "with open_session(master='local[1]') as spark:\n"
-    + '    naysay.check(spark.createDataFrame(people.to_pandas()), ["zip -> city"])',
+    + "from pyspark.sql import SparkSession\n"
+    + "spark = SparkSession.builder.master('local[1]').getOrCreate()\n"
+    + 'naysay.check(spark.createDataFrame(people.to_pandas()), ["zip -> city"])',
     "watch": TABLE + 'watch = naysay.Watch(["zip -> city"], key="id")\nwatch.apply(inserts=people)',
     "discover": TABLE + "naysay.discover(people).findings",
 }
@@ -92,7 +92,9 @@ def files_touched(script: str) -> int:
         log = Path(folder, "touched")
         log.touch()
         path = os.pathsep.join(filter(None, (folder, str(SOURCE.parent), os.environ.get("PYTHONPATH", ""))))
-        environment = os.environ | {"PYTHONPATH": path, "NAYSAY_TOUCHED": str(log), "NUMBA_DISABLE_JIT": "1"}
+        # Uncompiled, kernels that wrap around on purpose would warn of it.
+        settings = {"NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore", "PYSPARK_PYTHON": sys.executable}
+        environment = os.environ | settings | {"PYTHONPATH": path, "NAYSAY_TOUCHED": str(log)}
         subprocess.run([sys.executable, "-c", script], env=environment, check=True, stdout=subprocess.DEVNULL)
         return len(set(log.read_text(encoding="utf-8").split("\n")) - {""})
 
