@@ -35,7 +35,7 @@ _SECONDS = {
     "test_spark_plans.py": 150,
     "test_spark_mirror.py": 120,
     "test_spark_discover.py": 110,
-    "test_machine.py": 100,
+    "test_machine.py": 50,
     "test_spark_elsewhere.py": 250,
     "test_spark_csv.py": 90,
     "test_damage.py": 80,

@@ -59,28 +59,41 @@ def ledger(spark: Any) -> DataFrame:
 
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
-    ("rule", "nulls", "n_violations"),
+    ("nulls", "expected"),
     [
-        ("not(t.acct == s.acct and t.debit == s.credit)", "sql", 6),
-        ("key(debit, credit)", "equal", 8),
-        ("not(t.debit != 7 and t.credit == 7)", "equal", 2),
-        ("not(t.debit == 7 and t.credit != 7)", "equal", 3),
-        ("acct -> debit", "equal", 12),
-        ("not(t.acct == s.acct and t.debit == s.credit and t.debit >= s.credit)", "sql", 6),
+        (
+            "sql",
+            {
+                "not(t.acct == s.acct and t.debit == s.credit)": 6,
+                "not(t.acct == s.acct and t.debit == s.credit and t.debit >= s.credit)": 6,
+            },
+        ),
+        (
+            "equal",
+            {
+                "key(debit, credit)": 8,
+                "not(t.debit != 7 and t.credit == 7)": 2,
+                "not(t.debit == 7 and t.credit != 7)": 3,
+                "acct -> debit": 12,
+            },
+        ),
     ],
 )
 def test_verdicts_do_not_hang_on_a_sample(
-    ledger: DataFrame, monkeypatch: pytest.MonkeyPatch, rule: str, nulls: str, n_violations: int
+    ledger: DataFrame, monkeypatch: pytest.MonkeyPatch, nulls: str, expected: dict[str, int]
 ) -> None:
-    assert naysay.count(ledger, rule, nulls=nulls) == n_violations
-    verdict = naysay.verify(ledger, rule, nulls=nulls)
-    assert not verdict.holds
-    assert verdict.witness is not None
-    assert not naysay.check(ledger, rule, nulls=nulls, quick=True)[0].holds
+    rules = list(expected)
+    assert naysay.count(ledger, rules, nulls=nulls) == list(expected.values())
+    for rule in rules:
+        verdict = naysay.verify(ledger, rule, nulls=nulls)
+        assert not verdict.holds
+        assert verdict.witness is not None
     monkeypatch.setattr(spark_check, "samples", lambda *_: {})
-    without = naysay.verify(ledger, rule, nulls=nulls)
-    assert (without.holds, bool(without), without.witness) == (False, False, None)
-    assert "is broken" in repr(without)
+    without = naysay.check(ledger, rules, nulls=nulls, quick=True)
+    assert [(result.holds, len(result.sample)) for result in without] == [(False, 0)] * len(rules)
+    verdict = naysay.verify(ledger, rules[0], nulls=nulls)
+    assert (verdict.holds, bool(verdict), verdict.witness) == (False, False, None)
+    assert "is broken" in repr(verdict)
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])
@@ -185,7 +198,8 @@ def test_char_columns_compare_by_their_bytes(spark: Any, tmp_path: Path) -> None
         ]
         expected = naysay.count(table, rules)
         assert naysay.count(data, rules) == expected
-        assert [naysay.count(data, rule) for rule in rules] == expected
+        # A few rules are counted in another way than many.
+        assert naysay.count(data, rules[:5]) + naysay.count(data, rules[5:]) == expected
         assert [result.violations for result in naysay.check(data, rules)] == expected
         in_tasks = SparkEngine(data, IN_TASKS).check([naysay.parse(rule) for rule in rules], CheckOptions())
         assert [result.violations for result in in_tasks] == expected
@@ -227,9 +241,9 @@ def test_times_outside_of_pythons_years_in_strips(spark: Any, type_: str) -> Non
         "id % 5 n",
     )
     table = to_arrow(data)
-    for text in ("not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"):
-        sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)
-        found = SparkEngine(data, sizes).check([naysay.parse(text)], CheckOptions())[0]
-        expected = naysay.check(table, text)[0]
+    rules = ["not(t.a < s.a and t.b > s.b)", "not(t.k == s.k and t.a < s.b and t.n > s.n)"]
+    sizes = spark_kernels.Sizes(rows_a_task=100, giant=60, n_strips=3)
+    report = SparkEngine(data, sizes).check([naysay.parse(rule) for rule in rules], CheckOptions())
+    for found, expected in zip(report, naysay.check(table, rules), strict=True):
         assert found.violations == expected.violations > 0
         assert found.rows_in_conflict == expected.rows_in_conflict
