@@ -134,12 +134,14 @@ def test_a_stopped_budget_gives_no_evidence() -> None:
     assert budget.reason == "time limit"
 
 
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_agreeing_pairs_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch, n_parts: int) -> None:
-    """Portions of a few rows, some of them one group of more rows; and each pair in one of several shares."""
+def test_agreeing_pairs_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Portions of a few rows, some of them one group of more rows; uncounted codes are those and some of the table."""
     rng = np.random.default_rng(4)
     table = random_table(random.Random(8), 5, 200)
     outcomes = outcomes_of(from_frame(table), build_space(from_frame(table)), Nulls.SQL, collapse=False)
+    evidence = all_pairs(outcomes)
+    assert evidence is not None
+    every = {tuple(code) for code in evidence.codes.tolist()}
     for n_groups in (1, 7, 90):
         groups = rng.integers(0, n_groups, outcomes.n_rows)
         order = np.argsort(groups, kind="stable")
@@ -149,12 +151,14 @@ def test_agreeing_pairs_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch
         assert whole.n_pairs == sum(int(size) * (int(size) - 1) for size in np.diff(starts))
         with monkeypatch.context() as patch:
             patch.setattr("naysay.discovery.evidence._PORTION_ROWS", 16)
-            shares = [slice(part, None, n_parts) for part in range(n_parts)]
-            parts = [agreeing_pairs(outcomes, order, starts, share=share) for share in shares]
-        assert all(part is not None for part in parts)
-        added = merge([part for part in parts if part is not None])
-        assert np.array_equal(added.codes, whole.codes)
-        assert np.array_equal(added.counts, whole.counts)
+            in_portions = agreeing_pairs(outcomes, order, starts)
+            uncounted = agreeing_pairs(outcomes, order, starts, counted=False)
+        assert in_portions is not None
+        assert np.array_equal(in_portions.codes, whole.codes)
+        assert np.array_equal(in_portions.counts, whole.counts)
+        assert uncounted is not None
+        seen = {tuple(code) for code in uncounted.codes.tolist()}
+        assert {tuple(code) for code in whole.codes.tolist()} <= seen <= every
 
 
 def test_encoding_a_table_keeps_no_codes_but_its_own() -> None:

@@ -93,8 +93,17 @@ def test_auto_proves_few_candidates_where_all_pairs_take_a_second(
     monkeypatch.setattr(selective, "_FEW_COVERS", few)
     monkeypatch.setattr(selective, "_FEWEST_CANDIDATES", 0)
     monkeypatch.setattr(Costs, "all_pairs_seconds", lambda _: 3_600.0)
+    searched: list[int] = []
+    minimal_covers = selective.minimal_covers
+    monkeypatch.setattr(
+        selective,
+        "minimal_covers",
+        lambda edges, *args, **more: searched.append(len(edges)) or minimal_covers(edges, *args, **more),
+    )
     found = discover(table, DiscoverRequest(device="cpu"))
     assert found.method == method
+    # Covers are searched for again only if something was learnt.
+    assert len(searched) == len(set(searched)) > 0
     assert set(found.all) == set(discover(table, DiscoverRequest(method="all-pairs")).all)
 
 

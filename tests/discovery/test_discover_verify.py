@@ -83,7 +83,7 @@ def test_gives_up_when_told_to() -> None:
     assert to_int(vertices.words([below])[0]) == below
 
 
-@pytest.mark.parametrize("budget", [0, 50, 10**9])
+@pytest.mark.parametrize("budget", [0, 12, 10**9])
 def test_three_orders_by_brute_force(budget: int) -> None:
     rng = random.Random(budget)
     n_given_up = 0

@@ -13,7 +13,7 @@ from naysay.kernels.codes.text import _same_bytes
 from naysay.kernels.joins.compare import _FEW, BLOCK_ROWS, empty_block, fill_block
 from naysay.kernels.joins.find import _lower, find_four_orders, find_ordered_pair
 from naysay.kernels.joins.removal import match_greedily
-from naysay.kernels.sort import partition_keys, sorted_places
+from naysay.kernels.sort import number_pairs, partition_keys, sorted_places, sorted_runs
 from naysay.kernels.trees import dual_tree, kd_tree
 from naysay.kernels.trees.zones import build_zones, list_partners
 
@@ -151,11 +151,12 @@ def test_a_rival_of_another_label_is_not_lost_to_a_greater_one() -> None:
 
 def test_steps_of_a_staircase_are_told() -> None:
     """Each position that a row changes is a step, up to the first one that it does not change."""
-    best, other = np.full(10, -1), np.full(10, -1)
-    y, z, label = np.array([4, 2, 5, 2]), np.array([5, 7, 6, 8]), np.array([0, 0, 1, 0])
+    stairs = np.tile(np.array([-1, 1 << 40, 1 << 40, -1, 1 << 40]), (10, 1))
+    # Places start at y == 3. x does not matter here.
+    points = np.array([[0, 0, 0, 0], [7, 5, 8, 5], [5, 7, 6, 8], [0, 0, 1, 0]], np.int32)
     # From 4 on; from 2 to 3; from 5 on, as the smallest of another label; nowhere.
     for row, n_steps in enumerate((6, 2, 5, 0)):
-        assert _lower(row, row + 1, y, z, label, best, other) == n_steps
+        assert _lower(row, row + 1, 3, points, stairs) == n_steps
 
 
 def test_a_leaf_is_paid_for() -> None:
@@ -212,6 +213,33 @@ def test_places_by_two_columns_that_begin_anywhere(low: int) -> None:
     # As many bits as one digit of the sort.
     major, minor = low + 1500 + rng.permutation(2048), np.zeros(2048, np.int64)
     assert sorted_places(major, minor).tolist() == np.argsort(major).tolist()
+
+
+@pytest.mark.parametrize(("n_rows", "n_values"), [(0, 1), (1, 1), (500, 3), (9_000, 4), (9_000, 60), (9_000, 1 << 30)])
+def test_pairs_are_numbered_as_they_appear(n_rows: int, n_values: int) -> None:
+    """By a table with a place for each, and by one of hashes that grows."""
+    left, right = np.random.default_rng(n_values).integers(0, n_values, (2, n_rows), np.int32)
+    numbers, n_groups = number_pairs(left, right)
+    known: dict[tuple[int, int], int] = {}
+    expected = [known.setdefault(pair, len(known)) for pair in zip(left.tolist(), right.tolist(), strict=True)]
+    assert (numbers.tolist(), n_groups) == (expected, len(known))
+
+
+def test_runs_are_sorted_with_their_places() -> None:
+    """Also where a column is left out, and where the two columns and a place need more than a word."""
+    rng = np.random.default_rng(14)
+    widest = np.iinfo(np.int32)
+    nothing = np.empty(0, np.int32)
+    for n_rows, (low, high) in itertools.product((1, 2, 60, 3000), ((5, 6), (-3, 40), (widest.min, widest.max))):
+        major, minor = rng.integers(low, high, (2, n_rows), np.int32)
+        for left, right in ((major, minor), (major, nothing), (nothing, minor)):
+            keys = [column.astype(np.int64) for column in (right, left) if column.size]
+            order, starts = sorted_runs(left, right)
+            assert order.tolist() == np.lexsort(keys).tolist()
+            runs = np.flatnonzero(np.diff(left[order].astype(np.int64))) + 1 if left.size else nothing
+            assert starts.tolist() == [0, *runs.tolist(), n_rows]
+    order, starts = sorted_runs(nothing, nothing)
+    assert (order.size, starts.tolist()) == (0, [0])
 
 
 def test_texts_that_differ_in_one_byte() -> None:

@@ -38,6 +38,8 @@ from naysay.table import Kind, Table
 _SECONDS_PER_FINDING, _SECONDS = 2.0, 20.0
 # If comparing all pairs takes no longer than this, nothing cleverer is worth trying.
 _PATIENCE_SECONDS = 2.0
+# If it takes longer than this share of them, a sample tells whether few candidates are left to prove.
+_TRIED_SHARE = 1 / 8
 # Comparing all pairs may take this many times its estimate, which ignores how many different outcomes there are.
 _WORST_ESTIMATE = 40.0
 # The share of the time left that comparing all pairs may take if there is another way to find rules.
@@ -338,7 +340,7 @@ def _choose(problem: Problem, device: Device, seconds: float) -> tuple[str, Answ
     try:
         if seconds > patience:
             return "selective", selective.find(problem, may_leave=True)
-        if seconds > patience / 4:
+        if seconds > patience * _TRIED_SHARE:
             return "selective", selective.find_if_few(problem)
     except selective.TooManyChecks:
         may_leave = False

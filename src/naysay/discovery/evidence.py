@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.budget import Budget, run_all
@@ -168,14 +169,21 @@ def _split_right(left_start: int, left_stop: int, right_start: int, right_stop: 
 
 
 def count_blocks(
-    left: Outcomes, right: Outcomes, blocks: Sequence[Block] | Int64Array, budget: Budget | None = None
+    left: Outcomes,
+    right: Outcomes,
+    blocks: Sequence[Block] | Int64Array,
+    budget: Budget | None = None,
+    *,
+    counted: bool = True,
 ) -> Evidence | None:
     """Count the codes of all pairs in the given blocks; None if it was stopped.
 
     A block is (left start, left stop, right start, right stop, once), `once` as in `evidence.pairs`. Each thread
     has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
+    Unless `counted`, only the codes mean something, codes of other pairs may be among them, and blocks are of one
+    side and `once`.
     """
-    from naysay.kernels.evidence.pairs import count_direct, count_hashed
+    from naysay.kernels.evidence.pairs import count_direct, count_hashed, mark_direct
 
     layout = left.layout
     blocks = np.asarray(blocks, np.int64).reshape(-1, 5)
@@ -194,19 +202,23 @@ def count_blocks(
     def work() -> Evidence | None:
         arrays = (left.left, right.right, layout.masks, layout.spans), (left.weights, right.weights)
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
-        counts, no_pairs = np.zeros(1 << layout.n_bits if direct else len(keys) + 1, np.int64), np.empty(0, np.int64)
+        n_codes = 1 << layout.n_bits if direct else len(keys) + 1
+        seen = np.zeros(0 if counted or not direct else n_codes, np.uint8)
+        counts, no_pairs = np.zeros(0 if seen.size else n_codes, np.int64), np.empty(0, np.int64)
         while budget is None or not budget.stopped():
             try:
                 batch = todo.get_nowait()
             except Empty:
                 break
-            if direct:
+            if seen.size:
+                mark_direct(arrays[0], batch, seen, control)
+            elif direct:
                 count_direct(*arrays, batch, counts, control)
             else:
                 keys, counts, _ = count_hashed(*arrays, batch, (keys, counts, no_pairs), control)
         if control[0]:
             return None
-        return _of_direct(counts) if direct else _of_hashed(keys, counts)
+        return _of_direct(seen if seen.size else counts) if direct else _of_hashed(keys, counts)
 
     def tick(budget: Budget) -> None:
         budget.report("evidence", 1.0 - todo.qsize() / max(1, len(batches)))
@@ -227,23 +239,23 @@ def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:
 
 def agreeing_pairs(
     outcomes: Outcomes,
-    order: Int64Array,
-    starts: Int64Array,
+    order: Int32Array | Int64Array,
+    starts: Int32Array | Int64Array,
     budget: Budget | None = None,
     *,
-    share: slice = slice(None),
+    counted: bool = True,
 ) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 
-    None if the budget stopped it before the end. Equal rows behind one row are not among the pairs. Shares that
-    together are all of a list see each pair once, for the same outcomes, order and starts.
+    None if the budget stopped it before the end. Equal rows behind one row are not among the pairs. Unless `counted`,
+    only the codes mean something, and codes of some other pairs of rows are among them, which is faster.
     """
     parts: list[Evidence] = []
     for first, last in _portions(starts):
-        sizes = np.diff(starts[first : last + 1])
+        sizes = np.diff(starts[first : last + 1]).astype(np.int64)
         inside = np.repeat(sizes > 1, sizes)
-        some = outcomes.take(order[starts[first] : starts[last]][inside])
-        half = count_blocks(some, some, group_blocks(sizes[sizes > 1])[share], budget)
+        some = outcomes.take(order[starts[first] : starts[last]][inside].astype(np.int64))
+        half = count_blocks(some, some, group_blocks(sizes[sizes > 1]), budget, counted=counted)
         if half is None:
             return None
         parts = [merge([*parts, half])]
@@ -251,7 +263,7 @@ def agreeing_pairs(
     return merge([half, mirror_of(half, outcomes.layout)])
 
 
-def _portions(starts: Int64Array) -> list[tuple[int, int]]:
+def _portions(starts: Int32Array | Int64Array) -> list[tuple[int, int]]:
     """Consecutive groups, first to last excluded, of about _PORTION_ROWS rows, so that few rows are copied at once."""
     ends = np.searchsorted(starts, np.arange(_PORTION_ROWS, int(starts[-1]), _PORTION_ROWS), side="left")
     bounds = np.unique(np.concatenate([[0], ends, [starts.size - 1]])).tolist()
@@ -269,9 +281,9 @@ def group_blocks(sizes: Int64Array) -> Int64Array:
     return np.stack([left, left_stop, left, stops[group], np.ones(group.size, np.int64)], axis=1).astype(np.int64)
 
 
-def _of_direct(counts: Int64Array) -> Evidence:
+def _of_direct(counts: Int64Array | NDArray[np.uint8]) -> Evidence:
     codes = np.flatnonzero(counts)
-    return Evidence(codes.astype(np.int32).reshape(-1, 1), counts[codes])
+    return Evidence(codes.astype(np.int32).reshape(-1, 1), counts[codes].astype(np.int64, copy=False))
 
 
 def _of_hashed(keys: Int32Array, counts: Int64Array) -> Evidence:

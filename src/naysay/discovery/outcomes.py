@@ -156,8 +156,11 @@ def outcomes_of(
     del columns
     layout, order = _lay_out(lines, space)
     lines = [lines[i] for i in order]
-    rows, weights = _distinct_rows(lines, table.n_rows) if collapse else _all_rows(table.n_rows)
-    left, right = _sides(lines, layout, rows, two_sided=any(pair.across for pair in space.comparisons))
+    distinct = _distinct_rows(lines, table.n_rows) if collapse else None
+    chosen = slice(table.n_rows) if distinct is None else distinct[0]
+    left, right = _sides(lines, layout, chosen, two_sided=any(pair.across for pair in space.comparisons))
+    # Made last of all: above the lines in memory they would keep what those leave from going back to the system.
+    rows, weights = distinct or (np.arange(table.n_rows), np.ones(table.n_rows, np.int64))
     return Outcomes(layout, left, right, weights, rows)
 
 
@@ -311,15 +314,15 @@ def _masks(line: _Line, bits: dict[str, int]) -> tuple[int, int, int]:
 
 
 def _sides(
-    lines: list[_Line], layout: CodeLayout, rows: Int64Array, *, two_sided: bool
+    lines: list[_Line], layout: CodeLayout, some: Int64Array | slice, *, two_sided: bool
 ) -> tuple[Int32Array, Int32Array]:
     """Both sides, the same array if there are not two. Takes the lines from the list one by one, to free them."""
     n_lines = len(lines)
-    left = np.zeros((n_lines + layout.n_words, rows.size), np.int32)
+    n_rows = some.stop if isinstance(some, slice) else some.size
+    left = np.zeros((n_lines + layout.n_words, n_rows), np.int32)
     right = np.zeros_like(left) if two_sided else left
     for number, field in reversed(list(enumerate(layout.fields))):
         line = lines.pop()
-        some = slice(None) if rows.size == line.left.size else rows
         sides = [(left, line.left, line.left_null), (right, line.right, line.right_null)]
         for side, values, null in sides[: 1 + two_sided]:
             side[number] = values[some]
@@ -328,12 +331,11 @@ def _sides(
     return left, right
 
 
-def _all_rows(n_rows: int) -> tuple[Int64Array, Int64Array]:
-    return np.arange(n_rows, dtype=np.int64), np.ones(n_rows, np.int64)
+def _distinct_rows(lines: list[_Line], n_rows: int) -> tuple[Int64Array, Int64Array] | None:
+    """The first of each set of equal rows, ascending, and how many there are; None if all rows are distinct.
 
-
-def _distinct_rows(lines: list[_Line], n_rows: int) -> tuple[Int64Array, Int64Array]:
-    """The first of each set of equal rows, ascending, and how many there are. Two nulls are equal rows' nulls."""
+    Two nulls are equal rows' nulls.
+    """
     from naysay.kernels.sort import dense_groups
 
     # Every column of a space is compared with itself.
@@ -344,14 +346,14 @@ def _distinct_rows(lines: list[_Line], n_rows: int) -> tuple[Int64Array, Int64Ar
     nothing = np.empty(0, np.int64)
     for line in sorted(columns, key=lambda line: -n_values[id(line)]):
         if n_ids == n_rows:
-            return _all_rows(n_rows)
+            return None
         keys = line.left + np.int64(1)
         if line.left_null is not None:
             keys[line.left_null] = 0
         keys += ids * n_values[id(line)]
         ids, _, n_ids = dense_groups(keys, nothing)
     if n_ids == n_rows:
-        return _all_rows(n_rows)
+        return None
     first = np.full(n_ids, n_rows, np.int64)
     np.minimum.at(first, ids, np.arange(n_rows))
     return first, np.bincount(ids, minlength=n_ids)

@@ -262,8 +262,9 @@ class SelectiveSearch:
         self.costs = Costs(self.verifier, problem.budget.threads)
         self.edges = np.empty((0, problem.vertices.n_words), np.uint64)
         self.covers = self.edges
-        # The edges that the covers were found for.
+        # The edges that the covers were found for, and of how many comparisons at most, if all of them were.
         self._covered = self.edges
+        self._searched: int | None = None
         # Proven covers of earlier runs: minimal rules of the table for good.
         self._proven = self.edges
         self.n_sampled = 0
@@ -317,7 +318,7 @@ class SelectiveSearch:
         problem = self.problem
         with problem.budget.phase("agreeing pairs"):
             order, starts = self.costs.grouped(mask)
-            evidence = agreeing_pairs(problem.outcomes, order, starts, problem.budget)
+            evidence = agreeing_pairs(problem.outcomes, order, starts, problem.budget, counted=False)
             if evidence is None:
                 return
             self.add(evidence)
@@ -396,13 +397,19 @@ class SelectiveSearch:
         """Bring the covers up to date with the edges; False if there are more than wanted, or time ran out."""
         problem = self.problem
         most_covers = {**problem.most_covers, "limit on rules": max(_FEWEST_CANDIDATES, 2 * limit + 2)}
+        # Edges are only ever added: as many as before are the same.
+        is_same = self._searched == max_groups and len(self.edges) == len(self._covered)
+        if is_same and len(self.covers) < min(most_covers.values()):
+            return not problem.budget.stopped()
         brake = Brake(min(most_covers.values()))
         self._covered = self.edges
         self.covers = minimal_covers(
             self.edges, problem.vertices, max_groups=max_groups, brake=brake, budget=problem.budget
         )
         self._limits = most_covers if brake.n_found >= brake.max_covers else {}
-        return not brake.stopped and not problem.budget.stopped()
+        complete = not brake.stopped and not problem.budget.stopped()
+        self._searched = max_groups if complete else None
+        return complete
 
     def fresh(self) -> UInt64Array:
         """The edges that were learnt since the covers were found: all that these may miss."""

@@ -31,7 +31,7 @@ BUDGET = 40_000_000
 _STEPS_PER_ROW = 48
 _GAVE_UP: Pair = (-2, -2)
 # What is kept between candidates, per row and at least.
-_KEPT_BYTES_PER_ROW = 48
+_KEPT_BYTES_PER_ROW = 16
 _FEWEST_KEPT_BYTES = 32 << 20
 # A tree over two columns has a cell for each pair of their values: the most of these.
 _TREE_CELLS = 1 << 20
@@ -150,9 +150,6 @@ class Verifier:
     def _n_rows(self, rows: Int64Array | None) -> int:
         return self.outcomes.n_rows if rows is None else rows.size
 
-    def _values_at(self, field: int, rows: Int64Array | None) -> Int64Array:
-        return self.values(field) if rows is None else self.values(field)[rows]
-
     def _codes_at(self, field: int, rows: Int64Array | None) -> Int32Array:
         return self.codes(field) if rows is None else self.codes(field)[rows]
 
@@ -172,23 +169,27 @@ class Verifier:
                 mask = here if mask is None else mask & here
         return mask
 
-    def groups(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
+    def groups(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int32Array, int]:
         """For each of the rows the number of its set of rows that agree on the fields, and how many sets there are."""
         fields = tuple(sorted(fields))
         if rows is None:
             ids, n_ids = self._keep(("groups", fields), lambda: self._group_all(fields))
-            return ids.astype(np.int64), int(n_ids[0])
+            return ids, int(n_ids[0])
         return self._group(fields, rows)
+
+    def keys(self, fields: tuple[int, ...], rows: Int64Array | None) -> Int32Array:
+        """For each of the rows a code that is the same where rows agree on the fields."""
+        return self._codes_at(fields[0], rows) if len(fields) == 1 else self.groups(fields, rows)[0]
 
     def _group_all(self, fields: tuple[int, ...]) -> tuple[Int32Array, ...]:
         ids, n_ids = self._group(fields, None)
-        return ids.astype(np.int32), np.array([n_ids], np.int32)
+        return ids, np.array([n_ids], np.int32)
 
-    def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int64Array, int]:
-        from naysay.kernels.sort import dense_groups
+    def _group(self, fields: tuple[int, ...], rows: Int64Array | None) -> tuple[Int32Array, int]:
+        from naysay.kernels.sort import number_pairs
 
         n_rows = self._n_rows(rows)
-        ids, n_ids = np.zeros(n_rows, np.int64), min(1, n_rows)
+        ids, n_ids = np.zeros(n_rows, np.int32), min(1, n_rows)
         if rows is None and len(fields) > 1:
             # Candidates share fields, and so what is kept of all but the last.
             ids, n_ids = self.groups(fields[:-1], None)
@@ -196,24 +197,22 @@ class Verifier:
                 return ids, n_ids
             fields = fields[-1:]
         for field in fields:
-            codes = self._codes_at(field, rows)
-            # In place: these are the largest arrays of all, in each thread.
-            ids *= int(codes.max(initial=0)) + 1
-            ids += codes
-            ids, _, n_ids = dense_groups(ids, ids[:0])
+            ids, n_ids = number_pairs(ids, self._codes_at(field, rows))
         return ids, n_ids
 
     def _sorted_groups(
-        self, fields: tuple[int, ...], rows: Int64Array | None, minor: Int32Array | None = None, name: Any = None
+        self, fields: tuple[int, ...], rows: Int64Array | None, minor: tuple[int, Op] | None = None
     ) -> tuple[Int32Array, Int32Array]:
-        """Places group by group, ascending in `minor` within, and where each group starts. `name` names `minor`."""
-        from naysay.kernels.sort import group_starts, sorted_places
+        """Places group by group, within each ascending in a field as its operator turns it, and where each starts."""
+        from naysay.kernels.sort import sorted_runs
 
         def sort() -> tuple[Int32Array, ...]:
-            ids, _ = self.groups(fields, rows)
-            order = sorted_places(ids, np.zeros(ids.size, np.int64) if minor is None else minor.astype(np.int64))
-            return order.astype(np.int32), group_starts(ids[order]).astype(np.int32)
+            if minor is None:
+                return sorted_runs(self.keys(fields, rows), np.empty(0, np.int32))
+            values = _turn(self._codes_at(minor[0], rows), minor[1])
+            return sorted_runs(self.keys(fields, rows) if fields else values[:0], values)
 
+        name = None if minor is None else (minor[0], _is_turned(minor[1]))
         order, starts = self._keep(("sorted", fields, name), sort) if rows is None else sort()
         return order, starts
 
@@ -229,7 +228,7 @@ class Verifier:
             place = int(find_repeated(ids, table_bits(ids.size)))
             partners = np.flatnonzero(ids == ids[place])
         else:
-            values = self._values_at(conditions.differs[0], rows)
+            values = self._codes_at(conditions.differs[0], rows)
             place = int(find_differing(ids, values, ids, values, n_ids))
             if place < 0:
                 return None
@@ -254,29 +253,26 @@ class Verifier:
         x, y = self._codes_at(first, rows), self._codes_at(second, rows)
         if second_op in (Op.LT, Op.LE):
             y = -y
-        order, starts = self._sorted_groups(conditions.keys, rows, x, first)
+        order, starts = self._sorted_groups(conditions.keys, rows, (first, first_op))
         label = self._label(conditions, rows)
         found = _pair(find_two_orders(order, starts, (x, y, label), first_op.is_strict, second_op.is_strict), rows)
         return None if found is None else (found[::-1] if swapped else found)
 
     def _find_three_orders(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Three orders, at most one difference: a sweep in the column with most values; _GAVE_UP if that is slow."""
-        from naysay.kernels.joins.find import find_three_orders
+        from naysay.kernels.joins.find import find_three_orders, points_in_order
 
         n_rows = self._n_rows(rows)
         if n_rows < 2:
             return None
-        turned = [_turn(self._codes_at(number, rows), op) for number, op in conditions.orders]
-        few = sorted(range(3), key=lambda k: int(np.ptp(turned[k])))
-        first, flipped = conditions.orders[few[2]][0], conditions.orders[few[2]][1] in (Op.GT, Op.GE)
-        order, starts = self._sorted_groups(conditions.keys, rows, turned[few[2]], (first, flipped))
-        columns = (turned[few[2]], turned[few[0]], turned[few[1]], self._label(conditions, rows))
-        points = np.empty((4, n_rows), np.int32)
-        for column, into in zip(columns, points, strict=True):
-            # Places are known to be within: anything but "raise" spares numpy a copy.
-            np.take(column, order, out=into, mode="clip")
-        points[1] -= points[1].min()
-        strict = np.array([conditions.orders[k][1].is_strict for k in (few[2], few[0], few[1])], np.int64)
+        columns = [self._codes_at(number, rows) for number, _ in conditions.orders]
+        few = sorted(range(3), key=lambda k: int(np.ptp(columns[k])))
+        order, starts = self._sorted_groups(conditions.keys, rows, conditions.orders[few[2]])
+        chosen = [few[2], few[0], few[1]]
+        turned = np.array([_is_turned(conditions.orders[k][1]) for k in chosen], np.int64)
+        label = self._codes_at(conditions.differs[0], rows) if conditions.differs else order[:0]
+        points = points_in_order((*(columns[k] for k in chosen), label), order, turned)
+        strict = np.array([conditions.orders[k][1].is_strict for k in chosen], np.int64)
         found = find_three_orders(points, starts, int(points[1].max()) + 1, strict, _STEPS_PER_ROW * n_rows)
         if found[0] < 0:
             return _GAVE_UP if found[0] == _GAVE_UP[0] else None
@@ -288,16 +284,15 @@ class Verifier:
         if n_ids < ids.size:
             if conditions.reflexive:
                 return self._find_agreeing(Conditions(conditions.fields, (), (), ()), rows)
-            first = np.full(n_ids, ids.size, np.int64)
-            # The last assignment wins, so that each set is left with its first row.
-            first[ids[::-1]] = np.arange(ids.size)[::-1]
+            # Sets are numbered as they appear, so the first row of one has a greater number than all before it.
+            first = np.flatnonzero(np.diff(np.maximum.accumulate(ids), prepend=np.int32(-1)))
             rows = first if rows is None else rows[first]
         places = np.arange(self.outcomes.n_rows) if rows is None else rows
         key, n_keys = self.groups(conditions.keys, rows)
-        side = _Side(self._features(conditions, places, left=True), key, places)
+        side = _Side(self._features(conditions, places, left=True), key.astype(np.int64), places)
         plan = _sweep_plan(side.features, conditions)
         if plan is not None:
-            return _pair(_sweep(side.features, key, conditions, plan), places)
+            return _pair(_sweep(side.features, side.key, conditions, plan), places)
         return _search(side, side, conditions, n_keys, budget)
 
     def _find_across(self, conditions: Conditions, budget: int) -> Pair | None:
@@ -330,7 +325,11 @@ class Verifier:
 
 def _turn(values: Values, op: Op) -> Values:
     """A column turned so that the operator is less or at most."""
-    return -values if op in (Op.GT, Op.GE) else values
+    return -values if _is_turned(op) else values
+
+
+def _is_turned(op: Op) -> bool:
+    return op in (Op.GT, Op.GE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,15 +449,13 @@ class Costs:
         valid = self._verifier.valid(strict, left=True)
         return fields, None if valid is None or bool(valid.all()) else np.flatnonzero(valid)
 
-    def grouped(self, mask: int) -> tuple[Int64Array, Int64Array]:
+    def grouped(self, mask: int) -> tuple[Int32Array, Int32Array]:
         """Places set by set of rows that agree, and where each starts."""
-        from naysay.kernels.sort import group_starts, sorted_places
+        from naysay.kernels.sort import sorted_runs
 
         fields, rows = self._rows(mask)
-        ids, _ = self._verifier.groups(fields, rows)
-        order = sorted_places(ids, np.zeros(ids.size, np.int64))
-        starts = group_starts(ids[order])
-        return (order if rows is None else rows[order]), starts
+        order, starts = sorted_runs(self._verifier.keys(fields, rows), np.empty(0, np.int32))
+        return (order if rows is None else rows[order].astype(np.int32)), starts
 
     def look_up(self, masks: Iterable[int]) -> None:
         """Announce which sets will be asked about next, so that a search far from the rows can ask once for all."""

@@ -279,8 +279,8 @@ class Prover(SelectiveSearch):
     def enumerate(self, mask: int) -> None:
         """Count all pairs that agree on a set of columns."""
         order, starts = self.costs.grouped(mask)
-        sizes = np.diff(starts)
-        inside = order[np.repeat(sizes > 1, sizes)]
+        sizes = np.diff(starts).astype(np.int64)
+        inside = order[np.repeat(sizes > 1, sizes)].astype(np.int64)
         seen = self._compare(inside, [tuple(block) for block in group_blocks(sizes[sizes > 1]).tolist()])
         counted = _agree_on(seen.codes, self._proof.shape, self.settled)
         fresh = seen.take(np.flatnonzero(~counted)).evidence

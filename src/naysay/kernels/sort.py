@@ -94,6 +94,86 @@ def _radix(digits: UInt64Array, places: Int64Array, n_bits: int) -> Int64Array:
 
 
 @kernel
+def sorted_runs(major: Int32Array, minor: Int32Array) -> tuple[Int32Array, Int32Array]:
+    """The places of rows in ascending order of (major, minor), stable, and where each run of equal majors starts.
+
+    With the number of rows after the last start. An empty array stands for a column of equal codes; at least one of the
+    two is not empty. A row is packed into one word together with its place, so that the sort takes 16 bytes per row.
+    """
+    n_rows = max(major.size, minor.size)
+    low_major, major_bits = _span(major)
+    low_minor, minor_bits = _span(minor)
+    place_bits = bit_length(np.uint64(n_rows))
+    key_bits = major_bits + minor_bits
+    if key_bits + place_bits > 64:
+        places = sorted_places(major.astype(np.int64), minor.astype(np.int64))
+        return places.astype(np.int32), group_starts(major[places].astype(np.int64)).astype(np.int32)
+    rows = np.empty(n_rows, np.uint64)
+    for i in range(n_rows):
+        key = np.uint64(0)
+        if major.size:
+            key = np.uint64(np.int64(major[i]) - low_major) << np.uint64(minor_bits)
+        if minor.size:
+            key |= np.uint64(np.int64(minor[i]) - low_minor)
+        rows[i] = key << np.uint64(place_bits) | np.uint64(i)
+    rows = _sort_packed(rows, place_bits, key_bits)
+    order = np.empty(n_rows, np.int32)
+    mask = (np.uint64(1) << np.uint64(place_bits)) - np.uint64(1)
+    shift = np.uint64(place_bits + minor_bits)
+    n_runs = 0
+    for i in range(n_rows):
+        order[i] = np.int32(rows[i] & mask)
+        n_runs += i == 0 or _group_of(rows[i], shift) != _group_of(rows[i - 1], shift)
+    starts = np.empty(n_runs + 1, np.int32)
+    n_runs = 0
+    for i in range(n_rows):
+        if i == 0 or _group_of(rows[i], shift) != _group_of(rows[i - 1], shift):
+            starts[n_runs] = i
+            n_runs += 1
+    starts[n_runs] = n_rows
+    return order, starts
+
+
+@kernel
+def _group_of(row: np.uint64, shift: np.uint64) -> np.uint64:
+    """What is left of a packed row above some bits, of which there may be 64."""
+    return row >> shift if shift < np.uint64(64) else np.uint64(0)
+
+
+@kernel
+def _span(codes: Int32Array) -> tuple[int, int]:
+    """The least code, and how many bits the others need above it."""
+    if codes.size == 0:
+        return np.int64(0), np.int64(0)
+    low, high = bounds(codes)
+    return np.int64(low), np.int64(bit_length(np.uint64(np.int64(high) - np.int64(low))))
+
+
+@kernel
+def _sort_packed(rows: UInt64Array, first_bit: int, n_bits: int) -> UInt64Array:
+    """Sort words by n_bits from first_bit on; overwrites them."""
+    other = np.empty_like(rows)
+    starts = np.empty(_N_DIGITS, np.int64)
+    for bit in range(first_bit, first_bit + n_bits, _DIGIT_BITS):
+        shift = np.uint64(bit)
+        mask = np.uint64((1 << min(_DIGIT_BITS, first_bit + n_bits - bit)) - 1)
+        starts[:] = 0
+        for row in rows:
+            starts[np.int64((row >> shift) & mask)] += 1
+        position = 0
+        for digit in range(_N_DIGITS):
+            count = starts[digit]
+            starts[digit] = position
+            position += count
+        for row in rows:
+            digit = np.int64((row >> shift) & mask)
+            other[starts[digit]] = row
+            starts[digit] += 1
+        rows, other = other, rows
+    return rows
+
+
+@kernel
 def group_starts(sorted_keys: Int64Array) -> Int64Array:
     """Where each run of equal keys starts, and the end: n_groups + 1 places."""
     n_rows = sorted_keys.size
@@ -121,6 +201,8 @@ def dense_ranks(codes: Int64Array) -> tuple[Int64Array, int]:
 
 
 _EMPTY = -1
+# Bits of a hash table that grows.
+_FIRST_BITS = 12
 
 
 @kernel
@@ -195,6 +277,57 @@ def _number_hashed(keys: Int64Array, ids: Int64Array, slots: Int64Array, numbers
             n_groups += 1
         ids[i] = numbers[slot]
     return n_groups
+
+
+@kernel
+def number_pairs(left: Int32Array, right: Int32Array) -> tuple[Int32Array, int]:
+    """Number the distinct pairs (left[i], right[i]) 0, 1, ... in order of appearance, and say how many there are.
+
+    Codes are not negative. The hash table grows with the pairs that are found: of a million rows few may differ. O(n)
+    expected.
+    """
+    numbers = np.empty(left.size, np.int32)
+    if left.size == 0:
+        return numbers, 0
+    width = np.int64(bounds(right)[1]) + 1
+    n_keys = (np.int64(bounds(left)[1]) + 1) * width
+    n_groups = 0
+    if n_keys <= left.size:
+        places = np.full(n_keys, _EMPTY, np.int32)
+        for i in range(left.size):
+            key = left[i] * width + right[i]
+            if places[key] == _EMPTY:
+                places[key] = np.int32(n_groups)
+                n_groups += 1
+            numbers[i] = places[key]
+        return numbers, n_groups
+    keys, groups = np.full(1 << _FIRST_BITS, _EMPTY, np.int64), np.empty(1 << _FIRST_BITS, np.int32)
+    shift = np.uint64(64 - _FIRST_BITS)
+    for i in range(left.size):
+        key = left[i] * width + right[i]
+        slot = slot_of(key, keys, shift)
+        if keys[slot] == _EMPTY:
+            keys[slot] = key
+            groups[slot] = n_groups
+            n_groups += 1
+        numbers[i] = groups[slot]
+        if 2 * n_groups > keys.size:
+            keys, groups = _larger_table(keys, groups)
+            shift = np.uint64(65 - bit_length(np.uint64(keys.size)))
+    return numbers, n_groups
+
+
+@kernel
+def _larger_table(keys: Int64Array, groups: Int32Array) -> tuple[Int64Array, Int32Array]:
+    """The same keys and their groups in a table of four times the slots."""
+    more_keys, more_groups = np.full(4 * keys.size, _EMPTY, np.int64), np.empty(4 * keys.size, np.int32)
+    shift = np.uint64(65 - bit_length(np.uint64(more_keys.size)))
+    for place in range(keys.size):
+        if keys[place] != _EMPTY:
+            slot = slot_of(keys[place], more_keys, shift)
+            more_keys[slot] = keys[place]
+            more_groups[slot] = groups[place]
+    return more_keys, more_groups
 
 
 @kernel

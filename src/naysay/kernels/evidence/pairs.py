@@ -36,6 +36,8 @@ Weights = tuple[Int64Array, Int64Array]
 CodeTable = tuple[Int32Array, Int64Array, Int64Array]
 
 _CHUNK = 1024
+# Pairs that the compiled comparison takes at once.
+_VECTOR = 32
 # Left rows between two checks whether to stop.
 _STRIP = 32
 _ZERO = np.int32(0)
@@ -153,6 +155,36 @@ def count_direct(
                     other = right_weights[start:stop]
                     for k in range(stop - start):
                         counts[line[k]] += own * other[k]
+                first = stop
+
+
+@kernel
+def mark_direct(fields: FieldArrays, blocks: Int64Array, seen: NDArray[np.uint8], control: Int64Array) -> None:
+    """Set seen[code] to 1 for each pair of blocks in which each unordered pair counts once, see `count_direct`.
+
+    And for some pairs beyond their right ends, which are pairs of different rows, too: rounding up to whole vectors
+    costs less than comparing the last pairs of a block one by one.
+    """
+    codes = np.empty((1, _CHUNK), np.int32)
+    # Unsigned, so that no index has to be checked for its sign.
+    line = codes[0].view(np.uint32)
+    n_rows = fields[0].shape[1]
+    for block in blocks:
+        for strip in range(block[0], block[1], _STRIP):
+            if control[0] != 0:
+                return
+            first = block[2]
+            while first < block[3]:
+                stop = min(block[3], first + _CHUNK)
+                for row in range(strip, min(block[1], strip + _STRIP)):
+                    start = max(first, row + 1)
+                    if start >= stop:
+                        continue
+                    # At most _CHUNK pairs, which is a multiple of _VECTOR.
+                    end = min(n_rows, start + (stop - start + _VECTOR - 1) // _VECTOR * _VECTOR)
+                    _codes_of(fields, row, start, end, codes)
+                    for k in range(end - start):
+                        seen[line[k]] = 1
                 first = stop
 
 

@@ -13,8 +13,10 @@ import numpy as np
 from naysay.arrays import Int32Array, Int64Array
 from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
+from naysay.kernels.sort import bounds
 
 Points = tuple[Int64Array, Int64Array, Int64Array]
+Codes = Int32Array | Int64Array
 ShortPoints = tuple[Int32Array, Int32Array, Int32Array]
 
 GAVE_UP = -2
@@ -22,9 +24,7 @@ _FIRST_GROUPS = 1 << 10
 
 
 @kernel
-def find_differing(
-    left_key: Int64Array, left_value: Int64Array, right_key: Int64Array, right_value: Int64Array, n_keys: int
-) -> int:
+def find_differing(left_key: Codes, left_value: Codes, right_key: Codes, right_value: Codes, n_keys: int) -> int:
     """A left row with a right row of the same key and another value. Keys in a small range [0, n_keys). O(n + n_keys).
 
     The right rows of a key all have the left row's value exactly when their least and greatest do.
@@ -72,7 +72,7 @@ def find_two(left: Points, right: Points) -> int:
 
 
 @kernel
-def find_repeated(keys: Int64Array, n_bits: int) -> int:
+def find_repeated(keys: Codes, n_bits: int) -> int:
     """A row that repeats the key of an earlier row, for keys that are not negative; a table of 2**n_bits slots. O(n).
 
     Stops at the first one, so that a broken key is found after a few rows.
@@ -415,67 +415,103 @@ def _clear(order: Int64Array, start: int, stop: int, points: Int64Array, best: I
 
 
 @kernel
+def points_in_order(columns: tuple[Int32Array, ...], order: Int32Array, turned: Int64Array) -> Int32Array:
+    """x, y, z and label of rows in some order, for `find_three_orders`: columns that are turned change their sign.
+
+    y starts at zero. An empty label stands for the rows themselves.
+    """
+    points = np.empty((4, order.size), np.int32)
+    for line in range(3):
+        column, sign, into = columns[line], np.int32(-1 if turned[line] else 1), points[line]
+        for k in range(order.size):
+            into[k] = sign * column[order[k]]
+    low, _ = bounds(points[1])
+    points[1] -= low
+    label = columns[3]
+    for k in range(order.size):
+        points[3, k] = label[order[k]] if label.size else order[k]
+    return points
+
+
+# A place of a staircase: the row with the least z at or below it, its z and label, and the row and z of another label.
+_ROW, _Z, _LABEL, _OTHER_ROW, _OTHER_Z = range(5)
+# More than any z, and no label.
+_NOTHING = 1 << 40
+
+
+@kernel
 def find_three_orders(
     points: Int32Array, starts: Int32Array, n_y: int, strict: Int64Array, budget: int
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with different labels, t less than s in x, y and z, or at most if not strict.
 
     points is int32[4, n]: x, ascending within each group points[:, starts[g]:starts[g + 1]]; y in [0, n_y); z; label.
-    strict has one entry for each of x, y, z. For each y a staircase keeps the least z at or below it, and the least of
-    another label: a row that lowers them does so from its own y on, up to the first y that it does not lower. O(n) and
-    these steps; (GAVE_UP, GAVE_UP) if they exceed the budget.
+    strict has one entry for each of x, y, z. For each y of a group a staircase keeps the least z at or below it, and
+    the least of another label: a row that lowers them does so from its own y on, up to the first y that it does not
+    lower. O(n) and these steps; (GAVE_UP, GAVE_UP) if they exceed the budget.
     """
     x, y, z, label = points[0], points[1], points[2], points[3]
-    best, other = np.full((2, n_y), -1, np.int64)
+    stairs = np.empty((n_y, 5), np.int64)
     for group in range(starts.size - 1):
         start, stop = starts[group], starts[group + 1]
-        if stop - start < 2:
+        if stop - start < 2 or _all_equal(label, start, stop):
             continue
+        low, high = bounds(y[start:stop])
+        used = stairs[low : high + 1]
+        for place in range(used.shape[0]):
+            used[place, _ROW] = used[place, _OTHER_ROW] = -1
+            used[place, _Z] = used[place, _OTHER_Z] = used[place, _LABEL] = _NOTHING
+        budget -= used.shape[0] >> 3
         k = start
-        lowest = n_y
         while k < stop:
             end = k
             while end < stop and x[end] == x[k]:
                 end += 1
             if strict[0] == 0:
-                budget -= _lower(k, end, y, z, label, best, other)
+                budget -= _lower(k, end, low, points, used)
             for row in range(k, end):
-                lowest = min(lowest, y[row])
-                below = y[row] - strict[1]
+                below = y[row] - low - strict[1]
                 if below < 0:
                     continue
-                rival = best[below]
-                if rival >= 0 and label[rival] == label[row]:
-                    rival = other[below]
-                if rival >= 0 and (z[rival] < z[row] or (strict[2] == 0 and z[rival] == z[row])):
-                    return rival, row
+                own = np.int64(used[below, _LABEL] == label[row]) * (_OTHER_ROW - _ROW)
+                if used[below, _Z + own] < z[row] + 1 - strict[2]:
+                    return used[below, _ROW + own], row
             if strict[0]:
-                budget -= _lower(k, end, y, z, label, best, other)
+                budget -= _lower(k, end, low, points, used)
             if budget < 0:
                 return GAVE_UP, GAVE_UP
             k = end
-        best[lowest:] = -1
-        other[lowest:] = -1
-        budget -= (n_y - lowest) >> 3
     return -1, -1
 
 
 @kernel
-def _lower(
-    start: int, stop: int, y: Int32Array, z: Int32Array, label: Int32Array, best: Int64Array, other: Int64Array
-) -> int:
-    """Put rows into the staircase; returns the number of steps.
+def _all_equal(values: Int32Array, start: int, stop: int) -> bool:
+    k = start + 1
+    while k < stop and values[k] == values[start]:
+        k += 1
+    return k == stop
+
+
+@kernel
+def _lower(start: int, stop: int, low: int, points: Int32Array, stairs: Int64Array) -> int:
+    """Put rows into the staircase, whose first place is for y == low; returns the number of steps.
 
     A row that changes nothing at one y changes nothing at a higher one, where the values are at most those here.
     """
     n_steps = 0
     for row in range(start, stop):
-        place = y[row]
-        while place < best.size:
-            first, second = _keep_two(row, best[place], other[place], z, label)
-            if first == best[place] and second == other[place]:
+        first = np.int64(points[1, row]) - low
+        z, label = np.int64(points[2, row]), np.int64(points[3, row])
+        place = first
+        while place < stairs.shape[0]:
+            if z < stairs[place, _Z]:
+                if label != stairs[place, _LABEL]:
+                    stairs[place, _OTHER_ROW], stairs[place, _OTHER_Z] = stairs[place, _ROW], stairs[place, _Z]
+                stairs[place, _ROW], stairs[place, _Z], stairs[place, _LABEL] = row, z, label
+            elif label != stairs[place, _LABEL] and z < stairs[place, _OTHER_Z]:
+                stairs[place, _OTHER_ROW], stairs[place, _OTHER_Z] = row, z
+            else:
                 break
-            best[place], other[place] = first, second
             place += 1
-        n_steps += place - y[row]
+        n_steps += place - first
     return n_steps
