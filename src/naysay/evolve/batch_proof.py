@@ -23,6 +23,9 @@ from naysay.evolve.relation import EncodedRows
 
 # The new rows that are compared with all rows first: what many of them break is learnt at once.
 _FIRST_ROWS = 32
+# New rows are looked for in this part of the old ones first, to see how many will be left.
+_FIRST_PART = 8
+_DOZEN = 12
 
 
 class BatchProver(Prover):
@@ -33,7 +36,7 @@ class BatchProver(Prover):
         self._held, self._n_old, self._n_new = held, rows.n_rows - n_new, n_new
         # Which new rows were compared with all rows.
         self._met = np.zeros(n_new, np.bool_)
-        # For some fields, which new rows repeat no other row in them.
+        # For some fields, which new rows are not known to repeat an old row in them.
         self._fresh_in: dict[tuple[int, ...], BoolArray] = {}
 
     def update(self, max_groups: int, limit: int) -> bool:
@@ -90,7 +93,7 @@ class BatchProver(Prover):
         return tuple(sorted(conditions.fields))
 
     def _look_up(self, wanted: set[tuple[int, ...]]) -> None:
-        """Find out which new rows repeat no old row in some fields."""
+        """Find out which new rows repeat an old row in some fields; where that would be few, not of all old rows."""
         from naysay.kernels.evidence.agree import are_new
 
         rows, n_old = self._rows.left[:, : self._rows.n_rows], self._n_old
@@ -98,7 +101,14 @@ class BatchProver(Prover):
 
         def look_up(fields: tuple[int, ...]) -> BoolArray:
             lines = rows[list(fields)]
-            found: BoolArray = are_new(np.ascontiguousarray(lines[:, n_old:]), np.ascontiguousarray(lines[:, :n_old]))
+            few, first = np.ascontiguousarray(lines[:, n_old:]), n_old // _FIRST_PART
+            found: BoolArray = are_new(few, np.ascontiguousarray(lines[:, :first]))
+            places = np.flatnonzero(found)
+            # As many will be left as if each part of the old rows repeated the same share.
+            if places.size and self._n_new * (places.size / self._n_new) ** _FIRST_PART <= self._most_rows():
+                found[places] = are_new(
+                    np.ascontiguousarray(few[:, places]), np.ascontiguousarray(lines[:, first:n_old])
+                )
             return found
 
         found = run_tasks([partial(look_up, fields) for fields in missing], self.problem.budget.threads)
@@ -108,7 +118,7 @@ class BatchProver(Prover):
         """The rows to compare with all rows, given those that each cover needs: as long as that is cheaper than
         verifying the covers."""
         left.sort(key=np.count_nonzero)
-        row_seconds = self.costs.n_rows / _PAIRS_PER_SECOND / self.problem.budget.threads
+        row_seconds = self._row_seconds()
         chosen = wanted = np.zeros(self._n_new, np.bool_)
         most = 0.0
         for n_covers, rows in enumerate(left, 1):
@@ -117,3 +127,11 @@ class BatchProver(Prover):
             if saved > most:
                 chosen, most = wanted, saved
         return np.flatnonzero(chosen)
+
+    def _row_seconds(self) -> float:
+        """The seconds for comparing a row with all others."""
+        return self.costs.n_rows / _PAIRS_PER_SECOND / self.problem.budget.threads
+
+    def _most_rows(self) -> float:
+        """The most rows that it may be worth comparing with all rows, for a dozen covers."""
+        return _DOZEN * self.costs.check_seconds() / self._row_seconds()
