@@ -1,9 +1,9 @@
 """Proof that a batch breaks no rule beyond those that are known to break, without comparing its rows with all others.
 
-A rule that held before can only be broken by a pair with a new row. If another row has the same values in the columns
-of the rule, the new one adds nothing to it: the two are exchangeable, and the pairs of the other one break nothing. So
-a rule is proven if each new row repeats another in its columns, or was compared with all rows, which is worth while if
-those are few. What is left is verified on the whole table.
+A rule that held before can only be broken by a pair with a new row. If an old row has the same values in the columns
+of the rule, the new one adds nothing to it: the two are exchangeable, and the pairs of the old one break nothing. So
+a rule is proven if each new row repeats an old one in its columns, or was compared with all rows, which is worth while
+if those are few. What is left is verified on the whole table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from naysay.evolve.relation import EncodedRows
 _FIRST_ROWS = 32
 # New rows are looked for in this part of the old ones first, to see how many will be left.
 _FIRST_PART = 8
-_DOZEN = 12
+# The most covers that comparing a few rows may be expected to prove.
+_MOST_PROVEN = 12
 
 
 class BatchProver(Prover):
@@ -133,5 +134,5 @@ class BatchProver(Prover):
         return self.costs.n_rows / _PAIRS_PER_SECOND / self.problem.budget.threads
 
     def _most_rows(self) -> float:
-        """The most rows that it may be worth comparing with all rows, for a dozen covers."""
-        return _DOZEN * self.costs.check_seconds() / self._row_seconds()
+        """The most rows that it may be worth comparing with all rows."""
+        return _MOST_PROVEN * self.costs.check_seconds() / self._row_seconds()

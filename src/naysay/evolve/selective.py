@@ -44,9 +44,8 @@ from naysay.evolve.relation import EncodedRows, Relation, RelationChange
 # If more than this share of the rows changed, starting over costs less, unless the table is small.
 _RESTART_SHARE = 0.3
 _MIN_PAIRS = 1 << 28
-# Comparing a row with all others takes as long as looking for pairs that agree on a tenth of a set, and as verifying a
-# thirtieth of a rule.
-_ROWS_PER_SET, _ROWS_PER_RULE = 10, 30
+# Comparing so many rows with all others takes as long as looking for pairs that agree on a set, or verifying a rule.
+_ROWS_PER_SET, _ROWS_PER_RULE = 30, 30
 # The budget of a search for a pair that is known to exist.
 _LONG = 1 << 60
 
