@@ -90,8 +90,15 @@ def test_a_state_in_this_process_is_not_updated_on_spark(state: Path) -> None:
         done = run(state, *arguments)
         assert done.exit_code == 2
         assert "are kept in-process; leave out --engine spark and --master" in done.stderr
-    assert run(state, "--memory", "1G").exit_code == 2
     assert run(state, "--engine", "local").exit_code == 0
+
+
+def test_a_change_beyond_its_limits_is_refused_and_can_be_made_later(state: Path, tmp_path: Path) -> None:
+    more = written(tmp_path, "more.csv", "id,zip,city\n4,9,Bonn\n")
+    for limit, words in (("--max-seconds=0.00001", "nothing has changed"), ("--memory=1M", "allow more memory")):
+        done = run(state, "--insert", more, limit)
+        assert (done.exit_code, words in done.stderr) == (4, True), done.output
+    assert answer(state, "--insert", more, "--max-seconds", "600", "--memory", "100G")["rows"] == 4
 
 
 def test_a_folder_is_read_with_the_types_of_the_table(state: Path, tmp_path: Path) -> None:

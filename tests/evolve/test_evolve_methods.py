@@ -46,8 +46,15 @@ def rules_of(evolver: Evolver) -> set[naysay.Rule]:
 
 
 @pytest.mark.parametrize("nulls", list(Nulls))
-def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of every size; the last is so large that the selective method starts over."""
+@pytest.mark.parametrize("agreeing", [False, True])
+def test_methods_agree_and_equal_discovery(nulls: Nulls, agreeing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of every size; the last is so large that the selective method starts over.
+
+    `agreeing`: of every batch only the pairs that agree on settled sets are compared, and the rules proven.
+    """
+    if agreeing:
+        monkeypatch.setattr(selective, "_ROWS_PER_SET", 0)
+        monkeypatch.setattr(selective, "_ROWS_PER_RULE", 0)
     rng = np.random.default_rng(3)
     first = people(rng, 700)
     evolvers = {
@@ -58,7 +65,6 @@ def test_methods_agree_and_equal_discovery(nulls: Nulls, monkeypatch: pytest.Mon
     for n_new, n_gone in ((1, 0), (0, 1), (40, 10), (0, 60), (200, 100), (600, 500)):
         if n_new == 600:
             monkeypatch.setattr(selective, "_MIN_PAIRS", 1)
-            monkeypatch.setattr(selective, "_RESTART_ROWS", 100)
         inserts = people(rng, n_new, n_rows)
         gone = sorted(rng.choice(alive, n_gone, replace=False).tolist())
         changes = {method: evolver.apply(inserts=inserts, deletes=gone) for method, evolver in evolvers.items()}

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from evolve_machine import run_program
 
+from naysay.evolve import batch_proof, selective
+
 DOSE = max(int(os.environ.get("NAYSAY_SOAK", "0")), 1)
 
 
@@ -25,6 +27,16 @@ def test_programs_of_all_pairs(part: int) -> None:
 def test_programs_of_the_selective_method(part: int) -> None:
     for seed in range(40 * DOSE):
         run_program(1_000_000 * part + seed, method="selective")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_programs_of_the_selective_method_that_proves_batches(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every batch, however small, only the pairs that agree on settled sets are compared."""
+    monkeypatch.setattr(selective, "_ROWS_PER_SET", 0)
+    monkeypatch.setattr(selective, "_ROWS_PER_RULE", 0)
+    monkeypatch.setattr(batch_proof, "_FIRST_ROWS", part)
+    for seed in range(60 * DOSE):
+        run_program(2_000_000 + 1_000_000 * part + seed, method="selective")
 
 
 @pytest.mark.parametrize("part", range(2))

@@ -89,7 +89,7 @@ def test_the_first_pair_of_each_outcome_is_kept(shape: list[tuple[int, int]]) ->
     rng = random.Random(f"{shape}")
     for block in ([0, 9, 0, 14, 0], [2, 9, 3, 14, 0], [0, 9, 0, 9, 1]):
         fields = Fields(rng, shape, (9, 14))
-        given = ((*fields.sides, fields.masks, fields.spans), np.array(block, np.int64))
+        given = ((*fields.sides, fields.masks, fields.spans), np.array([block], np.int64))
         expected = Counter(fields.code(t, s) for t, s in pairs_of(block))
         places = {fields.code(t, s): (t << 32) + s for t, s in reversed(pairs_of(block))}
         room = np.zeros((16, len(shape)), np.int32), np.zeros(17, np.int64), np.zeros(16, np.int64)

@@ -365,10 +365,10 @@ def _refuse_contradictions(
         raise UsageError("--state cannot keep rules under conditions up to date; leave out --conditions")
     if place.asks_for_spark and not key:
         raise UsageError("--state on Spark needs --key COLUMN: rows have no numbers there")
-    if search.max_rules is not None or search.max_seconds is not None:
-        raise UsageError("--state keeps the whole answer; leave out --max-rules and --max-seconds")
-    if place.memory is not None and not place.asks_for_spark:
-        raise UsageError("--memory does not apply to --state; leave out one of them")
+    if search.max_rules is not None:
+        raise UsageError("--state keeps the whole answer; leave out --max-rules")
+    if search.max_seconds is not None and place.asks_for_spark:
+        raise UsageError("--max-seconds does not apply to --state on Spark; leave out one of them")
     if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
         raise UsageError("--state keeps rules by pairs; leave out --measure, and give a number for --error")
     if search.method == "hydra":
@@ -415,11 +415,13 @@ def _discover_with_state(
     from naysay.evolve.evolver import Evolver
 
     # These were refused, or say nothing new.
-    refused = ("max_rules", "max_seconds", "measure")
+    refused = ("max_rules", "measure")
     arguments = {name: value for name, value in search.arguments.items() if name not in refused}
     arguments["error"] = search.error or 0.0
-    rows, threads = (frame, 0) if place.engine == "spark" else (frame.arrow, place.threads)
-    with Evolver(rows, key, state=state, threads=threads, **arguments) as evolver:
+    # On Spark, memory and threads are those of the session.
+    on_spark = place.engine == "spark"
+    limits: dict[str, Any] = {} if on_spark else {"memory": place.memory, "threads": place.threads}
+    with Evolver(frame if on_spark else frame.arrow, key, state=state, **limits, **arguments) as evolver:
         return evolver.discovery
 
 

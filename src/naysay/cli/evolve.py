@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     "place", Place, options.engine, options.master, options.memory, options.threads, options.packages, options.conf
 )
 @options.device
+@options.max_seconds("Refuse a change that takes longer than SECONDS; nothing has changed then.")
 @options.files
 @options.output_format("text", "json")
 @options.quiet("progress and the changed rules")
@@ -47,6 +48,7 @@ def evolve(
     limit: int,
     place: Place,
     device: str,
+    max_seconds: float | None,
     files: FileFormat,
     format: str,
     quiet: bool,
@@ -64,7 +66,7 @@ def evolve(
     paths = {"inserts": insert, "updates": update, "deletes": delete}
     with Waiting(watched=not quiet) as waiting:
         waiting.stage(f"opening {state}")
-        with _open(state, place, device, waiting) as evolver:
+        with _open(state, place, device, max_seconds, waiting) as evolver:
             frames = {}
             for what, path in paths.items():
                 if path is not None:
@@ -78,7 +80,7 @@ def evolve(
 
 
 @contextmanager
-def _open(state: Path, place: Place, device: str, waiting: Waiting) -> Iterator[Evolver]:
+def _open(state: Path, place: Place, device: str, max_seconds: float | None, waiting: Waiting) -> Iterator[Evolver]:
     """The evolver of a state, where its rows are."""
     from naysay.evolve.durable import is_on_spark
     from naysay.evolve.evolver import Evolver
@@ -86,15 +88,16 @@ def _open(state: Path, place: Place, device: str, waiting: Waiting) -> Iterator[
     if not is_on_spark(state):
         if place.asks_for_spark:
             raise UsageError(f"the rows of {state} are kept in-process; leave out --engine spark and --master")
-        if place.memory is not None:
-            raise UsageError("--memory applies to Spark here; leave it out")
-        with Evolver.open(state, threads=place.threads, device=device) as evolver:
+        limits: dict[str, Any] = {"max_seconds": max_seconds, "memory": place.memory}
+        with Evolver.open(state, threads=place.threads, device=device, **limits) as evolver:
             yield evolver
         return
     if place.engine == "local":
         raise UsageError(f"the rows of {state} are on Spark; leave out --engine local")
     if device == "cuda":
         raise UsageError("device 'cuda' applies to frames in memory; on Spark the executors' cores do the work")
+    if max_seconds is not None:
+        raise UsageError(f"--max-seconds does not apply to {state}, whose rows are on Spark; leave it out")
     with place.session(waiting, app="naysay evolve"), Evolver.open(state) as evolver:
         yield evolver
 

@@ -16,7 +16,7 @@ from naysay.discovery.problem import Answer
 from naysay.discovery.result import Rules
 from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, vertices_of
 from naysay.evolve.covers import all_covers, places, update_covers
-from naysay.evolve.delta import NO_ROW, PairEvidence, compare_all, compare_blocks, compare_change, raise_if_interrupted
+from naysay.evolve.delta import NO_ROW, PairEvidence, compare_all, compare_blocks, compare_change, raise_if_stopped
 from naysay.evolve.method import (
     Arrays,
     Broken,
@@ -98,14 +98,14 @@ class Counted:
 
 def count_all(relation: Relation, settings: Settings) -> Counted:
     """Compare all pairs of rows. Quadratic."""
-    budget = settings.request.budget()
+    budget = settings.budget()
     outcomes = relation.outcomes()
     device = choose_device(settings.device, outcomes, settings.n_threads)
     if device is Device.CUDA:
         # A GPU is given whole arrays, without the room for rows to come.
         outcomes = outcomes.take(np.arange(outcomes.n_rows))
     evidence = all_pairs(outcomes, budget, device=device)
-    raise_if_interrupted(budget)
+    raise_if_stopped(budget)
     assert evidence is not None
     return Counted.of(evidence, relation.fields, relation.shape(), settings)
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import UNLIMITED, BoolArray, Int64Array, UInt64Array
-from naysay.budget import Budget
+from naysay.budget import Budget, current
 from naysay.discovery.cover import Brake, minimal_covers, near_covers
 from naysay.discovery.problem import MOST_RULES
 from naysay.discovery.vertices import Vertices, sorted_unique
 from naysay.errors import ResourceError
-from naysay.evolve.delta import raise_if_interrupted, run_tasks
+from naysay.evolve.delta import raise_if_stopped, run_tasks
 
 Made = TypeVar("Made")
 _TASK = 64
@@ -41,14 +41,15 @@ def all_covers(edges: UInt64Array, search: Search, counts: Int64Array | None = N
 
     ResourceError if there are too many to keep.
     """
-    brake, budget = Brake(2 * MOST_RULES), Budget(threads=search.n_threads)
+    brake, parent = Brake(2 * MOST_RULES), current()
+    budget = Budget(threads=search.n_threads) if parent is None else parent.within(None, search.n_threads)
     limits: dict[str, Any] = {"max_groups": search.max_predicates, "brake": brake, "budget": budget}
     if search.most:
         assert counts is not None
         covers = near_covers(edges, counts, search.vertices, search.most, **limits)
     else:
         covers = minimal_covers(edges, search.vertices, **limits)
-    raise_if_interrupted(budget)
+    raise_if_stopped(budget)
     # The search does not count the covers that its first levels find.
     if len(covers) > 2 * MOST_RULES:
         brake.stop()
@@ -93,7 +94,7 @@ def grow_broken(covers: UInt64Array, edges: UInt64Array, fresh: UInt64Array, sea
     limits = (*search.vertices.tables(), search.limits, brake.control)
     covers, order = _sort_by_shared(covers, search.vertices)
     parts = _in_parts(
-        covers, lambda part: grow_covers(edges, holders, fresh, part, order, every, limits), search.n_threads
+        covers, lambda part: grow_covers(edges, holders, fresh, part, order, every, limits), search.n_threads, brake
     )
     check_brake(brake)
     return np.concatenate(parts)
@@ -114,7 +115,7 @@ def shrink(covers: UInt64Array, edges: UInt64Array, gone: UInt64Array, search: S
         partial(_covers_missing, edges, holders, gone[start : start + _TASK], search, brake)
         for start in range(0, len(gone), _TASK)
     ]
-    new = sorted_unique(np.concatenate(run_tasks(tasks, search.n_threads)))
+    new = sorted_unique(np.concatenate(run_tasks(tasks, search.n_threads, brake.stop)))
     check_brake(brake)
     if len(new) < len(covers):
         stale = sorted_unique(grow_broken(new, edges, gone, search))
@@ -160,6 +161,17 @@ def find_missed(covers: UInt64Array, edges: UInt64Array, search: Search) -> Int6
     return np.concatenate(_in_parts(covers, lambda part: first_missed(part, len(edges), holders), search.n_threads))
 
 
+def missed_by_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
+    """Which edges some cover misses."""
+    from naysay.kernels.covers import changing
+    from naysay.kernels.covers.minimal import find_holders
+
+    if not len(edges):
+        return np.zeros(0, np.bool_)
+    found: BoolArray = changing.missed_by_some(covers, len(edges), find_holders(edges, 1))
+    return found
+
+
 def _sort_by_shared(covers: UInt64Array, vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
     """Covers sorted so that neighbours share their first vertices, and the order of vertices: common ones first."""
     numbers = np.array([vertex for group in vertices.groups for vertex in range(group.first, group.first + group.size)])
@@ -172,10 +184,12 @@ def _sort_by_shared(covers: UInt64Array, vertices: Vertices) -> tuple[UInt64Arra
     return np.ascontiguousarray(covers[order]), np.ascontiguousarray(numbers[by_count])
 
 
-def _in_parts(covers: UInt64Array, work: Callable[[UInt64Array], Made], n_threads: int) -> list[Made]:
+def _in_parts(
+    covers: UInt64Array, work: Callable[[UInt64Array], Made], n_threads: int, brake: Brake | None = None
+) -> list[Made]:
     size = max(_TASK, len(covers) // (8 * n_threads))
     parts = [np.ascontiguousarray(covers[start : start + size]) for start in range(0, max(1, len(covers)), size)]
-    return run_tasks([partial(work, part) for part in parts], n_threads)
+    return run_tasks([partial(work, part) for part in parts], n_threads, (brake or Brake()).stop)
 
 
 def is_costly(n_covers: int, n_edges: int, n_broken: int, n_gone: int) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from naysay.arrays import Int32Array, Int64Array
-from naysay.budget import Budget, run_all
+from naysay.budget import Budget, current, run_all
 from naysay.discovery.evidence import (
     _CPU_COMPARISONS,
     _CUDA_BEGIN_SECONDS,
@@ -26,8 +26,10 @@ from naysay.discovery.evidence import (
     triangle,
     word_order,
 )
+from naysay.discovery.evidence import _batches as in_batches
 from naysay.discovery.evidence import _missing as missing
 from naysay.discovery.outcomes import CodeLayout, mirrored
+from naysay.errors import ResourceError
 from naysay.evolve.relation import EncodedRows, RelationChange
 
 Made = TypeVar("Made")
@@ -42,19 +44,42 @@ _LANES, _LANE_BITS = 4, 20
 _FEW_ROWS = 16
 
 
-def run_tasks(tasks: Sequence[Callable[[], Made]], n_threads: int) -> list[Made]:
-    """The results of all tasks. Ctrl-C is raised again here, because a partial answer is useless."""
+def run_tasks(
+    tasks: Sequence[Callable[[], Made]], n_threads: int, on_stop: Callable[[], None] = lambda: None
+) -> list[Made]:
+    """The results of all tasks; a partial answer is useless, so a stop is raised here.
+
+    `on_stop` tells running tasks to return early.
+    """
+    limits = current()
     if n_threads <= 1 or len(tasks) <= 1:
-        return [task() for task in tasks]
-    budget = Budget(threads=n_threads)
-    made = run_all(tasks, budget)
-    raise_if_interrupted(budget)
+        if limits is None:
+            return [task() for task in tasks]
+        if not limits.is_limited:
+            # A clock is watched while a task runs; Ctrl-C has to wait for the end of a task, as they are short.
+            return [_unless_stopped(task, limits) for task in tasks]
+    budget = Budget(threads=n_threads) if limits is None else limits.within(None, n_threads)
+    made = run_all(tasks, budget, on_stop=on_stop)
+    raise_if_stopped(budget)
     return made
 
 
-def raise_if_interrupted(budget: Budget) -> None:
-    if budget.stopped():
-        raise KeyboardInterrupt
+def _unless_stopped(task: Callable[[], Made], limits: Budget) -> Made:
+    made = task()
+    raise_if_stopped(limits)
+    return made
+
+
+def raise_if_stopped(budget: Budget) -> None:
+    """Raise KeyboardInterrupt after Ctrl-C, ResourceError after the time limit."""
+    if not budget.stopped():
+        return
+    limits = current() or budget
+    if "time limit" in (budget.reason, limits.reason) and limits.max_seconds is not None:
+        raise ResourceError(
+            f"not done after {limits.max_seconds:g} seconds (max_seconds); nothing has changed, try again with more"
+        )
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +152,17 @@ def compare_change(
     change: RelationChange, layout: CodeLayout, n_threads: int = 1, device: Device = Device.CPU
 ) -> tuple[PairEvidence, PairEvidence]:
     """All ordered pairs that disappear with a change and all that appear: its rows with the others and each other."""
-    on_cuda = device_for(device, change.n_pairs, layout, n_threads) is Device.CUDA
-    compare = _compare_on_gpu if on_cuda else _compare_on_cpu
-    return compare(change.gone, change.stay, layout, n_threads), compare(change.fresh, change.stay, layout, n_threads)
+    device = device_for(device, change.n_pairs, layout, n_threads)
+    gone, came = (compare_rows(rows, change.stay, layout, n_threads, device) for rows in (change.gone, change.fresh))
+    return gone, came
+
+
+def compare_rows(
+    rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, n_threads: int = 1, device: Device = Device.CPU
+) -> PairEvidence:
+    """All ordered pairs of some rows with those that stay and with each other."""
+    compare = _compare_on_gpu if device is Device.CUDA else _compare_on_cpu
+    return compare(rows, stay, layout, n_threads)
 
 
 def compare_all(rows: EncodedRows, layout: CodeLayout, n_threads: int) -> PairEvidence:
@@ -144,13 +177,15 @@ def _compare_on_cpu(rows: EncodedRows, stay: EncodedRows, layout: CodeLayout, n_
 
 
 def compare_blocks(
-    left: EncodedRows, right: EncodedRows, blocks: Sequence[Block], layout: CodeLayout, n_threads: int = 1
+    left: EncodedRows, right: EncodedRows, blocks: Sequence[Block] | Int64Array, layout: CodeLayout, n_threads: int = 1
 ) -> PairEvidence:
     """Count the codes of all pairs in blocks as of `evidence.count_blocks`, and keep a pair for each."""
-    n_pairs = sum((block[1] - block[0]) * (block[3] - block[2]) for block in blocks)
-    todo: SimpleQueue[Block] = SimpleQueue()
-    for block in blocks:
-        todo.put(block)
+    blocks = np.asarray(blocks, np.int64).reshape(-1, 5)
+    sizes = (blocks[:, 1] - blocks[:, 0]) * (blocks[:, 3] - blocks[:, 2])
+    n_pairs = int(sizes.sum())
+    todo: SimpleQueue[Int64Array] = SimpleQueue()
+    for batch in in_batches(blocks, sizes):
+        todo.put(batch)
     # A table of counters is fast if it is used often enough to be worth its pages.
     direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits
 
@@ -158,20 +193,21 @@ def compare_blocks(
         codes, counts, pairs = (_count_in_table if direct else _count_by_hash)(left, right, layout, _drain(todo))
         return PairEvidence(codes, counts, left.serials[pairs >> 32], right.serials[pairs & _MASK])
 
-    n_workers = max(1, min(n_threads, len(blocks), n_pairs // _MIN_PAIRS))
+    n_workers = max(1, min(n_threads, todo.qsize(), n_pairs // _MIN_PAIRS))
     return merge_evidence(run_tasks([work] * n_workers, n_workers))
 
 
-def _drain(todo: SimpleQueue[Block]) -> Iterator[Int64Array]:
-    while True:
+def _drain(todo: SimpleQueue[Int64Array]) -> Iterator[Int64Array]:
+    limits = current()
+    while limits is None or not limits.stopped():
         try:
-            yield np.array(todo.get_nowait(), np.int64)
+            yield todo.get_nowait()
         except Empty:
             return
 
 
 def _count_in_table(
-    left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
+    left: EncodedRows, right: EncodedRows, layout: CodeLayout, batches: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """The codes of all pairs, their counts and a pair for each, by a counter for every possible code."""
     from naysay.kernels.evidence.pairs import see_direct
@@ -181,15 +217,15 @@ def _count_in_table(
     counts = np.zeros(n_lanes << layout.n_bits, np.int64)
     codes, pairs, n_codes = np.empty(4096, np.int32), np.empty(4096, np.int64), 0
     sides = (left.left, right.right, layout.masks, layout.spans)
-    for block in blocks:
-        codes, pairs, n_codes = see_direct(sides, block, counts, codes, pairs, n_codes, lanes)
+    for blocks in batches:
+        codes, pairs, n_codes = see_direct(sides, blocks, counts, codes, pairs, n_codes, lanes)
     codes = codes[:n_codes]
     low_bits = codes & np.int32((1 << layout.n_bits) - 1)
     return low_bits.reshape(-1, 1), counts[codes], pairs[:n_codes]
 
 
 def _count_by_hash(
-    left: EncodedRows, right: EncodedRows, layout: CodeLayout, blocks: Iterator[Int64Array]
+    left: EncodedRows, right: EncodedRows, layout: CodeLayout, batches: Iterator[Int64Array]
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
     """As `_count_in_table`, by a hash table."""
     from naysay.kernels.evidence.pairs import see_hashed
@@ -197,8 +233,8 @@ def _count_by_hash(
     keys = np.empty((1 << 12, layout.n_words), np.int32)
     counts, pairs = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
     sides = (left.left, right.right, layout.masks, layout.spans)
-    for block in blocks:
-        keys, counts, pairs = see_hashed(sides, block, (keys, counts, pairs))
+    for blocks in batches:
+        keys, counts, pairs = see_hashed(sides, blocks, (keys, counts, pairs))
     used = np.flatnonzero(counts[:-1])
     return keys[used], counts[used], pairs[used]
 

@@ -40,6 +40,7 @@ from naysay.live.journal.serial import (
     schema_to_bytes,
 )
 from naysay.live.layout import ROW, Layout, layout_of
+from naysay.plan.cost import process_bytes, still_to_load
 from naysay.table import Table, from_frame
 from naysay.table.frame import to_arrow
 
@@ -64,6 +65,7 @@ class LocalEvolveEngine:
         """Find the rules of a table, in a given space or in the one that was asked for."""
         request = settings.request
         space = space or build_space(from_frame(table), request.columns, request.scope)
+        _require_memory(settings, space, table.num_rows)
         table = table if settings.key else number_rows(table, 0)
         relation = Relation(layout_of(table, settings.columns), space, request.nulls, table)
         method = make_method(relation, settings, may_change=may_change)
@@ -115,6 +117,10 @@ class LocalEvolveEngine:
             inserts = None if inserts is None else number_rows(to_arrow(inserts), relation.next_serial)
         layout, tables = relation.layout.conform_change(inserts, updates, deletes)
         relation.retype(layout)
+        n_changed = sum(table.num_rows for table in tables.values())
+        # The selective method copies all rows to prove rules on them.
+        n_rows = n_changed + (relation.n_rows if self.method.name == "selective" else 0)
+        _require_memory(self.settings, self.space, n_rows)
         batch = relation.prepare(**tables)
         step = self.method.advance(batch)
         return PreparedBatch(
@@ -170,6 +176,13 @@ class LocalEvolveEngine:
 
     def fold(self, log: BatchLog) -> None:
         log.snapshot(self.n_rows, self.whole_parts)
+
+
+def _require_memory(settings: Settings, space: Space, n_rows: int) -> None:
+    """Refuse work on this many rows that would not fit in the memory left."""
+    memory = settings.request.memory
+    if memory is not None:
+        settings.request.require_memory(space, n_rows, memory - process_bytes() - still_to_load())
 
 
 def number_rows(table: pa.Table, first: int) -> pa.Table:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from naysay.arrays import BoolArray
+from naysay.budget import memory_bytes, use_budget
 from naysay.discovery.evidence import device_named
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.result import Discovery, Rules
@@ -17,6 +19,7 @@ from naysay.discovery.space import Scope, Space
 from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve import durable
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
+from naysay.evolve.delta import raise_if_stopped
 from naysay.evolve.method import Settings, choose_method
 from naysay.live.journal.journal import BatchLog
 from naysay.live.layout import ROW, Layout, key_names, nulls_named
@@ -68,6 +71,9 @@ class Evolver:
         device: Where pairs are compared: `"cpu"`, `"cuda"`, or `"auto"` for a GPU if there is one and it is faster.
         space: The predicates that rules may use, as for `discover`, or a `Scope`.
         threads: The number of threads; 0 for all cores.
+        max_seconds: The longest that the start or a batch may take. A batch that would take longer raises
+            ResourceError and changes nothing: apply it again with more time, or in smaller parts.
+        memory: Memory limit, as in `check`: a start or a batch that would need more is refused, and nothing changes.
 
     >>> import naysay, pyarrow as pa
     >>> evolver = naysay.Evolver(pa.table({"id": [1, 2], "zip": [8, 9], "city": ["Ulm", "Bonn"]}), key="id")
@@ -93,12 +99,15 @@ class Evolver:
         device: str = "auto",
         space: str | Scope | Space = "naysay",
         threads: int = 0,
+        max_seconds: float | None = None,
+        memory: int | str | None = None,
     ) -> None:
         if frame is None or isinstance(frame, (str, os.PathLike)):
             raise UsageError("an evolver starts with a frame; use Evolver.open(state) to continue from a state")
         on_spark = any(cls.__module__.startswith("pyspark.sql") for cls in type(frame).__mro__)
         if on_spark:
             _refuse_on_spark(key, state, threads=threads, device=device, method=method)
+            _refuse_limits_on_spark(max_seconds, memory)
         request = DiscoverRequest(
             error=float(error),
             columns=columns,
@@ -108,6 +117,8 @@ class Evolver:
             device=device_named(device).value,
             space="naysay" if isinstance(space, Space) else space,
             threads=threads,
+            max_seconds=max_seconds,
+            memory=memory_bytes(memory),
         )
         if request.scope.conditions is not None:
             raise UsageError("rules under conditions cannot be kept up to date; leave out conditions, or use discover")
@@ -128,7 +139,8 @@ class Evolver:
 
             table = to_arrow(frame)
             settings = Settings(key_names(key), choose_method(method, table.num_rows, error), request)
-            self._engine = LocalEvolveEngine.start(table, settings, given_space, may_change=method == "auto")
+            with _in_limits(settings):
+                self._engine = LocalEvolveEngine.start(table, settings, given_space, may_change=method == "auto")
             self.log = BatchLog("Evolver", None if state is None else durable.open_journal(state, make=True))
         if self.log.journal is not None:
             with self.log.writing():
@@ -136,13 +148,23 @@ class Evolver:
                 self.log.journal.create(about, self._engine.whole_parts())
 
     @classmethod
-    def open(cls, state: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> Evolver:
+    def open(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        threads: int = 0,
+        device: str = "auto",
+        max_seconds: float | None = None,
+        memory: int | str | None = None,
+    ) -> Evolver:
         """Continue from an existing state. A state on Spark needs a running Spark session.
 
         Args:
             state: The path that was given as `state` before.
             threads: The number of threads; 0 for all cores.
             device: Where pairs are compared, as for a new Evolver.
+            max_seconds: The longest that a batch may take, as for a new Evolver.
+            memory: Memory limit of a batch, as for a new Evolver.
 
         Returns:
             The Evolver, as it was after its last batch.
@@ -150,11 +172,15 @@ class Evolver:
         Raises:
             StateError: There is no state, or it is damaged.
         """
-        run = DiscoverRequest(threads=threads, device=device_named(device).value)
+        run = DiscoverRequest(
+            threads=threads, device=device_named(device).value, max_seconds=max_seconds, memory=memory_bytes(memory)
+        )
         self = cls.__new__(cls)
         journal = durable.open_journal(state, make=False)
         try:
             self._engine = _restore(journal, run)
+            if self._engine.what == durable.ON_SPARK:
+                _refuse_limits_on_spark(max_seconds, memory)
         except BaseException:
             journal.close()
             raise
@@ -239,18 +265,25 @@ class Evolver:
         Raises:
             UsageError: A key is unknown, repeated or null. Nothing has changed then.
             TableError: A column is missing, new or of another type. Nothing has changed then.
+            ResourceError: The batch would take more time or memory than allowed. Nothing has changed then.
             StateError: The Evolver is closed.
         """
         self.log.check_open()
         if self.log.has_applied(batch_id):
             return no_change(self.rules, self.n_rows, batch_id)
-        batch = self._engine.prepare(inserts, updates, deletes)
-        change = change_between(self.rules, batch.step, batch.find_rows, batch.n_rows, batch_id)
+        with self._limits():
+            batch = self._engine.prepare(inserts, updates, deletes)
+            change = change_between(self.rules, batch.step, batch.find_rows, batch.n_rows, batch_id)
         self.log.append("rows", batch.parts, change, batch_id)
         with self.log.writing():
             batch.commit()
         self._engine.fold(self.log)
         return change
+
+    def _limits(self) -> AbstractContextManager[None]:
+        """What holds while a batch is prepared. On Spark its jobs have limits of their own."""
+        on_spark = self._engine.what == durable.ON_SPARK
+        return nullcontext() if on_spark else _in_limits(self._engine.settings)
 
     def close(self) -> None:
         """Close the state, if there is one. The evolver cannot be used afterwards."""
@@ -261,6 +294,18 @@ class Evolver:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+@contextmanager
+def _in_limits(settings: Settings) -> Iterator[None]:
+    """Put the limits into force for work that changes nothing anybody sees.
+
+    Ctrl-C is raised only where that work can be left, so that no row is moved by half.
+    """
+    budget = settings.request.budget()
+    with budget.stop_on_interrupt(), use_budget(budget):
+        yield
+        raise_if_stopped(budget)
 
 
 def _folder_of(journal: Journal) -> Path:
@@ -284,6 +329,13 @@ def _restore(journal: Journal, run: DiscoverRequest) -> EvolveEngine:
     except (NaysayError, pa.ArrowException, ValueError, KeyError, TypeError, AssertionError) as error:
         # Every byte matches its checksum: what makes no sense was written like that.
         raise StateError(f"{journal.path}: the state cannot be read back: {error}") from error
+
+
+def _refuse_limits_on_spark(max_seconds: float | None, memory: int | str | None) -> None:
+    if max_seconds is not None:
+        raise UsageError("max_seconds applies to frames in memory; on Spark an evolver has no time limit")
+    if memory is not None:
+        raise UsageError("memory applies to frames in memory; on Spark set that of the driver and the executors")
 
 
 def _refuse_on_spark(key: Any, state: Any, *, threads: int, device: str, method: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.arrays import Int64Array, UInt64Array
+from naysay.budget import Budget, current
 from naysay.discovery.cover import allowed_pairs
 from naysay.discovery.evidence import Device, Evidence, add_up, parse_device, word_order
 from naysay.discovery.fields import Fields
@@ -59,6 +60,11 @@ class Settings:
     @property
     def n_threads(self) -> int:
         return self.request.n_threads
+
+    def budget(self) -> Budget:
+        """What is left of the limits in force; without any, no more than threads are limited."""
+        limits = current()
+        return Budget(threads=self.n_threads) if limits is None else limits.within(None, self.n_threads)
 
     @property
     def device(self) -> Device:

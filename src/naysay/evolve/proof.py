@@ -25,8 +25,8 @@ from naysay.discovery.selective import _FIRST_PAIRS, _FIRST_PAIRS_A_ROW, SAMPLE_
 from naysay.discovery.verify import Costs, Pair, Verifier
 from naysay.discovery.vertices import Vertices, edge_of_each, edges_of, sorted_unique, to_int
 from naysay.discovery.vertices import _less as is_less
-from naysay.evolve.covers import Search, all_covers, members, places, update_covers
-from naysay.evolve.delta import NO_ROW, PairEvidence, compare_blocks, raise_if_interrupted
+from naysay.evolve.covers import Search, all_covers, members, missed_by_some, places, update_covers
+from naysay.evolve.delta import NO_ROW, PairEvidence, compare_blocks, raise_if_stopped
 from naysay.evolve.method import Arrays, add_evidence
 from naysay.evolve.relation import EncodedRows
 
@@ -183,10 +183,10 @@ class ProvenCovers:
 
     def are_settled(self, codes: Int32Array) -> BoolArray:
         """For each code whether its pairs agree on all columns of a settled set."""
-        return _agree_on(codes, self.shape, self.masks)
+        return agree_on(codes, self.shape, self.masks)
 
 
-def _agree_on(codes: Int32Array, layout: CodeLayout, masks: Sequence[int]) -> BoolArray:
+def agree_on(codes: Int32Array, layout: CodeLayout, masks: Sequence[int]) -> BoolArray:
     """For each code whether its pairs agree on all columns of one of the sets."""
     used = reduce(or_, masks, 0)
     agreed = {
@@ -272,7 +272,7 @@ class Prover(SelectiveSearch):
     def prove(self, *, may_leave: bool = False) -> ProvenCovers:
         """Continue until every cover is proven."""
         complete = self.run(self.problem.most_groups, MOST_RULES, may_leave=may_leave)
-        raise_if_interrupted(self.problem.budget)
+        raise_if_stopped(self.problem.budget)
         assert complete, "nothing but an interrupt ends the search"
         return replace(self._proof, masks=tuple(self.settled), covers=self.covers)
 
@@ -282,7 +282,7 @@ class Prover(SelectiveSearch):
         sizes = np.diff(starts).astype(np.int64)
         inside = order[np.repeat(sizes > 1, sizes)].astype(np.int64)
         seen = self._compare(inside, [tuple(block) for block in group_blocks(sizes[sizes > 1]).tolist()])
-        counted = _agree_on(seen.codes, self._proof.shape, self.settled)
+        counted = agree_on(seen.codes, self._proof.shape, self.settled)
         fresh = seen.take(np.flatnonzero(~counted)).evidence
         self._proof = replace(self._proof, settled=add_evidence(self._proof.settled, fresh))
         self.settle(mask)
@@ -302,6 +302,12 @@ class Prover(SelectiveSearch):
         codes = np.concatenate([codes, mirrored(codes, self._proof.layout)])
         left, right = self._rows.serials[at.T]
         return self._learn_codes(codes, np.concatenate([left, right]), np.concatenate([right, left]))
+
+    def learn_breaking(self, seen: PairEvidence) -> None:
+        """Learn those of some pairs that break a cover."""
+        edges = edge_of_each(seen.codes, self._proof.shape, self.problem.vertices)
+        seen = seen.take(np.flatnonzero(missed_by_some(self.covers, edges)))
+        self._learn_codes(seen.codes, seen.left, seen.right)
 
     def _learn_codes(self, codes: Int32Array, left: Int64Array, right: Int64Array) -> UInt64Array:
         both = TwoWayEdges.of(codes, self._proof.shape, self.problem.vertices)

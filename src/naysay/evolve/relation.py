@@ -28,13 +28,16 @@ class EncodedRows:
     def n_rows(self) -> int:
         return int(self.serials.size)
 
-    def take(self, places: Int64Array | slice) -> EncodedRows:
-        left = np.ascontiguousarray(self.left[:, places])
-        right = left if self.right is self.left else np.ascontiguousarray(self.right[:, places])
+    def take(self, places: Int64Array) -> EncodedRows:
+        # Places are known to be within: anything but "raise" spares numpy a copy.
+        left = np.take(self.left, places, axis=1, mode="clip")
+        right = left if self.right is self.left else np.take(self.right, places, axis=1, mode="clip")
         return EncodedRows(left, right, self.serials[places])
 
     def cut(self, start: int, stop: int) -> EncodedRows:
-        return self.take(slice(start, stop))
+        left = np.ascontiguousarray(self.left[:, start:stop])
+        right = left if self.right is self.left else np.ascontiguousarray(self.right[:, start:stop])
+        return EncodedRows(left, right, self.serials[start:stop])
 
     def outcomes(self, layout: CodeLayout) -> Outcomes:
         """The same rows as discovery wants them."""

@@ -1,9 +1,10 @@
 """Rules kept current without the evidence of all pairs: exact rules of large tables.
 
-New rows are compared with all others: their pairs are all that can break a rule, so the covers grow from there and need
-no proof. Deleted rows take evidence away: settled evidence disappears when its count reaches zero, open evidence with
-its last known pair. Covers that may shrink because of that are settled, or verified on the remaining rows; a pair that
-breaks one is learnt, and so on, as in `discovery.selective`.
+A few new rows are compared with all others: their pairs are all that can break a rule, so the covers grow from there
+and need no proof. Of many, only the pairs that agree on a settled set are compared; `batch_proof` proves the rules.
+Deleted rows take evidence away: settled evidence disappears when its count reaches zero, open evidence with its last
+known pair. Covers that may shrink because of that are settled, or verified on the remaining rows; a pair that breaks
+one is learnt, and so on, as in `discovery.selective`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from functools import partial
 
 import numpy as np
 
-from naysay.arrays import BoolArray, UInt64Array
+from naysay.arrays import UInt64Array
+from naysay.budget import Budget
 from naysay.discovery.evidence import Device, Evidence, all_pairs, codes_of_pairs
 from naysay.discovery.fields import converted
 from naysay.discovery.outcomes import CodeLayout
 from naysay.discovery.problem import Answer, Problem
 from naysay.discovery.result import Rules
 from naysay.discovery.selective import SAMPLE_ROWS
+from naysay.discovery.verify import equality_masks, settled_by
 from naysay.discovery.vertices import edge_of_each, edges_of, sorted_unique, to_int, vertices_of
-from naysay.evolve.covers import are_within, find_missed, grow, members, shrink
-from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, device_for
+from naysay.evolve.agreeing import compare_agreeing
+from naysay.evolve.batch_proof import BatchProver
+from naysay.evolve.covers import are_within, find_missed, grow, members, missed_by_some, shrink
+from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, compare_rows, device_for
 from naysay.evolve.method import (
     Arrays,
     Broken,
@@ -36,9 +41,11 @@ from naysay.evolve.method import (
 from naysay.evolve.proof import ProvenCovers, Prover, RankedVerifier, TwoWayEdges
 from naysay.evolve.relation import EncodedRows, Relation, RelationChange
 
-# Comparing the pairs of a batch of more rows than this costs more than starting over, if the table is large enough.
-_RESTART_ROWS = 9_000
+# If more than this share of the rows changed, starting over costs less, unless the table is small.
+_RESTART_SHARE = 0.3
 _MIN_PAIRS = 1 << 28
+# Comparing so many rows with all others takes as long as looking for pairs that agree on a set, or verifying a rule.
+_ROWS_PER_SET, _ROWS_PER_RULE = 30, 30
 # The budget of a search for a pair that is known to exist.
 _LONG = 1 << 60
 
@@ -64,17 +71,14 @@ class Selective:
         layout, shape = self._relation.fields.layout, self._relation.shape(batch)
         before = self._converted_to(layout)
         same = vertices_of(self._relation.space, shape) == before.vertices
-        if not same or self._is_costly(batch.n_pairs, batch.n_after, layout):
+        if not same or self._is_costly(batch, layout):
             seed = replace(before, open=before.open.without_rows(batch.gone.serials)) if same else None
             rows = batch.after()
             after = self._start(rows, shape, seed)
             find_broken = partial(self._find_broken, after, rows)
         else:
-            settings = self._settings
-            gone, came = compare_change(batch, layout, settings.n_threads, settings.device)
-            after, fresh = self._advance(replace(before, shape=shape), batch, gone, came)
-            came = came.take(np.flatnonzero(fresh))
-            find_broken = partial(pairs_breaking, seen=came, shape=after.shape, vertices=after.vertices)
+            after, came = self._advance(replace(before, shape=shape), batch)
+            find_broken = partial(self._find_broken_by, came, after, batch)
         changed_arrays = partial(_changed_arrays, self._known, after)
         return MethodStep(self._to_rules(after), after.covers, after, find_broken, changed_arrays)
 
@@ -86,7 +90,7 @@ class Selective:
         outcomes = self._relation.outcomes()
         n_rows = min(outcomes.n_rows, SAMPLE_ROWS)
         chosen = np.sort(np.random.default_rng(0).choice(outcomes.n_rows, n_rows, replace=False))
-        sample = all_pairs(outcomes.take(chosen), self._settings.request.budget())
+        sample = all_pairs(outcomes.take(chosen), Budget(threads=self._settings.n_threads))
         assert sample is not None
         edges, counts = edges_of(sample, self._known.shape, self._known.vertices)
         return Answer(self.rules.covers, False, edges, counts, n_sampled=n_rows)
@@ -94,11 +98,26 @@ class Selective:
     def arrays(self) -> Arrays:
         return self._known.arrays()
 
-    def _is_costly(self, n_pairs: int, n_after: int, layout: CodeLayout) -> bool:
-        """Whether starting over costs less than comparing this many pairs. A GPU compares them in no time."""
-        if n_pairs <= max(_MIN_PAIRS, _RESTART_ROWS * n_after):
+    def _is_costly(self, batch: RelationChange, layout: CodeLayout) -> bool:
+        """Whether starting over costs less than an update. A GPU compares pairs in no time."""
+        n_changed = batch.gone.n_rows + batch.fresh.n_rows
+        if batch.n_pairs <= _MIN_PAIRS or n_changed <= _RESTART_SHARE * batch.n_after:
             return False
-        return device_for(self._settings.device, n_pairs, layout, self._settings.n_threads) is not Device.CUDA
+        return not self._is_on_gpu(batch.n_pairs, layout)
+
+    def _is_on_gpu(self, n_pairs: int, layout: CodeLayout) -> bool:
+        return device_for(self._settings.device, n_pairs, layout, self._settings.n_threads) is Device.CUDA
+
+    def _find_broken_by(
+        self, came: PairEvidence, known: ProvenCovers, batch: RelationChange, covers: UInt64Array
+    ) -> Broken:
+        """For each cover a pair that breaks its rule: one of those that came, or one that was learnt."""
+        broken = pairs_breaking(covers, came, known.shape, known.vertices)
+        rest = np.flatnonzero(broken.left == NO_ROW)
+        if rest.size:
+            others = self._find_broken(known, batch.after(), np.ascontiguousarray(covers[rest]))
+            broken.left[rest], broken.right[rest] = others.left, others.right
+        return broken
 
     def _find_broken(self, known: ProvenCovers, rows: EncodedRows, covers: UInt64Array) -> Broken:
         """For each cover a pair of rows that breaks its rule: a known pair, or one that the verifier finds.
@@ -128,11 +147,28 @@ class Selective:
             todo = todo[~hit]
         return broken
 
-    def _advance(
-        self, before: ProvenCovers, batch: RelationChange, gone: PairEvidence, came: PairEvidence
-    ) -> tuple[ProvenCovers, BoolArray]:
-        """What is known after a batch, and which of the codes that came are new and break some rule."""
+    def _compare(self, before: ProvenCovers, batch: RelationChange) -> tuple[PairEvidence, PairEvidence, bool]:
+        """The pairs that disappear and appear, and whether those that appear are all.
+
+        Of many rows only the pairs that agree on a settled set are compared: what must be counted.
+        """
+        settings, layout, n_masks = self._settings, before.layout, len(before.masks)
+        if self._is_on_gpu(batch.n_pairs, layout):
+            return *compare_change(batch, layout, settings.n_threads, Device.CUDA), True
+        n_open = np.count_nonzero(~settled_by(equality_masks(before.covers, before.vertices), list(before.masks)))
+        bounds = (_ROWS_PER_SET * n_masks, _ROWS_PER_SET * n_masks + _ROWS_PER_RULE * int(n_open) // 2)
+        seen = [
+            compare_rows(rows, batch.stay, layout, settings.n_threads)
+            if rows.n_rows <= bound
+            else compare_agreeing(rows, batch.stay, before.masks, before.shape, settings.n_threads)
+            for rows, bound in zip((batch.gone, batch.fresh), bounds, strict=True)
+        ]
+        return seen[0], seen[1], batch.fresh.n_rows <= bounds[1]
+
+    def _advance(self, before: ProvenCovers, batch: RelationChange) -> tuple[ProvenCovers, PairEvidence]:
+        """What is known after a batch, and which of the pairs that came are new and break some rule."""
         search = self._settings.search(before.vertices)
+        gone, came, has_all = self._compare(before, batch)
         changes = []
         for seen, sign in ((came, 1), (gone, -1)):
             here = before.are_settled(seen.codes)
@@ -148,7 +184,7 @@ class Selective:
         lost = np.ascontiguousarray(known[~members(known, edges)])
         kept = np.ascontiguousarray(edges[members(edges, known)])
         covers = shrink(before.covers, kept, lost, search) if len(lost) else before.covers
-        breaking = _missed_by_some(covers, both.edges)
+        breaking = missed_by_some(covers, both.edges)
         fresh = sorted_unique(both.edges[breaking])
         after = replace(after, open=opened.put(both.take(breaking), *came.pairs(np.flatnonzero(breaking))))
         # What contains an old cover holds for the rows that stay, and covers everything that came.
@@ -156,9 +192,14 @@ class Selective:
         sure_covers = grow(covers[sure], kept, fresh, search)
         other_covers = grow(covers[~sure], kept, fresh, search)
         after = replace(after, covers=sorted_unique(np.concatenate([sure_covers, other_covers])))
-        if len(other_covers):
+        if not has_all:
+            rows = batch.after()
+            after = BatchProver(
+                self._problem(rows, before.shape), rows, after, covers[sure], batch.fresh.n_rows
+            ).prove()
+        elif len(other_covers):
             after = self._prove(after, batch.after(), sure_covers)
-        return after, breaking
+        return after, came.take(np.flatnonzero(breaking))
 
     def _start(
         self, rows: EncodedRows, shape: CodeLayout, seed: ProvenCovers | None = None, *, may_leave: bool = False
@@ -186,8 +227,8 @@ class Selective:
         return replace(known, layout=layout, settled=settled)
 
     def _problem(self, rows: EncodedRows, shape: CodeLayout) -> Problem:
-        request = self._settings.request
-        return Problem.of(self._relation.space, rows.outcomes(shape), request, request.budget())
+        settings = self._settings
+        return Problem.of(self._relation.space, rows.outcomes(shape), settings.request, settings.budget())
 
     def _to_rules(self, known: ProvenCovers) -> Rules:
         return to_rules(self._relation.fields, self._settings, known.vertices, known.covers, known.edges)
@@ -197,14 +238,3 @@ def _changed_arrays(before: ProvenCovers, after: ProvenCovers) -> Arrays:
     if before.layout is not after.layout or before.vertices != after.vertices or before.masks != after.masks:
         return after.arrays()
     return array_changes(before.arrays(), after.arrays())
-
-
-def _missed_by_some(covers: UInt64Array, edges: UInt64Array) -> BoolArray:
-    """Which edges some cover misses."""
-    from naysay.kernels.covers.changing import missed_by_some
-    from naysay.kernels.covers.minimal import find_holders
-
-    if not len(edges):
-        return np.zeros(0, np.bool_)
-    found: BoolArray = missed_by_some(covers, len(edges), find_holders(edges, 1))
-    return found

@@ -221,14 +221,14 @@ def count_hashed(
 @kernel
 def see_direct(
     fields: FieldArrays,
-    block: Int64Array,
+    blocks: Int64Array,
     counts: Int64Array,
     codes: Int32Array,
     pairs: Int64Array,
     n_codes: int,
     lanes: NDArray[np.uint32],
 ) -> tuple[Int32Array, Int64Array, int]:
-    """Add each pair of the block to counts[code + lane]; note each such sum when it is first seen, and the pair.
+    """Add each pair of blocks int64[n, 5] to counts[code + lane]; note each sum when it is first seen, and the pair.
 
     One word of few bits, counts zero wherever a code has not been seen; codes and pairs of length n_codes or more;
     pairs as in a table. Returns codes and pairs, perhaps larger ones, and how many there are: to reuse `counts`, clear
@@ -239,52 +239,54 @@ def see_direct(
     # Unsigned, so that no index has to be checked for its sign.
     line = found[0].view(np.uint32)
     fresh = np.empty(_CHUNK, np.int64)
-    first = block[2]
-    while first < block[3]:
-        stop = min(block[3], first + _CHUNK)
-        for row in range(block[0], block[1]):
-            start = max(first, row + 1) if block[4] else first
-            if start >= stop:
-                continue
-            _codes_of(fields, row, start, stop, found)
-            n_fresh = 0
-            for k in range(stop - start):
-                code = line[k] + lanes[k]
-                count = counts[code]
-                counts[code] = count + 1
-                if count == 0:
-                    fresh[n_fresh] = k
-                    n_fresh += 1
-            if n_codes + n_fresh > codes.size:
-                codes, pairs = _lengthen(codes, pairs)
-            for place in range(n_fresh):
-                codes[n_codes] = line[fresh[place]] + lanes[fresh[place]]
-                pairs[n_codes] = (row << 32) + start + fresh[place]
-                n_codes += 1
-        first = stop
+    for block in blocks:
+        first = block[2]
+        while first < block[3]:
+            stop = min(block[3], first + _CHUNK)
+            for row in range(block[0], block[1]):
+                start = max(first, row + 1) if block[4] else first
+                if start >= stop:
+                    continue
+                _codes_of(fields, row, start, stop, found)
+                n_fresh = 0
+                for k in range(stop - start):
+                    code = line[k] + lanes[k]
+                    count = counts[code]
+                    counts[code] = count + 1
+                    if count == 0:
+                        fresh[n_fresh] = k
+                        n_fresh += 1
+                if n_codes + n_fresh > codes.size:
+                    codes, pairs = _lengthen(codes, pairs)
+                for place in range(n_fresh):
+                    codes[n_codes] = line[fresh[place]] + lanes[fresh[place]]
+                    pairs[n_codes] = (row << 32) + start + fresh[place]
+                    n_codes += 1
+            first = stop
     return codes, pairs, n_codes
 
 
 @kernel
-def see_hashed(fields: FieldArrays, block: Int64Array, table: CodeTable) -> CodeTable:
-    """Add each pair of the block, of weight one, to a hash table with pairs. Returns it, larger if it had to grow."""
+def see_hashed(fields: FieldArrays, blocks: Int64Array, table: CodeTable) -> CodeTable:
+    """Add each pair of blocks int64[n, 5], of weight one, to a hash table with pairs. Returns it, perhaps larger."""
     codes = np.empty((fields[3].shape[0], _CHUNK), np.int32)
     slots, places = np.empty((2, _CHUNK), np.int64)
     ones = np.ones(_CHUNK, np.int64)
-    first = block[2]
-    while first < block[3]:
-        stop = min(block[3], first + _CHUNK)
-        for row in range(block[0], block[1]):
-            start = max(first, row + 1) if block[4] else first
-            if start >= stop:
-                continue
-            _codes_of(fields, row, start, stop, codes)
-            if 2 * (table[1][-1] + _CHUNK) > table[0].shape[0]:
-                table = _grow(table, 0)
-            for k in range(stop - start):
-                places[k] = (row << 32) + start + k
-            _add_codes(table, codes, ones, places, slots, stop - start, 0)
-        first = stop
+    for block in blocks:
+        first = block[2]
+        while first < block[3]:
+            stop = min(block[3], first + _CHUNK)
+            for row in range(block[0], block[1]):
+                start = max(first, row + 1) if block[4] else first
+                if start >= stop:
+                    continue
+                _codes_of(fields, row, start, stop, codes)
+                if 2 * (table[1][-1] + _CHUNK) > table[0].shape[0]:
+                    table = _grow(table, 0)
+                for k in range(stop - start):
+                    places[k] = (row << 32) + start + k
+                _add_codes(table, codes, ones, places, slots, stop - start, 0)
+            first = stop
     return table
 
 
