@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from naysay.budget import Budget
+import naysay
+from naysay.budget import Budget, Stopped
 from naysay.discovery import cover, shortest
 from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
@@ -25,6 +26,7 @@ from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import edges_of, is_among
+from naysay.errors import UsageError
 from naysay.kernels.covers import possible
 from naysay.report.discoveries import headline
 from naysay.rule import render
@@ -320,3 +322,79 @@ def test_known_covers_are_recognised() -> None:
     assert is_among(covers, known).tolist() == expected
     assert any(expected)
     assert not is_among(covers, known[:0]).any()
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, 1e2, 1e9])
+@pytest.mark.parametrize("method", ["auto", "all-pairs", "selective"])
+def test_evidence_that_there_is_no_time_to_put_in_order_leaves_right_rules(
+    monkeypatch: pytest.MonkeyPatch, method: str, rate: float
+) -> None:
+    table = numbers(24, 3, 5)
+    everything = set(run(table, Budget(), method).rules)
+    monkeypatch.setattr("naysay.discovery.evidence._ORDERED_PER_SECOND", rate)
+    found = run(table, Budget(1e3), method)
+    assert set(found.rules) <= everything
+    assert found.partial == (set(found.rules) != everything)
+    assert not found.partial or found.reason == "time limit"
+    assert found.partial or rate >= 1e2
+    assert not found.partial or rate < 1e9
+
+
+def test_a_part_that_cannot_order_its_evidence_does_not_end_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = outcomes_of(from_frame(numbers(40, 3, 5)), build_space(from_frame(numbers(40, 3, 5))), Nulls.SQL)
+    monkeypatch.setattr("naysay.discovery.evidence._ORDERED_PER_SECOND", 0.0)
+    budget = Budget(1e3)
+    part = budget.part(0.5)
+    assert all_pairs(outcomes, part) is None
+    assert part.reason == "time limit"
+    assert not budget.stopped()
+    # Without a limit there is always time.
+    assert all_pairs(outcomes, Budget()) is not None
+
+
+def test_fewer_pairs_are_met_if_there_is_no_time_to_order_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(400, 4, 1000)
+    # As many codes as pairs, and time for some 2,000 of them.
+    monkeypatch.setattr("naysay.discovery.evidence._ORDERED_PER_SECOND", 10.0)
+    found = naysay.discover(table, 0.3, cross=False, max_seconds=1e3, max_predicates=2, method="selective")
+    exact = naysay.discover(table, 0.3, cross=False, max_predicates=2)
+    assert len(found.rules) > 0
+    assert {render(rule) for rule in found.rules} == {render(rule) for rule in exact.rules}
+
+
+def test_a_table_that_cannot_be_encoded_in_time_says_so() -> None:
+    table = numbers(50, 3, 5)
+    data = from_frame(table)
+    with pytest.raises(Stopped):
+        outcomes_of(data, build_space(data), Nulls.SQL, budget=Looks(1))
+    assert not any(pair.across for pair in build_space(data, is_stopped=lambda: True).comparisons)
+    for options in ({}, {"error": 0.01}, {"error": "auto"}, {"rules": ["c0 -> c1"]}, {"cross": False}):
+        found = naysay.discover(table, max_seconds=1e-9, **options)
+        assert found.partial
+        assert found.reason == "time limit"
+        assert (len(found.rules), found.findings, found.n_rows, found.complete_up_to) == (0, (), 50, 0)
+        assert "time limit: stopped before the 50 rows were encoded, so nothing was compared" in found.notes
+        assert "before the search stopped (time limit)" in headline(found)
+
+
+def test_longer_rules_are_not_made_if_there_is_no_time_to_measure_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(60, 4, 6)
+    everything = {render(rule) for rule in naysay.discover(table, 0.1, measure="rows", max_predicates=2).rules}
+    monkeypatch.setattr("naysay.discovery.measured._EXTENDED_PER_SECOND", 1e-6)
+    found = naysay.discover(table, 0.1, measure="rows", max_predicates=2, max_seconds=1e3)
+    assert found.partial
+    assert found.reason == "time limit"
+    assert found.complete_up_to == 0
+    assert {render(rule) for rule in found.rules} <= everything
+
+
+def test_so_many_columns_are_not_compared_with_each_other() -> None:
+    table = numbers(8, 40, 3)
+    found = naysay.discover(table, max_predicates=1)
+    assert not any(pair.across for pair in found.space.comparisons)
+    assert "40 columns make 1,600 comparisons, so each column is only compared with itself" in found.notes[0]
+    alone = naysay.discover(table, max_predicates=1, cross=False)
+    assert list(found.rules) == list(alone.rules)
+    # The space of a paper stays what it is.
+    with pytest.raises(UsageError, match="more than the 1,000 that discovery can handle"):
+        naysay.discover(numbers(8, 60, 3), space="incdc", max_predicates=1)

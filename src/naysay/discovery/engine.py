@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import log
 
+from naysay.budget import Budget, Stopped
 from naysay.discovery import measured, selective
 from naysay.discovery.evidence import (
     Device,
@@ -22,10 +23,10 @@ from naysay.discovery.measured import FEWEST_ROWS, percent, sweep
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
 from naysay.discovery.ranking import MOST_EXCEPTIONS, SIGNIFICANCE, Ranker, ranker_of
-from naysay.discovery.request import DiscoverRequest, ErrorMeasure, Sweep
+from naysay.discovery.request import MAX_COMPARISONS, DiscoverRequest, ErrorMeasure, Sweep
 from naysay.discovery.result import N_BEST, Discovery, Finding, Rules, Tested
 from naysay.discovery.shortest import search_rules
-from naysay.discovery.space import build_space
+from naysay.discovery.space import Space, build_space
 from naysay.discovery.support import Conditional, Rows, find_conditional
 from naysay.discovery.vertices import edges_of
 from naysay.plan.cost import process_bytes, still_to_load
@@ -61,17 +62,30 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
     device_named(request.device)
     with budget.stop_on_interrupt():
         with budget.phase("space"):
-            space = build_space(table, request.columns, request.scope)
+            space = build_space(table, request.columns, request.scope, budget.stopped)
+            space = space.narrowed(MAX_COMPARISONS) if request.has_own_space else space
         request = request.fitted_to(space, table.n_rows)
         if budget.memory is not None:
             request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
-        with budget.phase("encode"):
-            outcomes = outcomes_of(table, space, request.nulls)
+        try:
+            with budget.phase("encode"):
+                outcomes = outcomes_of(table, space, request.nulls, budget=budget)
+        except Stopped:
+            return _nothing_in_time(table, space, request, budget)
         problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
         method, answer = solve(problem, measure)
         answer = replace(answer, notes=(*notes, *answer.notes))
         found = _with_conditional(conclude(problem, answer, method, measure=measure), table, problem)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
+
+
+def _nothing_in_time(table: Table, space: Space, request: DiscoverRequest, budget: Budget) -> Discovery:
+    """What there is to say of a table that could not be encoded before the work was stopped."""
+    no_rows = outcomes_of(Table(table.arrow.slice(0, 0)), space, request.nulls)
+    problem = Problem.of(space, no_rows, request, budget)
+    found = conclude(problem, empty_answer(problem, partial=True), request.method)
+    why = f"{budget.reason}: stopped before the {table.n_rows:,} rows were encoded, so nothing was compared"
+    return replace(found, n_rows=table.n_rows, notes=(*space.notes, why))
 
 
 def _with_error(problem: Problem) -> tuple[Problem, list[str]]:

@@ -80,6 +80,8 @@ def _n_pairs(outcomes: Outcomes) -> float:
     return outcomes.n_rows * (outcomes.n_rows - 1) / 2
 
 
+# Outcomes of different codes that are put in order and made edges of in a second, on one core.
+_ORDERED_PER_SECOND = 20_000_000
 # A code of up to this many bits is the place of its counter: 512 MiB, of which little is ever touched. They are all
 # read at the end, so there must be more pairs than counters.
 DIRECT_BITS = 26
@@ -110,6 +112,8 @@ Rows = TypeVar("Rows", Int32Array, UInt64Array)
 def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Device = Device.CPU) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows; None if the budget stopped it before the end.
 
+    The budget is stopped if there are more different codes than there is time to put in order.
+
     One pass over the unordered pairs of distinct rows; the mirror of each code is that of the other direction.
     """
     if device is Device.CUDA:
@@ -118,10 +122,18 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
         half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), budget)
     if half is None:
         return None
+    if budget is not None and not in_time(2 * len(half), outcomes.layout, budget):
+        budget.stop("time limit")
+        return None
     evidence = merge([half, mirror_of(half, outcomes.layout), equal_rows(outcomes)])
     if evidence.n_pairs != outcomes.n_pairs:
         raise AssertionError(f"{evidence.n_pairs} pairs counted instead of {outcomes.n_pairs}")
     return evidence
+
+
+def in_time(n_codes: int, layout: CodeLayout, budget: Budget) -> bool:
+    """Whether there is time left to put so many codes in order and to make edges of them."""
+    return not budget.is_limited or n_codes * len(layout.fields) <= _ORDERED_PER_SECOND * budget.left
 
 
 def _on_cuda(outcomes: Outcomes, budget: Budget | None) -> Evidence | None:
@@ -247,8 +259,9 @@ def agreeing_pairs(
 ) -> Evidence | None:
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 
-    None if the budget stopped it before the end. Equal rows behind one row are not among the pairs. Unless `counted`,
-    only the codes mean something, and codes of some other pairs of rows are among them, which is faster.
+    None if the budget stopped it before the end, or there are more different codes than there is time to put in order.
+    Equal rows behind one row are not among the pairs. Unless `counted`, only the codes mean something, and codes of some
+    other pairs of rows are among them, which is faster.
     """
     parts: list[Evidence] = []
     for first, last in _portions(starts):
@@ -256,7 +269,8 @@ def agreeing_pairs(
         inside = np.repeat(sizes > 1, sizes)
         some = outcomes.take(order[starts[first] : starts[last]][inside].astype(np.int64))
         half = count_blocks(some, some, group_blocks(sizes[sizes > 1]), budget, counted=counted)
-        if half is None:
+        n_codes = 0 if half is None else 2 * (len(half) + sum(len(part) for part in parts))
+        if half is None or (budget is not None and not in_time(n_codes, outcomes.layout, budget)):
             return None
         parts = [merge([*parts, half])]
     half = merge([*parts, Evidence(np.empty((0, outcomes.layout.n_words), np.int32), np.empty(0, np.int64))])

@@ -52,6 +52,8 @@ RANKING_ROWS, FEW_ROWS = 3000, 300
 _RANKING_SHARE = 0.25
 # The most rules of a length that are looked at, and the copies of each meanwhile.
 _MOST_CANDIDATES, _COPIES = 50_000_000, 4
+# Words of longer rules that are made, sorted and held against shorter ones in a second.
+_EXTENDED_PER_SECOND = 5_000_000
 # Covers times edges of a task.
 _WORK_PER_TASK = 20_000_000
 # Steps of the search for the fewest rows to remove for one rule: about a second.
@@ -198,7 +200,9 @@ class LevelSearch:
         """Whether so many open covers can be extended; if not, the search stops and says why."""
         vertices, budget = self.problem.vertices, self.problem.budget
         n_candidates = n_open * sum(group.size for group in vertices.groups)
-        if n_candidates > _MOST_CANDIDATES:
+        if n_candidates * vertices.n_words > _EXTENDED_PER_SECOND * budget.left:
+            budget.stop("time limit")
+        elif n_candidates > _MOST_CANDIDATES:
             budget.stop("too many rules to measure")
         elif (
             budget.memory is not None

@@ -22,6 +22,7 @@ from enum import Enum
 import numpy as np
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
+from naysay.budget import Budget, Stopped
 from naysay.discovery.space import Comparison, Space
 from naysay.rule.model import Nulls, Row
 from naysay.table import Table
@@ -143,25 +144,39 @@ class _Line:
 
 
 def outcomes_of(
-    table: Table, space: Space, nulls: Nulls, *, collapse: bool = True, nullable: Collection[str] = ()
+    table: Table,
+    space: Space,
+    nulls: Nulls,
+    *,
+    collapse: bool = True,
+    nullable: Collection[str] = (),
+    budget: Budget | None = None,
 ) -> Outcomes:
     """Encode a table for the comparisons of a space; equal rows become one with a weight.
 
     If these are only some rows of a table, `nullable` are the columns in which any of its rows has a null: parts that
-    are encoded apart have the same vertices then.
+    are encoded apart have the same vertices then. Raises Stopped if the budget stops before the end.
     """
+    budget = budget or Budget()
     comparisons = list(dict.fromkeys(space.comparisons + tuple(pair.mirrored() for pair in space.comparisons)))
-    columns = _columns(table, space, nullable)
+    columns = _columns(table, space, nullable, budget)
     lines = [_line(columns, comparison, nulls) for comparison in comparisons]
     del columns
     layout, order = _lay_out(lines, space)
     lines = [lines[i] for i in order]
+    _go_on(budget)
     distinct = _distinct_rows(lines, table.n_rows) if collapse else None
+    _go_on(budget)
     chosen = slice(table.n_rows) if distinct is None else distinct[0]
     left, right = _sides(lines, layout, chosen, two_sided=any(pair.across for pair in space.comparisons))
     # Made last of all: above the lines in memory they would keep what those leave from going back to the system.
     rows, weights = distinct or (np.arange(table.n_rows), np.ones(table.n_rows, np.int64))
     return Outcomes(layout, left, right, weights, rows)
+
+
+def _go_on(budget: Budget) -> None:
+    if budget.stopped():
+        raise Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +198,11 @@ class _Column:
         return above
 
 
-def _columns(table: Table, space: Space, nullable: Collection[str]) -> dict[str, _Column]:
+def _columns(table: Table, space: Space, nullable: Collection[str], budget: Budget) -> dict[str, _Column]:
     """Every column, encoded once. Each family from a table of its own: its codes of 64 bits are not kept."""
     columns = {}
     for names, ordered in families(space):
+        _go_on(budget)
         for name, codes in zip(names, Table(table.arrow).ranks(names, ordered=ordered), strict=True):
             valid = np.ones(table.n_rows, np.bool_) if codes.valid is None and name in nullable else codes.valid
             columns[name] = _Column(codes.values.astype(np.int32), valid)

@@ -143,10 +143,14 @@ class DiscoverRequest:
             raise UsageError(f"device 'cuda' counts pairs, and not rows as measure={self.measure.value!r} needs")
 
     @property
+    def has_own_space(self) -> bool:
+        """Whether the predicate space is not that of a paper."""
+        return isinstance(self.space, Scope) or self.space == "naysay"
+
+    @property
     def may_be_approximate(self) -> bool:
         """Whether nothing asks for exact rules: the methods and spaces of papers have none but these."""
-        is_own = isinstance(self.space, Scope) or self.space == "naysay"
-        return self.method == "auto" and is_own and self.device != "cuda"
+        return self.method == "auto" and self.has_own_space and self.device != "cuda"
 
     @property
     def is_measured(self) -> bool:

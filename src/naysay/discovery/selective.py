@@ -28,6 +28,7 @@ from naysay.discovery.evidence import (
     all_pairs,
     codes_of_pairs,
     equal_rows,
+    in_time,
     is_first,
     merge,
     mirror_of,
@@ -67,9 +68,13 @@ ENUMERATE: Pair = (-2, -2)
 # With an error: the ordered pairs to see, the standard errors within which a rule is counted on the whole table, the
 # seconds that this may take, and the share of a time limit for all short rules.
 _MET_PAIRS = 1_000_000_000
+# If there is no time for so many pairs, this many times fewer are met.
+_FEWER = 16
 _STANDARD_ERRORS = 6.0
 _COUNT_SECONDS = 60.0
 _NEAR_SHARE = 0.6
+# The share of the time left in which the pairs that agree on a set of columns must be seen.
+_AGREEING_SHARE = 0.5
 
 
 # Candidates that are worth a try even where all pairs are compared in a second or two.
@@ -171,12 +176,17 @@ def _meet(problem: Problem) -> Evidence | None:
     outcomes, budget = problem.outcomes, problem.budget
     order = np.random.default_rng(0).permutation(np.repeat(np.arange(outcomes.n_rows), outcomes.weights))
     n_pairs = _MET_PAIRS
-    if budget.is_limited:
-        n_fields = len(outcomes.layout.fields)
-        n_pairs = min(n_pairs, int(SAMPLE_WORK_PER_SECOND * 20 * max(0.0, budget.left) / n_fields))
-    n_blocks = max(1, round(order.size / max(2, n_pairs / order.size)))
-    starts = np.linspace(0, order.size, n_blocks + 1).astype(np.int64)
-    return agreeing_pairs(outcomes, order, starts, budget)
+    while True:
+        if budget.is_limited:
+            n_fields = len(outcomes.layout.fields)
+            n_pairs = min(n_pairs, int(SAMPLE_WORK_PER_SECOND * 20 * max(0.0, budget.left) / n_fields))
+        n_blocks = max(1, round(order.size / max(2, n_pairs / order.size)))
+        starts = np.linspace(0, order.size, n_blocks + 1).astype(np.int64)
+        met = agreeing_pairs(outcomes, order, starts, budget)
+        if met is not None or budget.stopped() or n_blocks >= order.size // 2:
+            return met
+        # No two pairs are alike: there is time to put fewer in order.
+        n_pairs //= _FEWER
 
 
 class _NearSearch:
@@ -287,10 +297,9 @@ class SelectiveSearch:
         masks = self.costs.single_masks()
         self.costs.look_up(masks)
         for n_pairs, mask in sorted((self.costs.n_pairs(mask), mask) for mask in masks):
-            if n_pairs > left or budget.stopped():
+            if n_pairs > left or budget.stopped() or not self.enumerate(mask):
                 break
             left -= n_pairs
-            self.enumerate(mask)
 
     def sample(self) -> None:
         """See all pairs of some rows drawn at random, and the equal rows."""
@@ -313,16 +322,22 @@ class SelectiveSearch:
         self.edges = sorted_unique(np.concatenate([self.edges, edges]))
         return edges
 
-    def enumerate(self, mask: int) -> None:
-        """See all pairs that agree on a set of columns; every rule that asks for that agreement is settled then."""
+    def enumerate(self, mask: int) -> bool:
+        """See all pairs that agree on a set of columns; every rule that asks for that agreement is settled then.
+
+        False if there is no time for it, or for looking through all evidence afterwards.
+        """
         problem = self.problem
         with problem.budget.phase("agreeing pairs"):
             order, starts = self.costs.grouped(mask)
-            evidence = agreeing_pairs(problem.outcomes, order, starts, problem.budget, counted=False)
-            if evidence is None:
-                return
+            # The edges are put in order twice: when they are added, and before candidates are held against them.
+            part = problem.budget.part(_AGREEING_SHARE)
+            evidence = agreeing_pairs(problem.outcomes, order, starts, part, counted=False)
+            if evidence is None or not in_time(len(evidence) + len(self.edges), problem.outcomes.layout, part):
+                return False
             self.add(evidence)
             self.settle(mask)
+        return True
 
     def settle(self, mask: int) -> None:
         """Every pair that agrees on a set of columns is known, and so on any that contains it."""
@@ -438,8 +453,9 @@ class SelectiveSearch:
             pairs = run_all([partial(self.verify_one, to_int(cover)) for cover in batch], problem.budget)
             n_done += len(pairs)
             for cover, pair in zip(batch, pairs, strict=False):
-                if pair == ENUMERATE:
-                    self.enumerate(int(equality_masks(cover[None, :], problem.vertices)[0]))
+                mask = int(equality_masks(cover[None, :], problem.vertices)[0])
+                if pair == ENUMERATE and not self.enumerate(mask):
+                    problem.budget.stop("time limit")
             broken = [pair for pair in pairs if pair is not None and pair != ENUMERATE]
             if broken:
                 todo = todo[~missing_some(todo, self.learn(broken))]

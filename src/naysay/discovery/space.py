@@ -75,6 +75,17 @@ class Space:
     def n_predicates(self) -> int:
         return sum(len(pair.ops) for pair in self.comparisons)
 
+    def narrowed(self, most: int) -> Space:
+        """Without comparisons of different columns of two rows if there are more than so many comparisons."""
+        kept = tuple(pair for pair in self.comparisons if not pair.across or pair.within_row)
+        if len(self.comparisons) <= most or len(kept) == len(self.comparisons):
+            return self
+        note = (
+            f"{len(self.names):,} columns make {len(self.comparisons):,} comparisons, so each column is only compared "
+            "with itself; to compare different columns, name fewer (columns, --columns)"
+        )
+        return Space(kept, (*self.notes, note))
+
 
 class Shared(Enum):
     """How the values that two columns share are measured.
@@ -171,8 +182,16 @@ def scope_of(space: str | Scope, cross: bool) -> Scope:
     return space if cross else replace(space, cross=False, within_row=False)
 
 
-def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope = SCOPES["naysay"]) -> Space:
-    """The predicate space of a table, or of the named columns of it."""
+def build_space(
+    table: Table,
+    columns: Sequence[str] | None = None,
+    scope: Scope = SCOPES["naysay"],
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Space:
+    """The predicate space of a table, or of the named columns of it.
+
+    If it is stopped, different columns are not compared.
+    """
     kinds = {name: table.kind(name) for name in table.names}
     for name in columns or ():
         # Raises TableError if rules cannot compare the column.
@@ -182,7 +201,9 @@ def build_space(table: Table, columns: Sequence[str] | None = None, scope: Scope
     averages = _averages(table, names) if scope.average_factor is not None else {}
     if not scope.compares_values:
         return space_over(kinds, scope, lambda first, second: False, averages, notes)
-    values = {name: _value_counts(table, name) for name in names}
+    values = {name: _value_counts(table, name) for name in names if not is_stopped()}
+    if is_stopped():
+        return space_over(kinds, scope, lambda first, second: False, averages, notes)
     if scope.shared is not Shared.DISTINCT:
         return space_over(
             kinds,

@@ -276,8 +276,8 @@ class Prover(SelectiveSearch):
         assert complete, "nothing but an interrupt ends the search"
         return replace(self._proof, masks=tuple(self.settled), covers=self.covers)
 
-    def enumerate(self, mask: int) -> None:
-        """Count all pairs that agree on a set of columns."""
+    def enumerate(self, mask: int) -> bool:
+        """Count all pairs that agree on a set of columns; there is no limit on time."""
         order, starts = self.costs.grouped(mask)
         sizes = np.diff(starts).astype(np.int64)
         inside = order[np.repeat(sizes > 1, sizes)].astype(np.int64)
@@ -287,6 +287,7 @@ class Prover(SelectiveSearch):
         self._proof = replace(self._proof, settled=add_evidence(self._proof.settled, fresh))
         self.settle(mask)
         self.add_edges(edges_of(fresh, self._proof.shape, self.problem.vertices)[0])
+        return True
 
     def update(self, max_groups: int, limit: int) -> bool:
         """Bring the covers up to date with the edges."""
