@@ -13,6 +13,7 @@ Int8Array = NDArray[np.int8]
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 UInt8Array = NDArray[np.uint8]
+UInt32Array = NDArray[np.uint32]
 UInt64Array = NDArray[np.uint64]
 
 # The code of a null in a table that changes. No value has it, so a range of values never includes it by accident.

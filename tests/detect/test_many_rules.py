@@ -14,6 +14,7 @@ import naysay
 from cases import rows_of
 from naysay.detect import points
 from naysay.kernels import sort
+from naysay.kernels.joins import grouped
 from naysay.plan import agreeing, bind
 from naysay.plan.agreeing import AgreeingPairs
 from naysay.plan.bind import Memo
@@ -28,6 +29,7 @@ SETTINGS = {
     "as it is": (),
     "keys that nearly determine": ((agreeing, "_FEW_CELLS", 40), (agreeing, "_CELLS_PER_ROW", 0)),
     "partitions": ((agreeing, "_FEW_CELLS", 0), (agreeing, "_CELLS_PER_ROW", 0), (agreeing, "_KERNEL_COLUMNS", 2)),
+    "group by group": ((points, "_MANY_WORDS", 0),),
     "long codes": ((bind, "_FEW_VALUES", 0), (points, "_GROUP_ROWS", 0)),
 }
 SHAPES = (
@@ -115,6 +117,15 @@ def test_what_a_key_or_a_dependency_implies_is_not_counted_again() -> None:
     assert pairs.count(join_of(parse("not(t.zip == s.zip and t.city > s.city and t.a < s.a)"))) == 0
 
 
+def test_a_column_that_is_a_key_is_gone_through_once() -> None:
+    rng = np.random.default_rng(3)
+    columns = {"id": rng.permutation(2_000)} | {name: rng.integers(0, 9, 2_000) for name in "abc"}
+    pairs = AgreeingPairs(from_frame(pa.table(columns)), Nulls.SQL, Memo())
+    for rule in ("key(a, id)", "id, b -> c", "not(t.id == s.id and t.a < s.a)", "not(t.id == s.id and t.c != s.c)"):
+        assert pairs.count(join_of(parse(rule))) == 0
+    assert pairs.n_passes == 1
+
+
 def test_a_rule_and_its_twin_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     count_two = points.count_two
@@ -136,4 +147,31 @@ def test_rows_that_a_key_nearly_determines() -> None:
         expected = int((sizes * sizes).sum())
         given = (key, key, value), (1, 0, 90)
         assert sort.count_agreeing_nearly(*given, 500, 4) == (-1 if share == 0.9 else expected)
-        assert sort.count_agreeing_parts(*given, 4) == sort.count_agreeing_small(*given, 500 * 90) == expected
+        # Codes in so long a range are partitioned as they are.
+        assert sort.count_agreeing_parts(*given, 1 << 40, 4) == expected
+        assert sort.count_agreeing_parts(*given, 500 * 90, 4) == sort.count_agreeing_small(*given, 500 * 90) == expected
+
+
+def test_pairs_within_groups_of_all_sizes() -> None:
+    rng = np.random.default_rng(4)
+    sizes = [0, 1, 2, 31, grouped.FEW_ROWS, grouped.FEW_ROWS + 1, 1_500, 0]
+    key = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    places, starts = grouped.group_rows(key, len(sizes))
+    assert np.diff(starts).tolist() == sizes
+    for n_x, n_y in ((1, 1), (3, 700), (700, 3), (5_000, 5_000)):
+        x, y = (rng.integers(0, n_values, key.size) for n_values in (n_x, n_y))
+        expected = 0
+        for group in range(len(sizes)):
+            own_x, own_y = x[key == group], y[key == group]
+            expected += int(((own_x[:, None] < own_x) & (own_y[:, None] < own_y)).sum())
+        of_x, of_y = grouped.in_groups(x - 7, -7, places), grouped.in_groups(y, 0, places)
+        assert grouped.count_two_grouped(starts, of_x, of_y, n_x, n_y) == expected
+
+
+def test_a_few_rules_on_small_groups_and_far_values() -> None:
+    rng = np.random.default_rng(5)
+    columns = {name: rng.integers(-(1 << 29), 1 << 29, 1_500) for name in "ab"} | {"c": rng.integers(0, 1 << 60, 1_500)}
+    table = pa.table(columns | {"k": rng.integers(0, 300, 1_500)})
+    rules = [f"not(t.k == s.k and t.{x} > s.{x} and t.{y} < s.{y})" for x, y in ("ab", "ac", "bc")]
+    expected = [naive.count(rows_of(table), parse(rule), Nulls.SQL) for rule in rules]
+    assert naysay.count(table, rules) == [naysay.count(table, rule) for rule in rules] == expected

@@ -10,16 +10,15 @@ import numpy as np
 from naysay.arrays import Int32Array, Int64Array, UInt64Array
 from naysay.budget import in_turn_or_on_threads, threads_for
 from naysay.kernels.joins.find import find_two
+from naysay.kernels.joins.grouped import FEW_ROWS, count_two_grouped, group_rows, in_groups
 from naysay.kernels.words import (
     Layout,
     Points,
     count_differing,
     count_one,
     count_two,
-    count_two_grouped,
     count_words,
     group_buckets,
-    group_rows,
     pack_words,
     rank_words,
     scatter_words,
@@ -41,8 +40,10 @@ _FEW_WORDS, _WORDS_PER_ROW, _MANY_WORDS, _MAX_COUNT = 1 << 16, 4, 1 << 22, (1 <<
 _ROWS_PER_THREAD = 100_000
 # y is counted as it is up to this many values, or four for each point; beyond that it is ranked.
 _FEW_RANKS = 1 << 16
-# Up to this many rows in the group of a row, comparing all with all beats sorting.
+# Up to this many rows in the group of a row, a few rules are counted group by group; many rules in groups of any size.
 _GROUP_ROWS = 256
+# A large group is sorted by the values of one order, if there are at most so many of them, over all groups, per row.
+_VALUES_PER_ROW = 8
 # Spans of points for each thread, so that no thread waits long for the slowest.
 _SPANS_PER_THREAD = 2
 
@@ -140,8 +141,8 @@ class PointJoin:
 
 def join_points(bound: BoundJoin, left_key: Int64Array, right_key: Int64Array, n_keys: int) -> PointJoin | None:
     """The points of a join with one or two orders under the given key; None if a row does not fit into a word."""
-    orders = sorted(map(_ranged, bound.left.order, bound.right.order), key=lambda order: order.n_values)
-    x, y = orders[-1], orders[0] if len(orders) == 2 else None
+    orders = _ranges(bound)
+    x, y = orders[0], orders[1] if len(orders) == 2 else None
     n_bits = _bits(n_keys) + sum(order.n_bits for order in orders)
     if n_bits > _WORD_BITS:
         return None
@@ -165,26 +166,52 @@ def count_dependency(key: Int64Array, n_keys: int, values: Int64Array, n_values:
 
 
 def count_grouped(bound: BoundJoin) -> int | None:
-    """Count under a key and two orders by comparing the rows of each key; None unless rules share such small groups."""
-    left, right = bound.left, bound.right
+    """Count under a key and two orders group by group; None unless rules share the groups and that is quicker."""
+    left, right, memo = bound.left, bound.right, bound.memo
     is_one_side = bound.mirror and all(one is other for one, other in zip(left.order, right.order, strict=True))
-    if not bound.memo.shares or not is_one_side or bound.n_keys > left.n_rows:
+    if not memo.shares or not is_one_side or bound.n_keys > left.n_rows or left.n_rows > _MAX_COUNT:
         return None
-    groups = bound.memo.get("small groups", (left.key,), lambda: _small_groups(left.key, bound.n_keys))
-    x, y = (bound.memo.get("short", (codes,), partial(_short, codes)) for codes in left.order)
-    if groups is None or x is None or y is None:
+    orders = _ranges(bound)
+    if _are_few(_bits(bound.n_keys) + sum(order.n_bits for order in orders), left.n_rows):
         return None
-    return int(count_two_grouped(*groups, x, y))
+    groups = memo.get("groups", (left.key,), partial(_groups, bound))
+    if groups is None:
+        return None
+    places, starts, n_large = groups
+    # A sort by more values leaves a tree of fewer.
+    most = _VALUES_PER_ROW * left.n_rows
+    x, y = orders if n_large * orders[0].n_values <= most else orders[::-1]
+    if max(x.n_values, y.n_values) > (most if n_large else _MAX_COUNT) or n_large * x.n_values > most:
+        return None
+    of_x, of_y = (
+        memo.get("in groups", (left.key, order.left), partial(in_groups, order.left, order.low, places))
+        for order in (x, y)
+    )
+    n_x, n_y = (x.n_values, y.n_values) if n_large else (0, 0)
+    return int(count_two_grouped(starts, of_x, of_y, n_x, n_y))
 
 
-def _small_groups(key: Int64Array, n_keys: int) -> tuple[Int64Array, Int64Array] | None:
+def _groups(bound: BoundJoin) -> tuple[Int32Array, Int64Array, int] | None:
+    """The rows of each key and how many keys have many rows, if rules can share them."""
+    key, n_keys = bound.left.key, bound.n_keys
     sizes = np.bincount(key, minlength=n_keys)
-    return None if int((sizes * sizes).sum()) > _GROUP_ROWS * key.size else group_rows(key, n_keys)
+    if not bound.memo.has_many_rules and int((sizes * sizes).sum()) > _GROUP_ROWS * key.size:
+        return None
+    return *group_rows(key, n_keys), int(np.count_nonzero(sizes > FEW_ROWS))
 
 
-def _short(codes: Int64Array) -> Int32Array | None:
-    limit = 1 << 31
-    return codes.astype(np.int32) if -limit <= codes.min() and codes.max() < limit else None
+def _ranges(bound: BoundJoin) -> list[_Ranged]:
+    """The orders of a join, that with the most values first."""
+    orders = [
+        bound.memo.get("range", (left, right), partial(_ranged, left, right))
+        for left, right in zip(bound.left.order, bound.right.order, strict=True)
+    ]
+    return sorted(orders, key=lambda order: -order.n_values)
+
+
+def _are_few(n_bits: int, n_rows: int) -> bool:
+    """Whether words of so many bits are counted in an array."""
+    return 1 << n_bits <= min(max(_FEW_WORDS, _WORDS_PER_ROW * n_rows), _MANY_WORDS) and n_rows <= _MAX_COUNT
 
 
 def _ranged(left: Int64Array, right: Int64Array) -> _Ranged:
@@ -202,7 +229,7 @@ def _points(key: Int64Array, x: Int64Array, y: Int64Array, layout: Layout, n_bit
     n_rows = key.size
     chunks = np.linspace(0, n_rows, n_threads + 1).astype(np.int64)
     places = list(range(n_threads))
-    if 1 << n_bits <= min(max(_FEW_WORDS, _WORDS_PER_ROW * n_rows), _MANY_WORDS) and n_rows <= _MAX_COUNT:
+    if _are_few(n_bits, n_rows):
 
         def count_chunk(place: int) -> Int32Array:
             some = slice(chunks[place], chunks[place + 1])

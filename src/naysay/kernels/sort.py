@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from naysay.arrays import Int32Array, Int64Array, UInt64Array
+from naysay.arrays import Int32Array, Int64Array, UInt32Array, UInt64Array
 from naysay.kernels.bits import GOLDEN, bit_length
 from naysay.kernels.compile import kernel
 
@@ -416,20 +416,65 @@ def count_agreeing_small(columns: Columns, factors: Factors, n_cells: int) -> in
 
 
 @kernel
-def count_agreeing_parts(columns: Columns, factors: Factors, n_bits: int) -> int:
-    """The same for codes in any range: partitions them by n_bits leading hash bits. O(n) expected."""
-    first, second, third = columns
-    by_first, by_second, by_key = factors
-    codes = np.empty(first.size, np.int64)
-    for i in range(first.size):
-        codes[i] = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
-    return _count_parts(codes, n_bits)
+def count_agreeing_parts(columns: Columns, factors: Factors, n_cells: int, n_bits: int) -> int:
+    """The same for codes in any range [0, n_cells): partitions them by n_bits leading hash bits. O(n) expected."""
+    hash_bits = max(bit_length(np.uint64(n_cells)), n_bits)
+    if hash_bits - n_bits > 32:
+        first, second, third = columns
+        by_first, by_second, by_key = factors
+        codes = np.empty(first.size, np.int64)
+        for i in range(first.size):
+            codes[i] = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
+        parted, starts = partition_keys(codes, n_bits)
+        return count_equal_parts(parted, starts, 0, 1 << n_bits)
+    # A hash of so many bits is another number for every code: the part and 32 bits say which code it is.
+    rests, starts = _partition_rests(columns, factors, hash_bits, n_bits)
+    largest = 0
+    for part in range(starts.size - 1):
+        largest = max(largest, starts[part + 1] - starts[part])
+    rest_bits = hash_bits - n_bits
+    bits = min(table_bits(largest), rest_bits)
+    shift = np.uint32(rest_bits - bits)
+    last = (1 << bits) - 1
+    slots = np.empty(1 << bits, np.uint32)
+    counts = np.empty(1 << bits, np.int64)
+    total = 0
+    for part in range(starts.size - 1):
+        counts[:] = 0
+        for i in range(starts[part], starts[part + 1]):
+            slot = np.int64(rests[i] >> shift)
+            while counts[slot] != 0 and slots[slot] != rests[i]:
+                slot = (slot + 1) & last
+            slots[slot] = rests[i]
+            # (c + 1)^2 - c^2 = 2c + 1
+            total += 2 * counts[slot] + 1
+            counts[slot] += 1
+    return total
 
 
 @kernel
-def _count_parts(codes: Int64Array, n_bits: int) -> int:
-    parted, starts = partition_keys(codes, n_bits)
-    return count_equal_parts(parted, starts, 0, 1 << n_bits)
+def _partition_rests(columns: Columns, factors: Factors, hash_bits: int, n_bits: int) -> tuple[UInt32Array, Int64Array]:
+    """The hashes of codes, part by part, each without the leading bits that say which part; where each part starts."""
+    first, second, third = columns
+    by_first, by_second, by_key = factors
+    mask = np.uint64((1 << hash_bits) - 1)
+    shift = np.uint64(hash_bits - n_bits)
+    rest = (np.uint64(1) << shift) - np.uint64(1)
+    starts = np.zeros((1 << n_bits) + 1, np.int64)
+    for i in range(first.size):
+        code = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
+        starts[np.int64(((np.uint64(code) * GOLDEN) & mask) >> shift) + 1] += 1
+    starts = np.cumsum(starts)
+    positions = starts[:-1].copy()
+    rests = np.empty(first.size, np.uint32)
+    # The codes are computed twice, which takes less than to write them down.
+    for i in range(first.size):
+        code = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
+        number = (np.uint64(code) * GOLDEN) & mask
+        part = np.int64(number >> shift)
+        rests[positions[part]] = np.uint32(number & rest)
+        positions[part] += 1
+    return rests, starts
 
 
 @kernel
@@ -458,7 +503,8 @@ def count_agreeing_nearly(columns: Columns, factors: Factors, n_keys: int, n_bit
                 return -1
             others[n_others] = key * by_key + third[i]
             n_others += 1
-    return total + _count_parts(others[:n_others], n_bits)
+    rest = others[:n_others]
+    return total + count_agreeing_parts((rest, rest, rest), (0, 0, 0), n_keys * by_key, n_bits)
 
 
 @kernel

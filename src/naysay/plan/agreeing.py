@@ -91,6 +91,8 @@ class AgreeingPairs:
         n_rows = self._n_rows(selection)
         if not names or not n_rows:
             return n_rows * n_rows
+        if len(names) > 1 and any(self._is_key(name, selection) for name in names):
+            return n_rows
         for fewer in map(frozenset, _subsets(sorted(names), len(names) - 1)):
             if self._is_known(fewer, selection) and self.pairs(fewer, selection) == n_rows:
                 # These columns are a key already.
@@ -100,6 +102,11 @@ class AgreeingPairs:
                     return self.pairs(names - {name}, selection)
         self.n_passes += 1
         return _count_agreeing([self._codes(name, selection) for name in sorted(names)], n_rows)
+
+    def _is_key(self, name: str, selection: Selection) -> bool:
+        """Whether no two rows agree in a column; columns with fewer values than rows are not looked at."""
+        n_rows = self._n_rows(selection)
+        return self._codes(name, selection)[2] >= n_rows and self.pairs(frozenset({name}), selection) == n_rows
 
     def _is_known(self, names: Names, selection: Selection) -> bool:
         return self._cache.has((names, selection))
@@ -167,4 +174,4 @@ def _count_agreeing(parts: list[Matched], n_rows: int) -> int:
         total = int(count_agreeing_nearly(columns, factors, n_keys, _PART_BITS))
         if total >= 0:
             return total
-    return int(count_agreeing_parts(columns, factors, _PART_BITS))
+    return int(count_agreeing_parts(columns, factors, n_keys * n_last, _PART_BITS))
