@@ -22,6 +22,7 @@ from naysay.detect.spark import check as spark_check
 from naysay.detect.spark import key_groups as spark_blocks
 from naysay.detect.spark import key_groups as spark_kernels
 from naysay.detect.spark import sample as spark_sample
+from naysay.detect.spark import verify as spark_verify
 from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
@@ -77,7 +78,8 @@ def test_verdicts_do_not_hang_on_a_sample(
     assert not verdict.holds
     assert verdict.witness is not None
     assert not naysay.check(ledger, rule, nulls=nulls, quick=True)[0].holds
-    monkeypatch.setattr(spark_check, "samples", lambda *_: {})
+    for module in (spark_check, spark_verify):
+        monkeypatch.setattr(module, "samples", lambda *_: {})
     without = naysay.verify(ledger, rule, nulls=nulls)
     assert (without.holds, bool(without), without.witness) == (False, False, None)
     assert "is broken" in repr(without)
