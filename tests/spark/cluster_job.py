@@ -39,6 +39,7 @@ RULES = [
     naysay.parse("k -> z"),
 ]
 SIZES = Sizes(rows_a_task=500, giant=3000, n_strips=4)
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 COLUMNS = "id LONG, k LONG, x LONG, y LONG, z LONG, op STRING"
 
 
@@ -82,6 +83,10 @@ def session_with(**settings: str) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.log.level", "OFF")
+        # The plans are many and their rows few: interpreting costs less than compiling, in Spark and in Java.
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.executor.extraJavaOptions", QUICK_JAVA)
     )
     for name, value in settings.items():
         builder = builder.config(f"spark.{name.replace('_', '.')}", value)
@@ -135,7 +140,7 @@ def answers(session: SparkSession, table: pa.Table, folder: Path) -> dict[str, A
         "check": [(result.violations, result.rows_in_conflict) for result in report],
         "violations": list(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True)),
         "split": sorted(row["id"] for row in bad.select("id").collect()),
-        "discover": sorted(str(canonical(each.rule)) for each in found.rules),
+        "discover": sorted(str(canonical(rule)) for rule in found.rules),
         "watch": watched(session, table.slice(0, 500), folder),
     }
 
@@ -166,7 +171,7 @@ def here(table: pa.Table) -> dict[str, Any]:
         "check": [(result.violations, result.rows_in_conflict) for result in report],
         "violations": sorted(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True))[:50],
         "split": sorted(bad["id"].to_pylist()),
-        "discover": sorted(str(canonical(each.rule)) for each in found.rules),
+        "discover": sorted(str(canonical(rule)) for rule in found.rules),
     }
 
 

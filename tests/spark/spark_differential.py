@@ -30,8 +30,8 @@ from strategies import random_rule, random_table
 
 # Everything in one task; groups on several tasks; groups of more than four rows split into strips or blocks.
 IN_ONE_TASK = Sizes()
-IN_TASKS = Sizes(rows_a_task=6, rows_a_point=2)
-IN_PARTS = Sizes(rows_a_task=6, giant=4, n_strips=3)
+IN_TASKS = Sizes(rows_a_task=6, rows_a_point=2, first=2)
+IN_PARTS = Sizes(rows_a_task=6, giant=4, n_strips=3, first=2)
 KEY = "its id"
 
 
@@ -164,21 +164,22 @@ def judge_joint(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls
     return known
 
 
-def judge_verify(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:
-    """The verdict, and that its witness is a violation; with a key and without."""
+def judge_verify(
+    spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes, data: DataFrame | None = None
+) -> None:
+    """The verdict, and that its witness is a violation; with a key and without. `data` is the table on Spark."""
+    data = to_spark(spark, table) if data is None else data
     rows = rows_of(table)
     ids = table.column(KEY).to_pylist()
     for rule in rules:
         expected = {tuple(ids[row] for row in violation) for violation in naive.violations(rows, rule, nulls)}
         case = Case(table, rule, nulls)
-        verdict = SparkEngine(to_spark(spark, table), sizes).verify(rule, CheckOptions(nulls, key=(KEY,)))
+        verdict = SparkEngine(data, sizes).verify(rule, CheckOptions(nulls, key=(KEY,)))
         assert verdict.holds == (not expected), case
         if verdict.witness is not None:
             sides = (verdict.witness.left, verdict.witness.right)
             assert tuple(side[KEY] for side in sides if side is not None) in expected, case
-        assert SparkEngine(to_spark(spark, table), sizes).verify(rule, CheckOptions(nulls)).holds == (not expected), (
-            case
-        )
+        assert SparkEngine(data, sizes).verify(rule, CheckOptions(nulls)).holds == (not expected), case
 
 
 def judge_lists(spark: Any, table: pa.Table, rules: Sequence[Rule], nulls: Nulls, sizes: Sizes) -> None:

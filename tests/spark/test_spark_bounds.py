@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tables import to_spark
 
@@ -31,6 +33,7 @@ from naysay.discovery.spark.engine import Blocks, discover
 from naysay.discovery.spark.spread import SpreadSizes
 from naysay.errors import ResourceError
 from naysay.rule import canonical
+from naysay.spark.identity import with_file_rows
 
 SIZES = Sizes(rows_a_task=100, giant=800, n_strips=4)
 BOUND = 1000
@@ -196,6 +199,70 @@ def test_a_group_that_would_be_copied_too_often_is_refused(spark: Any) -> None:
     with pytest.raises(ResourceError, match=r"3,000 rows have the same values .* copied 60 times .*\(`count`\)"):
         engine.check([rule], CheckOptions(warn=False, causes=False))
     assert engine.count([rule], CheckOptions()) == [naysay.count(table, rule)]
+
+
+VERDICTS = [
+    "key(u)",
+    "g -> v",
+    "not(t.v < 0)",
+    "not(t.g == s.g and t.id < s.id and t.v > s.v)",
+    "not(t.g == s.g and t.v != s.v and t.w != s.w)",
+]
+
+
+@pytest.mark.parametrize("rule", VERDICTS)
+def test_a_verdict_reads_no_more_files_than_it_takes(spark: Any, measured: Measure, tmp_path: Path, rule: str) -> None:
+    """64 files: one row, then two files, then all. What is broken in two files is not looked for in the others."""
+    n_rows, parsed, read = 100, naysay.parse(rule), {}
+    for broken_in in (1, None):
+        folder = tmp_path / f"broken in {broken_in}"
+        write_files(folder, 64, n_rows, broken_in)
+        engine = SparkEngine(spark.read.parquet(str(folder)).filter("id >= 0"), replace(SIZES, first=1))
+        with measured() as stages:
+            verdict = engine.verify(parsed, CheckOptions(key=("id",)))
+        read[broken_in] = rows_read(stages)
+        assert verdict.holds == (broken_in is None)
+        if broken_in is not None:
+            assert verdict.witness is not None
+            sides = [side for side in (verdict.witness.left, verdict.witness.right) if side is not None]
+            assert broken_in * n_rows + 1 in [side["id"] for side in sides]
+    with measured() as stages:
+        engine.count([parsed], CheckOptions())
+    assert rows_read(stages) <= read[None] <= rows_read(stages) * (1 + 1 / 32) + n_rows
+    assert read[1] <= rows_read(stages) / 4
+
+
+def test_a_verdict_on_files_that_naysay_reads(spark: Any, measured: Measure, tmp_path: Path) -> None:
+    """Broken only in the last file, whose rows are known by their files."""
+    write_files(tmp_path / "a table", 64, 100, 63)
+    engine = SparkEngine(with_file_rows(spark.read.parquet(f"{tmp_path}/a table")), replace(SIZES, first=1))
+    with measured() as stages:
+        verdict = engine.verify(naysay.parse("key(u)"), CheckOptions())
+    assert verdict.witness is not None
+    assert verdict.witness.right is not None
+    rows = [Path(side["file"]).name + str(side["row"]) for side in (verdict.witness.left, verdict.witness.right)]
+    assert sorted(rows) == ["063.parquet0", "063.parquet1"]
+    # One file for its first row, two files, all of them, and all of them again for the rows to show.
+    assert 1 + 200 + 2 * 6_400 <= rows_read(stages) <= 100 + 200 + 2 * 6_400
+
+
+def write_files(folder: Path, n_files: int, n_rows: int, broken_in: int | None) -> None:
+    """A table in files of so many rows; the second row of one of them breaks rules."""
+    folder.mkdir()
+    ids = np.arange(n_files * n_rows)
+    columns = {"id": ids, "u": ids.copy(), "g": ids // 2, "v": 7 * (ids // 2), "w": 3 * (ids // 2)}
+    if broken_in is not None:
+        row = broken_in * n_rows + 1
+        columns["u"][row] = row - 1
+        columns["v"][row] = columns["w"][row] = -1
+    table = pa.table(columns)
+    for number in range(n_files):
+        pq.write_table(table.slice(number * n_rows, n_rows), folder / f"{number:03}.parquet")
+
+
+def rows_read(stages: list[StageRecord]) -> int:
+    """The rows that tasks read from files."""
+    return sum(task.rows - task.rows_shuffled for task in all_tasks(stages))
 
 
 def test_what_reaches_the_driver_does_not_grow_with_the_rows(spark: Any, measured: Measure) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from click.testing import CliRunner, Result
 
 pytest.importorskip("pyspark")
 
+import naysay
 from naysay.budget import TaskProgress
 from naysay.spark import read as spark_read
 
@@ -288,6 +292,45 @@ def test_what_is_interrupted_stops_its_own_jobs_and_no_others(spark: Any) -> Non
     other.join(60)
     assert sorted(ended) == ["mine was stopped: True", "the other is done"]
     assert not tracker.getActiveJobsIds()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda data: naysay.check(data, "key(id)"),
+        lambda data: naysay.verify(data, "key(id)"),
+        lambda data: naysay.count(data, "key(id)"),
+        lambda data: naysay.violations(data, "key(id)").to_arrow(),
+        naysay.discover,
+    ],
+    ids=["check", "verify", "count", "violations", "discover"],
+)
+def test_an_interrupt_leaves_no_job_running(spark: Any, tmp_path: Path, verb: Callable[[Any], object]) -> None:
+    """Tasks that would take ten minutes end with the verb that started them."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("interrupts come to the main thread")
+    begun = tmp_path / "begun"
+
+    def sleep(batches: Any) -> Any:
+        begun.touch()
+        time.sleep(600)
+        yield from batches
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    data = spark.range(0, 100, 1, 2).mapInArrow(sleep, "id bigint")
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        verb(data)
+    tracker = spark.sparkContext.statusTracker()
+    end = time.monotonic() + 120
+    while tracker.getActiveJobsIds() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not tracker.getActiveJobsIds()
+    assert spark.range(0, 100, 1, 2).mapInArrow(lambda batches: batches, "id bigint").count() == 100
 
 
 def test_an_interrupt_is_raised_whatever_pyspark_ends_its_call_with(spark: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +22,10 @@ from spark_differential import (
     judge_joint,
     judge_lists,
     judge_suspects,
+    judge_verify,
     with_strips,
 )
+from tables import to_spark
 
 from naysay.detect.spark.key_groups import Sizes
 from naysay.rule import Nulls, parse
@@ -53,6 +56,22 @@ def test_batches_of_three_rows(spark: Any, batches_of_three: None, seed: int) ->
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_groups_in_tasks(spark: Any, seed: int) -> None:
     judge_counts(spark, *draw(seed, 24), IN_TASKS)
+
+
+@pytest.mark.parametrize(("seed", "sizes"), [(600, IN_TASKS), (601, IN_PARTS), (602, IN_ONE_TASK)])
+def test_verdicts(spark: Any, seed: int, sizes: Sizes) -> None:
+    judge_verify(spark, *draw(seed, 10), sizes)
+
+
+@pytest.mark.parametrize("seed", [610, 611])
+def test_verdicts_on_a_table_in_many_files(spark: Any, tmp_path: Path, seed: int) -> None:
+    """A row per file: one row is looked at first, then the shares of the files, then all."""
+    table, rules, nulls = draw(seed, 6)
+    data = to_spark(spark, table)
+    data.coalesce(1).write.option("maxRecordsPerFile", 1).parquet(f"{tmp_path}/a table")
+    read = spark.read.schema(data.schema).parquet(f"{tmp_path}/a table")
+    assert len(read.inputFiles()) == max(1, table.num_rows)
+    judge_verify(spark, table, rules, nulls, replace(IN_TASKS, first=1, growth=3), read)
 
 
 @pytest.mark.parametrize("seed", range(110, 113))

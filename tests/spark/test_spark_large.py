@@ -22,6 +22,7 @@ from naysay.detect.spark import check as spark_check
 from naysay.detect.spark import key_groups as spark_blocks
 from naysay.detect.spark import key_groups as spark_kernels
 from naysay.detect.spark import sample as spark_sample
+from naysay.detect.spark import verify as spark_verify
 from naysay.detect.spark.engine import SparkEngine
 from naysay.discovery.spark import engine as spark_discover
 from naysay.rule.model import Column, Op, Predicate, Row, Rule
@@ -88,12 +89,15 @@ def test_verdicts_do_not_hang_on_a_sample(
         verdict = naysay.verify(ledger, rule, nulls=nulls)
         assert not verdict.holds
         assert verdict.witness is not None
-    monkeypatch.setattr(spark_check, "samples", lambda *_: {})
+    assert not any(result.holds for result in naysay.check(ledger, rules, nulls=nulls, quick=True))
+    for module in (spark_check, spark_verify):
+        monkeypatch.setattr(module, "samples", lambda *_: {})
     without = naysay.check(ledger, rules, nulls=nulls, quick=True)
     assert [(result.holds, len(result.sample)) for result in without] == [(False, 0)] * len(rules)
-    verdict = naysay.verify(ledger, rules[0], nulls=nulls)
-    assert (verdict.holds, bool(verdict), verdict.witness) == (False, False, None)
-    assert "is broken" in repr(verdict)
+    for rule in rules:
+        verdict = naysay.verify(ledger, rule, nulls=nulls)
+        assert (verdict.holds, bool(verdict), verdict.witness) == (False, False, None)
+        assert "is broken" in repr(verdict)
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])

@@ -36,20 +36,20 @@ _MASK = (1 << _BITS) - 1
 _WEIGHTS = (1 << 2 * _BITS, 1 << _BITS, 1)
 
 
-def product_limbs(left: Expression, right: Expression) -> list[Expression]:
-    """The limbs of left * right, for two counts of rows, such that sums of limbs stay in 64 bits.
+def product_limbs(left: str, right: str) -> list[str]:
+    """The limbs of left * right, for two columns of counts of rows, such that sums of limbs stay in 64 bits.
 
     Each count is cut at 16 bits. Over any number of groups of at most 2**47 rows in all, no sum of limbs overflows:
     the high parts add up to at most 2**31 on each side, and a low part is less than 2**16. So with limbs of the same
     rows added or subtracted as well, 2**46 rows are safe.
     """
-    left_high, left_low = _cut(left)
-    right_high, right_low = (left_high, left_low) if right is left else _cut(right)
-    return [left_high * right_high, left_high * right_low + right_high * left_low, left_low * right_low]
+    (left_high, left_low), (right_high, right_low) = map(_cut, (left, right))
+    middle = f"{left_high} * {right_low} + {right_high} * {left_low}"
+    return [f"{left_high} * {right_high}", middle, f"{left_low} * {right_low}"]
 
 
-def _cut(count: Expression) -> tuple[Expression, Expression]:
-    return F.shiftright(count, _BITS), count.bitwiseAND(_MASK)
+def _cut(count: str) -> tuple[str, str]:
+    return f"shiftright({count}, {_BITS})", f"({count} & {_MASK})"
 
 
 def from_limbs(limbs: Sequence[int | None]) -> int:
@@ -132,7 +132,7 @@ def conflict_groups(plan: RulePlan) -> DataFrame:
 
 def _in_conflict(plan: RulePlan) -> Expression:
     """Whether a group of `_key_groups` has rows in conflict."""
-    return F.col("n") > (F.lit(1) if plan.any_two_conflict else F.col("most"))
+    return F.expr("n > 1" if plan.any_two_conflict else "n > most")
 
 
 def _key_groups(plan: RulePlan) -> DataFrame:
@@ -140,16 +140,15 @@ def _key_groups(plan: RulePlan) -> DataFrame:
     names = _key_names(plan)
     if plan.part is None:
         keys = plan.data.filter(plan.on_side(Row.LEFT)).select(*_keys(plan))
-        return keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
-    size = F.col("c")
+        return keys.groupBy(*names).agg(F.expr("count(1) as n"))
     return (
         value_groups(plan)
         .groupBy(*names)
         .agg(
-            F.sum(size).alias("n"),
-            *_sums(product_limbs(size, size), _SAME),
-            F.max(size).alias("most"),
-            F.count(F.lit(1)).alias("values"),
+            F.expr("sum(c) as n"),
+            *_sums(product_limbs("c", "c"), _SAME),
+            F.expr("max(c) as most"),
+            F.expr("count(1) as `values`"),
         )
     )
 
@@ -164,7 +163,7 @@ def value_groups(plan: RulePlan) -> DataFrame:
     assert plan.part is not None
     rows = plan.data.filter(plan.on_side(Row.LEFT))
     values = rows.select(*_keys(plan), plan.comparable(plan.part.left).alias("value"))
-    return values.groupBy(*_key_names(plan), "value").agg(F.count(F.lit(1)).alias("c"))
+    return values.groupBy(*_key_names(plan), "value").agg(F.expr("count(1) as c"))
 
 
 def row_conflicts(plan: RulePlan, n_rows: int, *, blame: bool = False) -> DataFrame:
@@ -225,17 +224,17 @@ def _times(plan: RulePlan) -> int:
 def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFrame:
     """A key, a dependency or one order of a column with itself."""
     size = F.col("n")
-    limbs = product_limbs(size, size)
+    limbs = product_limbs("n", "n")
     if plan.part is not None:
-        limbs = [
-            limb + F.col(same) if plan.any_two_conflict else limb - F.col(same)
-            for limb, same in zip(limbs, _SAME, strict=True)
-        ]
+        sign = "+" if plan.any_two_conflict else "-"
+        limbs = [f"{limb} {sign} {same}" for limb, same in zip(limbs, _SAME, strict=True)]
     # A group without rows in conflict has as many pairs as pairs of a row with itself.
     sums = _sums(limbs, _LIMBS)
     if plan.any_two_conflict:
-        sums.append(F.sum(size).alias("itself"))
+        sums.append(F.expr("sum(n) as itself"))
     if count_only:
+        if n_sample:
+            sums.append(_sample(_key_hash(plan), n_sample))
         return sums_branch(plan.number, conflict_groups(plan).agg(*sums))
     found = _in_conflict(plan)
     kept = 1 if plan.any_two_conflict else F.col("most")
@@ -248,8 +247,7 @@ def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFr
         F.count(F.when(size == 1, 1)).alias("alone"),
     ]
     if n_sample:
-        hashed = hash_of([F.col(name) for name in _key_names(plan)])
-        sums.append(_sample(F.when(found, hashed), n_sample))
+        sums.append(_sample(F.when(found, _key_hash(plan)), n_sample))
     return sums_branch(plan.number, _key_groups(plan).agg(*sums))
 
 
@@ -263,7 +261,7 @@ def _products_branch(plan: RulePlan) -> DataFrame:
     tags = ("left", "right", "itself")
     points = _tagged_rows(plan).groupBy(*keys, *differs)
     groups = points.agg(*(F.sum(F.col(tag).cast(T.LongType())).alias(tag) for tag in tags))
-    limbs = product_limbs(F.col("left"), F.col("right"))
+    limbs = product_limbs("`left`", "`right`")
     if differs:
         # Each point once for each set of disequalities that fail, with the values of that set only.
         subsets = [subset for size in range(len(differs) + 1) for subset in combinations(differs, size)]
@@ -284,7 +282,7 @@ def _products_branch(plan: RulePlan) -> DataFrame:
             .groupBy("subset", "odd", *keys, *differs)
             .agg(*(F.sum(tag).alias(tag) for tag in tags))
         )
-        limbs = [F.when(F.col("odd"), -limb).otherwise(limb) for limb in limbs]
+        limbs = [f"if(odd, -({limb}), {limb})" for limb in limbs]
     return sums_branch(plan.number, groups.agg(*_sums(limbs, _LIMBS), F.sum("itself").alias("itself")))
 
 
@@ -316,21 +314,25 @@ def _parts(plan: RulePlan, row: Row) -> list[Expression]:
     return parts
 
 
+def _key_hash(plan: RulePlan) -> Expression:
+    return hash_of([F.col(name) for name in _key_names(plan)])
+
+
 def _key_names(plan: RulePlan) -> list[str]:
     return [f"k{i}" for i in range(len(plan.join.key))]
 
 
-def _sums(limbs: Sequence[Expression], names: Sequence[str]) -> list[Expression]:
-    return [F.sum(limb).alias(name) for limb, name in zip(limbs, names, strict=True)]
+def _sums(limbs: Sequence[str], names: Sequence[str]) -> list[Expression]:
+    """As text, like all that has names of ours only: each operator on a column takes PySpark several calls of Java."""
+    return [F.expr(f"sum({limb}) as {name}") for limb, name in zip(limbs, names, strict=True)]
 
 
 def sums_branch(number: int, sums: DataFrame) -> DataFrame:
     """One row of all the sums, 0 for those that the branch does not have."""
     have = set(sums.columns)
-    zero = F.lit(0).cast(T.LongType())
-    columns = [name if name in have else zero.alias(name) for name in _NUMBERS]
-    sample = "sample" if "sample" in have else F.array().cast(T.ArrayType(T.LongType())).alias("sample")
-    return sums.select(F.lit(number).alias("rule"), *columns, sample)
+    columns = [f"`{name}`" if name in have else f"0L as `{name}`" for name in _NUMBERS]
+    sample = "sample" if "sample" in have else "cast(array() as array<bigint>) as sample"
+    return sums.selectExpr(f"{number} as rule", *columns, sample)
 
 
 def _sample(hashed: Expression, n_sample: int) -> Expression:

@@ -164,7 +164,7 @@ class CausesWanted:
         plans: Sequence[RulePlan],
         identity: Identity,
         summaries: Mapping[int, RuleSummary[Any]],
-        first: _FirstLook,
+        first: FirstLook,
         spread: Set[int],
     ) -> CauseSearch | None:
         """The search for the causes of broken rules, of those whose suspects are known."""
@@ -191,9 +191,9 @@ def check_large(
     """Each rule by its own route, then the rows in conflict with all rules together."""
     # One violation does not say whether there are more of them than a rule tolerates.
     strict = [plan for plan in plans if not plan.named.has_tolerance]
-    early = first_violations(identity, strict) if quick and strict else {}
+    early = first_violations(identity, strict, sizes.first) if quick and strict else {}
     rest = [plan for plan in plans if plan.number not in early]
-    first = _first_look(rest, n_sample, sizes, at_once=not quick)
+    first = first_look(rest, n_sample, sizes, at_once=not quick)
     if first.is_one_set:
         whole = _check_groups(first.sets[0], identity, n_sample, partition_sizes(first.sums[_ROWS_READ]))
         if whole is not None:
@@ -207,7 +207,7 @@ def check_large(
             look_ups = find_look_ups(broken, known, search.numbers)
             rows = worker.read_summaries(to_arrow(search.rows(look_ups)).to_pylist())
             return replace(whole, causes=search.find(rows.get(worker.BLAMED, RuleSummary()).sample))
-    findings = _find_all(first, n_sample)
+    findings = find_all(first, n_sample)
     found = findings.summaries
     broken = [plan for plan in rest if found[plan.number].violations]
     shown = samples(identity, [SampleRequest(plan, found[plan.number].sample) for plan in broken], n_sample)
@@ -243,7 +243,7 @@ def _with_tally(
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstLook:
+class FirstLook:
     """The sums of the rules that run by filter or grouping, and the measured key sets of the others."""
 
     by_grouping: Sequence[RulePlan]
@@ -256,7 +256,7 @@ class _FirstLook:
         return _ROWS_READ in self.sums and not self.sets[0].is_spread and not self.sets[0].repeats
 
 
-def _first_look(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes, *, at_once: bool) -> _FirstLook:
+def first_look(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes, *, at_once: bool) -> FirstLook:
     """One job for what grouping answers, and for the sizes of the groups that kernels look at.
 
     If everything may be found `at_once`, the rows of each partition are counted too.
@@ -269,10 +269,10 @@ def _first_look(plans: Sequence[RulePlan], n_sample: int, sizes: Sizes, *, at_on
         read = [plans[0].comparable(name) for name in sets[0].columns]
         branches.append(sizes_branch(_ROWS_READ, plans[0].data, read))
     sums = collect_sums(branches)
-    return _FirstLook(by_grouping, sums, measure_all(sets, sizes, sums))
+    return FirstLook(by_grouping, sums, measure_all(sets, sizes, sums))
 
 
-def _find_all(first: _FirstLook, n_sample: int) -> Findings:
+def find_all(first: FirstLook, n_sample: int) -> Findings:
     """The summary of each rule, except for what takes all rules together."""
     sums, sets = first.sums, first.sets
     found, grids = _by_kernels(sets, n_sample)

@@ -39,6 +39,7 @@ from naysay.detect.spark.plan import RulePlan, exclusion_terms, plan_rules
 from naysay.detect.spark.suspects import groups_of, knows_suspects, suspects_of
 from naysay.detect.spark.table import SparkListing
 from naysay.detect.spark.traps import SparkSource
+from naysay.detect.spark.verify import verdict_of
 from naysay.detect.summary import compared_columns, rule_result
 from naysay.detect.suspects import is_dependency
 from naysay.detect.traps import NO_CAUTIONS, Cautions, find_traps
@@ -144,7 +145,7 @@ class SparkEngine:
         first_suspects, first_groups = whole.first.get(plan.number, ((), ()))
         result = replace(result, first_suspects=first_suspects, first_groups=first_groups)
         if knows_suspects(plan, is_spread=plan.number in whole.spread):
-            make = partial(suspects_of, plan, identity, self.sizes, n_rows)
+            make = partial(self._listed, partial(suspects_of, plan, identity, self.sizes, n_rows))
             removal = result.rows_to_remove
             # Within an interval, tasks that see their rows in another order may find another set that is enough.
             count = (lambda: removal.most) if removal is not None and removal.is_exact else None
@@ -153,6 +154,11 @@ class SparkEngine:
         if is_dependency(plan.join):
             result = replace(result, groups=SparkListing("group", result.rule, partial(groups_of, plan)))
         return result
+
+    @_on_spark
+    def _listed(self, make: Callable[[], DataFrame]) -> DataFrame:
+        """What takes jobs to make, later than the verb that promised it."""
+        return make()
 
     def _table_facts(self, rules: Sequence[Rule], options: CheckOptions) -> list[TableFacts]:
         """What rules about the table need to know, in one pass over the data."""
@@ -171,10 +177,14 @@ class SparkEngine:
             facts.append(TableFacts(n_rows, newest_of(next(found)) if isinstance(rule.measure, Freshness) else None))
         return facts
 
+    @_on_spark
     def verify(self, rule: Rule, options: CheckOptions) -> Verdict:
-        """Look for one violation."""
-        (result,) = self.check([rule], replace(options, quick=True, warn=False))
-        return Verdict(rule, result.holds, next(iter(result.sample), None))
+        """Look for one violation, in the first rows first, and read no more than it takes."""
+        if rule.measure is not None:
+            return Verdict(rule, not self.count([rule], options)[0])
+        (plan,) = self._plans([rule], options)
+        found = verdict_of(plan, self._identity(options), self.sizes)
+        return Hiding(options.hide, options.key).verdict(found)
 
     @_on_spark
     def count(self, rules: Sequence[Rule], options: CheckOptions) -> list[int]:

@@ -49,6 +49,10 @@ class Sizes:
     giant: int = 2_000_000
     rows_a_point: int = 8
     n_strips: int = 32
+    # Where one violation is enough, this many rows are looked at first; then, of a table in many files, shares of them,
+    # each so many times the one before. In-process it is the same: on a rule that holds, a thirtieth more work.
+    first: int = 10_000
+    growth: int = 32
     # A row of a giant group in blocks is copied twice for each block: beyond this many, the copies are too many.
     most_blocks: int = 128
 

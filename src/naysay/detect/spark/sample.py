@@ -27,9 +27,6 @@ from naysay.spark.identity import Identity, Naming, number_repeats, sorted_by
 from naysay.spark.versions import to_arrow, union
 from naysay.table import Table
 
-# How many rows are looked at before all of them are.
-_PREFIX = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
@@ -84,10 +81,15 @@ def samples(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) 
     return found
 
 
-def first_violations(identity: Identity, plans: Sequence[RulePlan]) -> dict[int, SamplePair]:
-    """A violation of each rule that breaks among the first rows that Spark comes by: a broken rule mostly does."""
+def first_rows(identity: Identity, plans: Sequence[RulePlan], most: int) -> pa.Table:
+    """The first rows that Spark comes by, with the columns of the rules and their identity."""
     names = list(dict.fromkeys(name for plan in plans for name in plan.columns))
-    rows = to_arrow(plans[0].data.limit(_PREFIX).select(*names, *identity.attached()))
+    return to_arrow(plans[0].data.limit(most).select(*names, *identity.attached()))
+
+
+def first_violations(identity: Identity, plans: Sequence[RulePlan], most: int) -> dict[int, SamplePair]:
+    """A violation of each rule that breaks among the first rows: a broken rule mostly does."""
+    rows = first_rows(identity, plans, most)
     shown = {plan.number: pairs_among(identity, rows, plan, 1) for plan in plans}
     return {number: pairs[0] for number, pairs in shown.items() if pairs}
 

@@ -52,7 +52,7 @@ from naysay.errors import ResourceError, UsageError
 from naysay.rule.model import Column, Nulls, Op, Predicate, Row, Rule
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import Frame, map_in_arrow, position
-from naysay.spark.session import errors_of_tasks
+from naysay.spark.session import cancelled_if_interrupted, errors_of_tasks
 from naysay.spark.versions import deal_out, interrupt, tagged, to_arrow, union
 from naysay.table import Table
 from naysay.table.column import Kind
@@ -174,12 +174,14 @@ def discover(
     """
     _refuse_local_options(request)
     budget = request.budget()
-    with budget.stop_on_interrupt():
+    # Before the rows are counted there is nothing to return.
+    with cancelled_if_interrupted(data.sparkSession):
         frame = Frame.of(data)
         with budget.phase("space"):
             space = space_of(frame, request.columns, request.scope)
         request = request.fitted_to(space)
         profile = profile_of(distinct_rows(frame, space), space, budget)
+    with budget.stop_on_interrupt():
         fields = fields_from(profile, space, request.nulls)
         problem = Problem.of(space, _without_rows(fields, profile.n_rows), request, budget)
         method, answer = _solve(problem, frame, fields, profile, blocks, witnesses)
@@ -400,7 +402,10 @@ def _ranker(answer: Answer, problem: Problem, frame: Frame, profile: Profile) ->
     if outcomes.n_table_rows == profile.n_rows:
         return make_ranker(answer, problem, max_equal_of(outcomes, vertices), outcomes)
     names = {name: position(frame.place(name)) for name in problem.space.names}
-    largest = _largest(frame.data, list(names.values()), problem.request.nulls)
+    count = partial(_largest, frame.data, list(names.values()), problem.request.nulls)
+    largest = _within(problem.budget, frame.data.sparkSession, count)
+    if largest is None:
+        return make_ranker(answer, problem, unknown, outcomes)
     of_column = {name: largest.get(place, 0) for name, place in names.items()}
     max_equal = tuple(
         profile.n_rows if group.comparison.within_row else _most(group.comparison, of_column)

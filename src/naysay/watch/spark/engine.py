@@ -51,7 +51,7 @@ from naysay.live.spark.folder import FolderSource
 from naysay.live.spark.stream import FrameSource, Stream, StreamOptions
 from naysay.rule.model import Nulls, Rule
 from naysay.spark.frame import from_arrow, map_in_arrow
-from naysay.spark.session import errors_of_tasks, plain_errors
+from naysay.spark.session import cancelled_if_interrupted, plain_errors
 from naysay.spark.versions import deal_out, to_arrow
 from naysay.table.compatibility import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
@@ -175,7 +175,7 @@ class PartitionedWatch:
         if not records:
             return []
         columns = [pa.array(values, field.type) for values, field in zip(zip(*records), SCHEMA)]  # noqa: B905
-        with plain_errors("the stream"), errors_of_tasks():
+        with plain_errors("the stream"), cancelled_if_interrupted(self._session):
             frame = from_arrow(self._session, pa.table(columns, schema=SCHEMA))
             for stage in stages:
                 frame = map_in_arrow(deal_out(frame, self._n_places, F.col("place")), stage, SCHEMA)
