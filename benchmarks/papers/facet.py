@@ -289,6 +289,7 @@ def table_3(n_rows: int) -> Rows:
     pairs = (
         "not(t.Salary > s.Salary and t.Rate < s.Rate)",
         "not(t.Phone == s.Phone and t.AreaCode == s.AreaCode)",
+        "not(t.City != s.City and t.State != s.State)",
         "not(t.City != s.City and t.ZipCode == s.ZipCode)",
         "not(t.Salary > s.Salary and t.State == s.State)",
         "not(t.ChildExemp != s.ChildExemp and t.State == s.State)",

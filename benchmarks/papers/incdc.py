@@ -11,6 +11,7 @@ after 20 seconds.
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.evolve.covers import Search, all_covers
 from naysay.evolve.evolver import Evolver
 from naysay.papers.incdc import method as incdc
-from naysay.papers.incdc.indexes import ChainIndex, ColumnOp, correlation, plan_indexes
+from naysay.papers.incdc.indexes import ChainIndex, ColumnOp, choose_directions, correlation, plan_indexes
 from naysay.papers.weever.lt_tree import LTTree
 from naysay.plan.bind import bind
 from naysay.plan.join import join_of
@@ -374,68 +375,104 @@ def figure_15(n_rows: int) -> Rows:
     return rows
 
 
-def two_columns(n_rows: int) -> tuple[dict[str, Any], pa.Table]:
+def two_inequalities(other: str) -> str:
+    """A rule that Fetch serves (`other` is the rate) or Fetch+, which compares the rate with another column."""
+    return f"not(t.salary < s.salary and t.rate > s.{other})"
+
+
+def correlated_columns(n_rows: int) -> dict[str, Any]:
     rng = np.random.default_rng(9)
     salary = rng.integers(0, n_rows // 2, n_rows)
-    columns = {"salary": salary, "rate": salary + rng.integers(0, max(2, n_rows // 200), n_rows)}
-    return columns, pa.table(columns)
+    noise = {name: rng.integers(0, max(2, n_rows // 200), n_rows) for name in ("rate", "bonus")}
+    return {"salary": salary} | {name: salary + each for name, each in noise.items()}
 
 
-def fetch(n_rows: int, n_new: int) -> float:
-    """Fetch and update for each new row; the index is there before."""
-    columns, _ = two_columns(n_rows + n_new)
-    index = ChainIndex(
-        (ColumnOp("salary", Op.GE), ColumnOp("rate", Op.GE)), {name: each[:n_rows] for name, each in columns.items()}
+def fetch(n_rows: int, n_new: int, other: str) -> float:
+    """Look each new row up and insert it; the indexes are there before."""
+    columns = correlated_columns(n_rows + n_new)
+    first, one, rest = (
+        {name: each[part] for name, each in columns.items()}
+        for part in (slice(n_rows), slice(n_rows, n_rows + 1), slice(n_rows + 1, None))
     )
-    index.fetch(1, 1, (Op.LT, Op.GT))
-    wanted = incdc.Use(parse("not(t.salary < s.salary and t.rate > s.rate)").predicates).sides()
+    uses = [incdc.Use(parse(two_inequalities(other)).predicates)]
+    planned = plan_indexes(uses, choose_directions(uses, first))
+    indexes = [(ChainIndex(ops, first), wanted) for ops, wanted in planned.items()]
     marks = np.zeros((n_new, (n_rows + n_new) // 64 + 1), np.uint64)
-    index.add({name: each[n_rows : n_rows + 1] for name, each in columns.items()}, n_rows)
-    # Columns come in the order of their names.
-    turned = [each.exchanged for names, each in wanted if names == ("rate", "salary")]
-    new = {name: each[n_rows + 1 :] for name, each in columns.items()}
-    return cpu(lambda: index.add(new, n_rows + 1, turned, marks))
+
+    def add(new: dict[str, Any], number: int) -> None:
+        for index, wanted in indexes:
+            index.add(new, number, wanted, marks)
+
+    add(one, n_rows)
+    marks[:] = 0
+    return cpu(lambda: add(rest, n_rows + 1))
 
 
-def lt_trees(n_rows: int, n_new: int) -> float:
-    """The same by Weever's LT-trees: rows below in one column, and those not below in the other."""
-    columns, _ = two_columns(n_rows + n_new)
-    trees = {name: LTTree() for name in columns}
+def lt_trees(n_rows: int, n_new: int, other: str) -> float:
+    """The same by Weever's LT-trees: of the rows below in one column, those that are not below in the other."""
+    columns = correlated_columns(n_rows + n_new)
+    trees = {name: LTTree() for name in ("salary", "rate", other)}
     for name, tree in trees.items():
         codes = columns[name][:n_rows]
         order = np.argsort(codes, kind="stable")
         values, starts = np.unique(codes[order], return_index=True)
         rows = map(BitMap, np.split(order, starts[1:]))
         tree.fill([((value,), each) for value, each in zip(values.tolist(), rows, strict=True)])
-    salary, rate = (columns[name][n_rows:].tolist() for name in ("salary", "rate"))
+    new = pa.table(columns).slice(n_rows).to_pylist()
+
+    def at_most(name: str, value: int) -> BitMap:
+        return trees[name].smaller(value) | (trees[name].equal(value) or BitMap())
 
     def work() -> None:
-        for row, (one, two) in enumerate(zip(salary, rate, strict=True), n_rows):
-            below, other = trees["salary"].smaller(one), trees["rate"].smaller(two)
-            found = (below - other) | (other - below)
-            len(found)
-            trees["salary"].insert((one,), row)
-            trees["rate"].insert((two,), row)
+        for number, row in enumerate(new, n_rows):
+            as_right = trees["salary"].smaller(row["salary"]) - at_most("rate", row[other])
+            as_left = trees[other].smaller(row["rate"]) - at_most("salary", row["salary"])
+            len(as_right | as_left)
+            for name, tree in trees.items():
+                tree.insert((row[name],), number)
 
     return cpu(work)
 
 
-def whole(n_rows: int, n_new: int, strategy: str) -> float:
+def whole(n_rows: int, n_new: int, other: str, strategy: str) -> float:
     """Counting on all rows again, as a method does that knows nothing of updates."""
-    _, table = two_columns(n_rows + n_new)
-    join = join_of(parse("not(t.salary < s.salary and t.rate > s.rate)"))
+    table = pa.table(correlated_columns(n_rows + n_new))
+    join = join_of(parse(two_inequalities(other)))
     bound = bind(from_frame(table), join, Nulls.SQL)
     strategy_named(strategy).count(bind(from_frame(table.slice(0, 50)), join, Nulls.SQL))
     return cpu(lambda: strategy_named(strategy).count(bound))
 
 
-def figure_16(n_rows: int) -> Rows:
+def against_fetch(n_rows: int, n_new: int, other: str) -> dict[str, Any]:
+    sizes = (n_rows, n_new, other)
+    return {
+        "Fetch+" if other == "bonus" else "Fetch": apart(fetch, *sizes),
+        "LT-trees": apart(lt_trees, *sizes),
+        "FACET": apart(whole, *sizes, "facet"),
+        "default count": apart(whole, *sizes, "auto"),
+    }
+
+
+def figure_16(n_rows: int, other: str = "rate") -> Rows:
+    sizes = [(size, size // 20) for size in (n_rows, 3 * n_rows, 10 * n_rows)]
+    return [{"rows": size, "new rows": n_new} | against_fetch(size, n_new, other) for size, n_new in sizes]
+
+
+def figure_16_new(n_rows: int) -> Rows:
+    """More and more new rows, on tables for which FACET chooses IEJoin."""
+    size = 3 * n_rows
     rows = []
-    for size in (n_rows, 3 * n_rows, 10 * n_rows):
-        n_new = size // 20
-        row: dict[str, Any] = {"rows": size, "new rows": n_new, "Fetch": apart(fetch, size, n_new)}
-        row |= {"LT-trees": apart(lt_trees, size, n_new), "FACET": apart(whole, size, n_new, "facet")}
-        rows.append(row | {"default count": apart(whole, size, n_new, "auto")})
+    for other, percent in itertools.product(("rate", "bonus"), (5, 15, 40)):
+        n_new = size * percent // 100
+        times = against_fetch(size, n_new, other)
+        label = "Fetch+" if other == "bonus" else "Fetch"
+        row: dict[str, Any] = {
+            "index visit": label,
+            "rows": size,
+            "new rows": n_new,
+            "Fetch or Fetch+": times.pop(label),
+        }
+        rows.append(row | times)
     return rows
 
 
@@ -487,6 +524,8 @@ EXPERIMENTS = (
     Experiment("figure-14-ranks", figure_14_ranks),
     Experiment("figure-15", figure_15),
     Experiment("figure-16", figure_16, Chart("rows", ("Fetch", "LT-trees", "FACET", "default count"))),
+    Experiment("figure-16-across", lambda n_rows: figure_16(n_rows, "bonus")),
+    Experiment("figure-16-new", figure_16_new),
     Experiment("ablation-inversion", ablation_inversion),
 )
 

@@ -38,7 +38,7 @@ from naysay.papers.incdc.indexes import (
     select_indexes,
 )
 from naysay.rule import canonical, parse
-from naysay.rule.model import Nulls, Op
+from naysay.rule.model import Column, Nulls, Op
 from naysay.table import from_frame
 
 ORDERS = (Op.LT, Op.LE, Op.GT, Op.GE)
@@ -277,6 +277,53 @@ def test_indexes_are_shared() -> None:
         ("more", "up"),
     }
     assert len(plan_indexes([*uses, across], directions)) == 2
+
+
+RULES_ACROSS = (
+    "not(t.a < s.a and t.b > s.c)",
+    "not(t.a <= s.b and t.c > s.b)",
+    "not(t.a == s.b)",
+    "not(t.b < s.c)",
+    "not(t.a < s.b and t.b > s.a)",
+)
+
+
+@pytest.mark.parametrize("text", RULES_ACROSS)
+def test_two_new_rows_meet_whatever_the_order_of_either_index(text: str) -> None:
+    """The two rows of a pair are looked up in different indexes, which would take new rows in orders of their own."""
+    uses = [Use(parse(text).predicates)]
+    holds = {Op.LT: np.less, Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal, Op.EQ: np.equal}
+    n_old, n_rows = 20, 60
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        columns = {name: rng.integers(0, 30, n_rows) for name in "abc"}
+        old, new = ({name: each[part] for name, each in columns.items()} for part in (slice(n_old), slice(n_old, None)))
+        directions = choose_directions(uses, old)
+        chains = {ops: ChainIndex(ops, old) for ops in plan_indexes(uses, directions)}
+        marks = incdc.Indexes(uses, directions, chains).add(new, n_old)
+        found = np.unpackbits(marks.view(np.uint8), axis=1, bitorder="little")[:, :n_rows].astype(bool)
+        pairs = np.ones((n_rows, n_rows), bool)
+        for part in uses[0].predicates:
+            assert isinstance(part.right, Column)
+            pairs &= holds[part.op](columns[part.left.name][:, None], columns[part.right.name])
+        expected = np.tril(pairs | pairs.T, -1)[n_old:]
+        assert expected[:, n_old:].any()
+        assert np.array_equal(found, expected), seed
+
+
+def test_a_rule_that_only_two_new_rows_break() -> None:
+    """Of the rows that come last the first one's b is the second one's a, so `not(t.a == s.b)` no longer holds."""
+    rows = [(1, 1), (37, 37), (19, 27), (24, 33), (22, 22), (8, 46), (12, 12), (17, 28), (0, 39), (39, 29)]
+    table = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
+    broken = parse("not(t.a == s.b)")
+    found = {}
+    for method in ("incdc", "all-pairs"):
+        evolver = Evolver(table.slice(0, 8), space="incdc", method=method, threads=1)
+        assert canonical(broken) in set(map(canonical, evolver.rules))
+        evolver.apply(inserts=table.slice(8))
+        found[method] = set(map(canonical, evolver.rules))
+    assert canonical(broken) not in found["incdc"]
+    assert found["incdc"] == found["all-pairs"]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

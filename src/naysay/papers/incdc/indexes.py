@@ -115,12 +115,16 @@ class ChainIndex:
     ) -> None:
         """Look new rows up, from number `first` on, and insert them, in the order of OptIndex (6.3).
 
-        `marks` has a line for each new row: the bits of earlier rows that something wanted fetches with it.
+        `marks` has a line for each new row: the bits of earlier rows that something wanted fetches with it. If columns
+        of this index are compared with others, the other row of a pair is looked up in another index: then both take
+        new rows in the order of the table, so that one of two new rows finds the other.
         """
         from naysay.kernels.trees.chains import visit_chains
 
         keys = self._keys(columns)
-        order = self._order(*keys)
+        own = {each.name for each in self.ops}
+        has_others = any(set(each.probe) != own for each in wanted)
+        order = np.arange(keys[0].size) if has_others else self._order(*keys)
         self._make_room(first + order.size)
         names = list(dict.fromkeys(each.probe for each in wanted))
         probes = np.zeros((order.size, len(names), 2), np.int64)
