@@ -139,7 +139,7 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     """How counting grows with the rows, route by route, on logarithmic axes."""
     counted = [line for line in lines if line["verb"] == "count" and line["route"] != "single task"]
     colours = dict(zip(dict.fromkeys(line["route"] for line in counted), COLOURS, strict=False))
-    size = f'width="{STEP * len(PANELS)}" height="{TOP + HEIGHT + 30}"'
+    size = f'width="{STEP * len(PANELS) + 20}" height="{TOP + HEIGHT + 30}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
