@@ -41,11 +41,16 @@ class TaskRecord:
 
 @dataclass(slots=True)
 class StageRecord:
-    """A stage that ran. `in_python`: its tasks hand rows to Python workers."""
+    """A stage that ran. `in_python`: its tasks hand rows to Python workers.
+
+    `joins`: they join rows before. What comes out of a join is streamed through Python; whole groups of rows come
+    straight from a shuffle.
+    """
 
     number: int
     name: str
     in_python: bool = False
+    joins: bool = False
     start: float = 0.0
     finish: float = 0.0
     tasks: list[TaskRecord] = field(default_factory=list)
@@ -60,7 +65,9 @@ def read_stages(log: Path, since: float = 0.0, until: float = float("inf")) -> l
             info = event["Stage Info"]
             stage = stages.setdefault(info["Stage ID"], StageRecord(info["Stage ID"], ""))
             stage.name = info["Stage Name"]
-            stage.in_python = any("MapInArrow" in rdd.get("Scope", "") for rdd in info["RDD Info"])
+            scopes = [rdd.get("Scope", "") for rdd in info["RDD Info"]]
+            stage.in_python = any("MapInArrow" in scope for scope in scopes)
+            stage.joins = any("Join" in scope for scope in scopes)
             stage.start, stage.finish = info.get("Submission Time", 0) / 1e3, info.get("Completion Time", 0) / 1e3
         elif kind == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success":
             stage = stages.setdefault(event["Stage ID"], StageRecord(event["Stage ID"], ""))

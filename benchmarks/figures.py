@@ -1,4 +1,4 @@
-"""Write the tables of docs/benchmarks.md from docs/figures/*.json, each the --json of a benchmark.
+"""Write the tables of docs/benchmarks.md and docs/scale.md from docs/figures/*.json, each the --json of a benchmark.
 
     python benchmarks/figures.py [--check]
 
@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import scale_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -120,7 +122,8 @@ SECTIONS = {
 
 def rendered(folder: Path) -> str:
     """All sections that have figures, in the order of SECTIONS, then unknown ones by name."""
-    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    # Scale has a page of its own.
+    paths = sorted((path for path in folder.glob("*.json") if _kind(path) != "scale"), key=lambda path: path.stem)
     known = [path for name in SECTIONS for path in paths if _kind(path) == name]
     unknown = [path for path in paths if _kind(path) not in SECTIONS]
     return "\n".join(_section(path) for path in [*known, *unknown])
@@ -225,11 +228,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    old = PAGE.read_text(encoding="utf-8")
-    new = page_with(old, rendered(FIGURES))
+    pages = {PAGE: rendered(FIGURES), scale_page.PAGE: scale_page.rendered()}
+    old = {page: page.read_text(encoding="utf-8") for page in pages}
+    new = {page: page_with(old[page], figures) for page, figures in pages.items()}
     if args.check:
         sys.exit(new != old)
-    PAGE.write_text(new, encoding="utf-8")
+    for page, text in new.items():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What Spark does for each verb and route, and how it grows: tasks, rows, bytes and memory, from Spark's event log.
 
     python benchmarks/scale.py [--rows 1000000,10000000,60000000] [--routes strips,...] [--verbs count,...]
-                               [--cores 2] [--data FOLDER] [--json docs/figures/scale.json]
+                               [--runs 1] [--cores 2] [--data FOLDER] [--json docs/figures/scale.json]
     python benchmarks/scale.py --show docs/figures/scale.json          # the tables of a finished run
     python benchmarks/scale.py --plot docs/images/scale.svg            # from the same file
 
@@ -35,13 +35,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 import naysay
 from eventlog import StageRecord, all_tasks, read_stages
+from scale_page import FIGURES, growth_text, load, measured_text, plot
 from spark import consume, dependency
 from tax import tax_table
 from workloads import DATA
 
 CHUNK = 2_000_000
-FIGURES = Path(__file__).parents[1] / "docs" / "figures" / "scale.json"
 LIMIT = 100
+# Each verb runs on so many rows first, unmeasured: Java and the Python workers compile what they use.
+WARM_UP = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ ROUTES = {
         sort=("l_bin", "l_extendedprice"),
         least=5_000_000,
     ),
-    "giant groups, !=": Route(
+    "giant groups with !=": Route(
         "lineitem",
         f"not(t.l_bin == s.l_bin and {_MONOTONE} and t.l_tax != s.l_tax)",
         ("l_bin", "l_extendedprice", "l_discount", "l_tax"),
@@ -164,8 +166,10 @@ def watch(session: SparkSession, data: DataFrame, state: Path) -> None:
     from naysay.watch.feed import FeedOptions
     from naysay.watch.spark.engine import follow_folder, open_sink
 
+    state.mkdir(parents=True, exist_ok=True)
+    state = Path(tempfile.mkdtemp(dir=state))
     changes = state / "changes"
-    changes.mkdir(parents=True)
+    changes.mkdir()
     n_rows = data.count() // 10
     rows = pa.concat_tables([lineitem_chunk(min(CHUNK, n_rows), number) for number in range(-(-n_rows // CHUNK))])
     for number, start in enumerate(range(0, n_rows, 100_000)):
@@ -214,8 +218,9 @@ class PythonWorkers:
 def figures_of(stages: list[StageRecord]) -> dict[str, Any]:
     """What the stages of a run add up to, and the largest task."""
     tasks = all_tasks(stages)
-    held = all_tasks(stage for stage in stages if stage.in_python) or tasks
-    largest = max(held, key=lambda task: (task.rows_shuffled, task.rows))
+    held = all_tasks(stage for stage in stages if stage.in_python and not stage.joins)
+    largest = max(held or tasks, key=lambda task: (task.rows_shuffled, task.rows))
+    streamed = [task.rows_shuffled for stage in stages if not stage.in_python or stage.joins for task in stage.tasks]
     return {
         "stages": len(stages),
         "tasks": len(tasks),
@@ -226,6 +231,7 @@ def figures_of(stages: list[StageRecord]) -> dict[str, Any]:
         "task seconds": round(sum(task.seconds for task in tasks), 3),
         "rows of the largest task": largest.rows_shuffled,
         "bytes of the largest task": largest.bytes_shuffled,
+        "rows streamed by a task": max(streamed, default=0),
         "rows read by a task": max(task.rows - task.rows_shuffled for task in tasks),
         "seconds of the longest task": round(max(task.seconds for task in tasks), 3),
         "memory of a task": max(task.peak_memory for task in tasks),
@@ -253,11 +259,11 @@ def graph_of(stages: list[StageRecord], begin: float) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def make_session(cores: int, log: Path) -> Iterator[SparkSession]:
+def make_session(cores: int, memory: str, log: Path) -> Iterator[SparkSession]:
     # Workers use the same Python as this process.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
-        "spark.driver.memory": "6g",
+        "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -287,20 +293,31 @@ def measure(args: argparse.Namespace) -> None:
     log = folder / "log"
     log.mkdir()
     workers = PythonWorkers()
+    warm = set()
     try:
-        with make_session(args.cores, log) as session:
+        with make_session(args.cores, args.driver_memory, log) as session:
             for n_rows in map(int, args.rows.split(",")):
                 for name in args.routes.split(",") if args.routes else ROUTES:
                     route = ROUTES[name]
                     if n_rows < route.least:
                         continue
                     data = table_of(session, args.data, route.table, min(n_rows, route.most or n_rows))
+                    few = table_of(session, args.data, route.table, min(WARM_UP, route.most or WARM_UP))
                     verbs = verbs_of(route, data, folder / f"{name}-{n_rows}")
                     for verb, run in verbs.items():
-                        if not args.verbs or verb in args.verbs.split(","):
-                            keep(args.json, measure_one(log, workers, name, verb, n_rows, run))
+                        if args.verbs and verb not in args.verbs.split(","):
+                            continue
+                        if (name, verb) not in warm:
+                            verbs_of(route, few, folder / f"{name}-warm")[verb]()
+                            warm.add((name, verb))
+                        keep(args.json, measure_best(args.runs, log, workers, name, verb, n_rows, run))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_best(n_runs: int, *what: Any) -> dict[str, Any]:
+    """The fastest of some runs."""
+    return min((measure_one(*what) for _ in range(n_runs)), key=lambda line: float(line["seconds"]))
 
 
 def measure_one(
@@ -328,108 +345,14 @@ def keep(path: Path, line: dict[str, Any]) -> None:
     path.write_text('{"measured": [\n' + ",\n".join(texts) + "\n]}\n")
 
 
-def load(path: Path) -> list[dict[str, Any]]:
-    measured: list[dict[str, Any]] = json.loads(path.read_text())["measured"]
-    return measured
-
-
-def amount(value: float) -> str:
-    for unit in ("", "k", "M", "G"):
-        if value < 1000:
-            return f"{value:.3g}{unit}" if unit else f"{value:.0f}"
-        value /= 1000
-    return f"{value:.3g}T"
-
-
-SHOWN = {
-    "tasks": "tasks",
-    "bytes read": "read, B",
-    "bytes shuffled": "shuffled, B",
-    "bytes spilled": "spilled, B",
-    "rows of the largest task": "largest task, rows",
-    "seconds of the longest task": "longest, s",
-    "memory of a task": "JVM task, B",
-    "python worker": "Python worker, B",
-    "collected": "driver, B",
-}
-
-
-def table_text(lines: list[dict[str, Any]]) -> str:
-    """The figures of each run, and what the time and the bytes are multiplied by per ten times the rows."""
-    names = ["route", "verb", "rows", "seconds", *SHOWN.values(), "time x10", "shuffle x10", "shuffle / SQL"]
-    texts = ["| " + " | ".join(names) + " |", "|---" * 3 + "|---:" * (len(names) - 3) + "|"]
-    before: dict[tuple[str, str], dict[str, Any]] = {}
-    sql = {(line["route"], line["rows"]): line for line in lines if line["verb"] == "best SQL"}
-    for line in lines:
-        last = before.get((line["route"], line["verb"]))
-        best = sql.get((line["route"], line["rows"]), {}).get("bytes shuffled")
-        cells = [line["route"], line["verb"], amount(line["rows"]), f"{line['seconds']:.1f}"]
-        cells += [f"{line[name]:.1f}" if "seconds" in name else amount(line[name]) for name in SHOWN]
-        cells += [growth(last, line, name) for name in ("seconds", "bytes shuffled")]
-        cells.append(f"{line['bytes shuffled'] / best:.2f}" if best and line["verb"] != "best SQL" else "")
-        texts.append("| " + " | ".join(cells) + " |")
-        before[line["route"], line["verb"]] = line
-    return "\n".join(texts)
-
-
-def growth(before: dict[str, Any] | None, after: dict[str, Any], name: str) -> str:
-    """What a figure is multiplied by per ten times the rows, from one size to the next."""
-    if before is None or not before[name] or not after[name]:
-        return ""
-    times = np.log(after[name] / before[name]) / np.log(after["rows"] / before["rows"])
-    return f"{10**times:.1f}"
-
-
-def plot(lines: list[dict[str, Any]], path: Path) -> None:
-    """Seconds of tasks, and rows of the largest task, by rows, on logarithmic axes."""
-    counted = [line for line in lines if line["verb"] == "count" and line["route"] != "single task"]
-    panels = (("task seconds", "seconds of all tasks, count"), ("rows of the largest task", "rows of the largest task"))
-    colours = ("#1b6ca8", "#c8553d", "#588157", "#7b5ea7", "#b08900")
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" width="860" height="340" font-family="sans-serif" font-size="12">',
-        '<rect width="860" height="340" fill="white"/>',
-    ]
-    routes = [name for name in ROUTES if any(line["route"] == name for line in counted)]
-    for number, (name, title) in enumerate(panels):
-        parts += panel(counted, name, title, 60 + 430 * number, dict(zip(routes, colours, strict=False)))
-    path.write_text("\n".join([*parts, "</svg>"]) + "\n")
-
-
-def panel(lines: list[dict[str, Any]], name: str, title: str, left: int, colours: dict[str, str]) -> list[str]:
-    shown = [line for line in lines if line[name] > 0]
-    xs = np.log10([line["rows"] for line in shown])
-    ys = np.log10([line[name] for line in shown])
-    low_x, high_x = np.floor(xs.min()), np.ceil(xs.max())
-    low_y, high_y = np.floor(ys.min()), np.ceil(ys.max())
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return left + 320 * (x - low_x) / (high_x - low_x), 290 - 240 * (y - low_y) / (high_y - low_y)
-
-    parts = [f'<text x="{left}" y="24" font-weight="bold">{title}</text>']
-    for x in range(int(low_x), int(high_x) + 1):
-        across, _ = place(x, low_y)
-        parts.append(f'<line x1="{across:.0f}" y1="50" x2="{across:.0f}" y2="290" stroke="#ddd"/>')
-        parts.append(f'<text x="{across:.0f}" y="308" text-anchor="middle">{amount(10.0**x)} rows</text>')
-    for y in range(int(low_y), int(high_y) + 1):
-        _, down = place(low_x, y)
-        parts.append(f'<line x1="{left}" y1="{down:.0f}" x2="{left + 320}" y2="{down:.0f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{down + 4:.0f}" text-anchor="end">{amount(10.0**y)}</text>')
-    for number, (route, colour) in enumerate(colours.items()):
-        points = [place(x, y) for x, y, line in zip(xs, ys, shown, strict=True) if line["route"] == route]
-        if points:
-            text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            parts.append(f'<polyline points="{text}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
-            parts.append(f'<text x="{left + 8}" y="{66 + 16 * number}" fill="{colour}">{route}</text>')
-    return parts
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="1000000,10000000", help="comma-separated sizes")
     parser.add_argument("--routes", default="", help="comma-separated routes; default: all")
     parser.add_argument("--verbs", default="", help="comma-separated verbs; default: all")
+    parser.add_argument("--runs", type=int, default=1, help="of so many runs of each the fastest is kept")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--driver-memory", default="8g", help="of Java, in which tasks run, too")
     parser.add_argument("--data", type=Path, default=DATA, help="folder for the generated tables")
     parser.add_argument("--json", type=Path, default=FIGURES, help="file of figures")
     parser.add_argument("--show", type=Path, help="print the tables of a file of figures, and measure nothing")
@@ -437,13 +360,13 @@ def main() -> None:
     args = parser.parse_args()
     if args.show or args.plot:
         if args.show:
-            print(table_text(load(args.show)))
+            print(measured_text(load(args.show)), growth_text(load(args.show)), sep="\n\n")
         if args.plot:
             plot(load(args.json), args.plot)
         return
     args.data.mkdir(parents=True, exist_ok=True)
     measure(args)
-    print(table_text(load(args.json)))
+    print(measured_text(load(args.json)))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
     python benchmarks/simulate.py [--rows 1e9,1e10] [--executors 10,40,100,400] [--cores 4] [--routes strips,...]
                                   [--verbs count,...] [--stragglers 0.02] [--lost 1] [--json docs/figures/scale.json]
+                                  [--save docs/figures/scale-forecast.json]
     python benchmarks/simulate.py --predict 60000000      # from the two smaller sizes, beside what was measured
 
 The task graphs are those that `scale.py` measured at two sizes. For each stage, the seconds of all its tasks are taken
 to be a + b * rows, the number of tasks that grew to grow with the rows, and the number that did not to follow from the
-bytes, as adaptive execution would have it. The spread between the tasks of a stage is the measured one. A cluster adds
-what one machine does not have: the network between executors, a driver that starts a limited number of tasks per
-second, stragglers, and executors that are lost with everything they have computed.
+bytes, as adaptive execution would have it. The spread between the tasks of a stage is the measured one. Spark may plan
+another size in other stages: those that read alike are matched, and one that only the larger run has grows with the
+rows. A cluster adds what one machine does not have: the network between executors, a driver that starts a limited
+number of tasks per second, stragglers, and executors that are lost with everything they have computed.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -217,32 +220,64 @@ def stages_of(line: Mapping[str, Any]) -> list[Stage]:
     return [*stages, Stage((), tuple(range(len(stages))), rest)]
 
 
-def scaled(small: Mapping[str, Any], large: Mapping[str, Any], rows: float) -> list[Stage] | None:
-    """The stages for a number of rows, from runs at two sizes; None if these have different stages."""
-    pairs = list(zip(stages_of(small), stages_of(large), strict=False))
-    if len(small["graph"]) != len(large["graph"]):
-        return None
+def scaled(small: Mapping[str, Any], large: Mapping[str, Any], rows: float) -> list[Stage]:
+    """The stages for a number of rows, from runs at two sizes: those of the larger one, grown."""
     sizes = (small["rows"], large["rows"])
-    return [_scaled_stage(one, other, sizes, rows) for one, other in pairs]
+    before, after = stages_of(small), stages_of(large)
+    matched = matches(small, large)
+    stages = [
+        _scaled_stage(before[matched[place]], stage, sizes, rows)
+        if place in matched
+        else _in_proportion(stage, rows / sizes[1])
+        for place, stage in enumerate(after[:-1])
+    ]
+    return [*stages, _scaled_stage(before[-1], after[-1], sizes, rows)]
+
+
+def matches(small: Mapping[str, Any], large: Mapping[str, Any]) -> dict[int, int]:
+    """Which stage of the smaller run does what a stage of the larger one does, by their places.
+
+    Spark may plan another size in other stages, such as a join without a shuffle. So stages are compared by what they
+    read, in order: files or a shuffle, and how many rows for each row of the table.
+    """
+    kinds = [[_kind(stage, run["rows"]) for stage in run["graph"]] for run in (small, large)]
+    blocks = SequenceMatcher(None, *kinds, autojunk=False).get_matching_blocks()
+    return {block.b + i: block.a + i for block in blocks for i in range(block.size)}
+
+
+def _kind(stage: Mapping[str, Any], rows: int) -> tuple[bool, int]:
+    times = stage["rows"] / rows
+    # Sums of groups may be some of the rows in a small table.
+    return stage["bytes"] > 0, round(times) if times > 0.5 else 0
 
 
 def _scaled_stage(small: Stage, large: Stage, sizes: tuple[int, int], rows: float) -> Stage:
-    times = rows / sizes[1]
-    n_bytes = _on_line((small.bytes, large.bytes), sizes, rows)
-    n_tasks = len(large.seconds)
-    if not n_tasks:
+    if not large.seconds:
         return replace(large, delay=max(small.delay, large.delay))
-    if n_tasks > len(small.seconds):
-        n_tasks, largest = max(1, round(n_tasks * times)), large.largest
-    else:
-        n_tasks = max(n_tasks, min(_PARTITIONS, math.ceil(n_bytes / _ADVISED_BYTES)))
-        largest = large.largest * times * len(large.seconds) / n_tasks
     total = _on_line((sum(small.seconds), sum(large.seconds)), sizes, rows)
-    spread = np.quantile(np.array(large.seconds), (np.arange(n_tasks) + 0.5) / n_tasks)
-    seconds = spread * total / spread.sum() if spread.sum() else spread
+    n_bytes = _on_line((small.bytes, large.bytes), sizes, rows)
     # The driver plans the same jobs, whatever the rows: the mean of two looks at it.
     delay = (small.delay + large.delay) / 2
-    return Stage(tuple(seconds.tolist()), large.after, delay, n_bytes, largest)
+    grows = len(large.seconds) > len(small.seconds)
+    return _grown(replace(large, delay=delay), rows / sizes[1], total, n_bytes, n_tasks_grow=grows)
+
+
+def _in_proportion(stage: Stage, times: float) -> Stage:
+    total, n_bytes = times * sum(stage.seconds), times * stage.bytes
+    return _grown(stage, times, total, n_bytes, n_tasks_grow=len(stage.seconds) > 1)
+
+
+def _grown(stage: Stage, times: float, total: float, n_bytes: float, *, n_tasks_grow: bool) -> Stage:
+    """A stage on so many times the rows, with so many seconds of all tasks and so many bytes."""
+    n_before = len(stage.seconds)
+    if n_tasks_grow:
+        n_tasks, largest = max(1, round(n_before * times)), stage.largest
+    else:
+        n_tasks = max(n_before, min(_PARTITIONS, math.ceil(n_bytes / _ADVISED_BYTES)))
+        largest = stage.largest * times * n_before / n_tasks
+    spread = np.quantile(np.array(stage.seconds), (np.arange(n_tasks) + 0.5) / n_tasks)
+    seconds = spread * total / spread.sum() if spread.sum() else spread
+    return replace(stage, seconds=tuple(seconds.tolist()), bytes=n_bytes, largest=largest)
 
 
 def _on_line(values: tuple[float, float], sizes: tuple[int, int], at: float) -> float:
@@ -269,11 +304,25 @@ def predictions(path: Path, rows: int, cores: int) -> Iterator[dict[str, Any]]:
             continue
         stages = scaled(runs[smaller[0]], runs[smaller[1]], rows)
         measured = runs[rows]["seconds"]
-        line: dict[str, Any] = {"route": route, "verb": verb, "from": smaller, "measured": measured}
-        if stages is not None:
-            line["predicted"] = simulate(stages, Cluster(1, cores)).makespan
-            line["off"] = line["predicted"] / measured - 1
-        yield line
+        predicted = simulate(stages, Cluster(1, cores)).makespan
+        yield {
+            "route": route,
+            "verb": verb,
+            "from": smaller,
+            "measured": measured,
+            "predicted": predicted,
+            "off": predicted / measured - 1,
+        }
+
+
+def prediction_text(path: Path, rows: int) -> str:
+    """The predictions as a table; on the two cores of the machine that measured."""
+    lines = []
+    for line in predictions(path, rows, 2):
+        sizes = " and ".join(f"{size:,}" for size in line["from"])
+        numbers = (f"{line['measured']:.1f}", f"{line['predicted']:.1f}", f"{line['off']:+.0%}")
+        lines.append([line["route"], line["verb"], sizes, *numbers])
+    return table_text(["route", "verb", "from rows", "measured, s", "predicted, s", "off by"], lines)
 
 
 def forecasts(path: Path, args: argparse.Namespace) -> Iterator[list[str]]:
@@ -286,8 +335,6 @@ def forecasts(path: Path, args: argparse.Namespace) -> Iterator[list[str]]:
         small, large = (runs[size] for size in sorted(runs)[-2:])
         for rows in map(float, args.rows.split(",")):
             stages = scaled(small, large, rows)
-            if stages is None:
-                continue
             cells = [route, verb, f"{rows:.0e}", f"{sum(len(stage.seconds) for stage in stages):,}"]
             cells.append(f"{max(stage.largest for stage in stages):,.0f}")
             for executors in map(int, args.executors.split(",")):
@@ -326,21 +373,17 @@ def main() -> None:
     parser.add_argument("--stragglers", type=float, default=0.02, help="share of tasks that take five times as long")
     parser.add_argument("--speculation", action="store_true")
     parser.add_argument("--lost", type=int, default=1, help="executors lost, at even distances")
+    parser.add_argument("--save", type=Path, help="keep the table for docs/scale.md in this file")
     args = parser.parse_args()
     if args.predict:
-        lines = []
-        for line in predictions(args.json, args.predict, 2):
-            sizes = " and ".join(f"{size:,}" for size in line["from"])
-            known = [f"{line['predicted']:.1f}", f"{line['off']:+.0%}"] if "off" in line else ["other stages", ""]
-            lines.append([line["route"], line["verb"], sizes, f"{line['measured']:.1f}", *known])
-        print(table_text(["route", "verb", "from rows", "measured, s", "predicted, s", "off by"], lines))
+        print(prediction_text(args.json, args.predict))
         return
     executors = [f"{number} x {args.cores} cores" for number in args.executors.split(",")]
-    print(
-        table_text(
-            ["route", "verb", "rows", "tasks", "largest task, rows", *executors], list(forecasts(args.json, args))
-        )
-    )
+    names = ["route", "verb", "rows", "tasks", "largest task, rows", *executors]
+    lines = list(forecasts(args.json, args))
+    print(table_text(names, lines))
+    if args.save:
+        args.save.write_text(json.dumps({"columns": names, "lines": lines}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

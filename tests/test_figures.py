@@ -12,11 +12,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import figures  # noqa: E402
+import scale_page  # noqa: E402
 
 
 def test_the_page_is_up_to_date() -> None:
     page = figures.PAGE.read_text(encoding="utf-8")
     assert page == figures.page_with(page, figures.rendered(figures.FIGURES)), "run: bash scripts/figures"
+
+
+def test_the_page_about_scale_is_up_to_date() -> None:
+    page = scale_page.PAGE.read_text(encoding="utf-8")
+    assert page == figures.page_with(page, scale_page.rendered()), "run: bash scripts/figures"
 
 
 def test_without_figures_there_is_no_table(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
-from simulate import Cluster, Stage, predictions, scaled, simulate, stages_of
+from simulate import Cluster, Stage, matches, predictions, scaled, simulate, stages_of
 
 ONE_CORE = Cluster(1, 1)
 
@@ -88,8 +88,8 @@ def test_stages_that_wait_for_each_other_are_an_error() -> None:
 def run(rows: int, n_tasks: int, seconds: float, shuffled: int = 0) -> dict[str, Any]:
     """A run of two stages, of which the second always has one task."""
     graph = [
-        {"start": 0.5, "finish": 0.5 + seconds, "after": [], "bytes": 0, "largest": 0, "seconds": [seconds] * n_tasks},
-        {"start": 1 + seconds, "finish": 2 + seconds, "after": [0], "bytes": shuffled, "largest": 10, "seconds": [1.0]},
+        stage(rows, 0, *[seconds] * n_tasks) | {"start": 0.5, "finish": 0.5 + seconds},
+        stage(10, shuffled, 1.0) | {"start": 1 + seconds, "finish": 2 + seconds, "after": [0], "largest": 10},
     ]
     return {"route": "r", "verb": "v", "rows": rows, "seconds": seconds + 2.25, "graph": graph}
 
@@ -101,7 +101,6 @@ def test_the_stages_of_a_run_take_as_long_as_the_run() -> None:
 def test_a_run_is_scaled_by_its_growth_between_two_sizes(tmp_path: Path) -> None:
     small, large = run(100, 1, 2.0), run(200, 2, 1.5)
     stages = scaled(small, large, 600)
-    assert stages is not None
     # 2 and 3 seconds of work at 100 and 200 rows are 1 + rows / 100; one task for every 100 rows.
     assert len(stages[0].seconds) == 6
     assert sum(stages[0].seconds) == pytest.approx(7)
@@ -116,13 +115,26 @@ def test_a_run_is_scaled_by_its_growth_between_two_sizes(tmp_path: Path) -> None
 
 def test_stages_with_a_fixed_number_of_tasks_follow_the_bytes() -> None:
     stages = scaled(run(100, 1, 1.0, 1 << 20), run(1000, 1, 1.0, 10 << 20), 1e6)
-    assert stages is not None
     # 10 GB in partitions of 64 MB are 157 tasks; so the largest has a 157th of what one had.
     assert len(stages[1].seconds) == 157
     assert stages[1].largest == pytest.approx(10 * 1000 / 157)
 
 
-def test_runs_of_other_stages_are_not_compared() -> None:
-    large = run(1000, 1, 1.0)
-    large["graph"] = large["graph"][:1]
-    assert scaled(run(100, 1, 1.0), large, 1e6) is None
+def stage(rows: int, shuffled: int, *seconds: float) -> dict[str, Any]:
+    """A stage that starts when all before it have ended."""
+    return {"start": 0.0, "finish": 0.0, "after": [], "rows": rows, "bytes": shuffled, "largest": 0, "seconds": seconds}
+
+
+def test_stages_are_matched_by_what_they_read() -> None:
+    """The larger table is joined by a shuffle, which takes a stage more than sending one side to all tasks."""
+    small = {"rows": 100, "seconds": 3.0, "graph": [stage(100, 0, 1.0), stage(8, 64, 0.5), stage(100, 0, 1.0)]}
+    graph = [stage(1000, 0, 5.5), stage(80, 640, 0.5), stage(1000, 8000, 4.0, 4.0), stage(1000, 0, 10.0)]
+    large = {"rows": 1000, "seconds": 24.0, "graph": graph}
+    assert matches(small, large) == {0: 0, 1: 1, 3: 2}
+    read, sums, joined, again, _ = scaled(small, large, 10_000)
+    # From 1 second to 5.5, and from 1 to 10: 0.5 + rows / 200 and rows / 100; sums do not grow.
+    assert sum(read.seconds) == pytest.approx(50.5)
+    assert sum(again.seconds) == pytest.approx(100)
+    assert sum(sums.seconds) == pytest.approx(0.5)
+    # What the smaller run does not have grows with the rows.
+    assert (len(joined.seconds), sum(joined.seconds), joined.bytes) == (20, pytest.approx(80), 80_000)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import naysay
 from eventlog import StageRecord, all_tasks, read_stages
 from naysay.detect.request import CheckOptions
-from naysay.detect.spark import grid, key_groups, worker
+from naysay.detect.spark import conflicts, grid, key_groups, worker
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
 from naysay.detect.spark.strips import Strips, cut, sort_key
@@ -86,6 +86,11 @@ def largest(stages: list[StageRecord]) -> int:
 def travelled(stages: list[StageRecord]) -> int:
     """The rows that were sent to Python workers by shuffles."""
     return sum(task.rows_shuffled for task in all_tasks(stage for stage in stages if stage.in_python))
+
+
+def shuffled(stages: list[StageRecord]) -> int:
+    """The rows that were sent by any shuffle."""
+    return sum(task.rows_shuffled for task in all_tasks(stages))
 
 
 def collected(stages: list[StageRecord]) -> int:
@@ -168,6 +173,38 @@ def test_copies_of_rows_keep_their_names_if_their_group_is_giant(spark: Any) -> 
         assert lists[0].equals(lists[1])
 
 
+def few_broken_keys(n_rows: int) -> pa.Table:
+    """A dependency k -> v of 50 keys that three of them break, with 20 rows each at any size."""
+    rows = np.arange(n_rows)
+    keys = np.where(rows < 60, rows % 3, 3 + rows % 47)
+    return pa.table({"id": rows, "k": keys, "v": keys + (rows < 6), "x": rows // 2})
+
+
+def test_the_rows_of_a_dependency_stay_where_they_are(spark: Any, measured: Measure) -> None:
+    """Sums, values in conflict and the rows that are in conflict travel in any stage; the others never do."""
+    rule = naysay.parse("k -> v")
+    moved: dict[int, dict[str, int]] = {}
+    for n_rows in (2_000, 16_000):
+        table = few_broken_keys(n_rows)
+        engine = SparkEngine(to_spark(spark, table), SIZES)
+        options = CheckOptions(key=("id",), warn=False)
+        with measured() as checking:
+            (result,) = engine.check([rule], options)
+        with measured() as listing:
+            listed = engine.violations(rule, options, limit=20).to_arrow()
+        with measured() as naming:
+            assert result.suspects is not None
+            suspects = result.suspects.to_arrow()
+        with measured() as splitting:
+            good, bad = (part.count() for part in engine.split([rule], CheckOptions()))
+        assert (listed.num_rows, suspects.num_rows, good, bad) == (20, 6, n_rows - 60, 60)
+        verbs = {"check": checking, "violations": listing, "suspects": naming, "split": splitting}
+        moved[n_rows] = {name: shuffled(stages) for name, stages in verbs.items()}
+        # Partial sums of 53 values from each task that reads, twice, and the 60 rows.
+        assert max(moved[n_rows].values()) < 1_500, moved
+    assert moved[16_000] == pytest.approx(moved[2_000], rel=0.1, abs=20)
+
+
 @pytest.mark.parametrize("where", ["t.k == s.k and ", ""])
 def test_strips_send_a_row_once_for_each_order_at_any_size(spark: Any, measured: Measure, where: str) -> None:
     rule = naysay.parse(f"not({where}{MONOTONE})")
@@ -190,6 +227,36 @@ def test_disequalities_in_a_giant_group_are_counted_without_copying_its_rows(spa
         # Two rules without the disequality, each of two orders.
         assert travelled(stages) <= 4.1 * n_rows
         assert largest(stages) <= BOUND
+
+
+def test_blocks_of_a_giant_group_are_bounded(spark: Any, measured: Measure) -> None:
+    """Each row is in a task once for each block, on either side, and two blocks meet in a task."""
+    table = numbers(3_000, np.where(np.arange(3_000) % 2 == 0, -1, np.arange(3_000) % 40))
+    rule = naysay.parse(f"not(t.k == s.k and {MONOTONE} and t.z != s.z)")
+    with measured() as stages:
+        (result,) = SparkEngine(to_spark(spark, table), SIZES).check([rule], CheckOptions(warn=False, causes=False))
+    assert result.violations == naysay.count(table, rule)
+    assert largest(stages) <= BOUND
+    n_blocks = -(-1_500 // SIZES.rows_a_part)
+    # Once to count, and once to find the rows in conflict; what is found travels, too.
+    assert travelled(stages) <= 2 * (2 * n_blocks * 1_500 + 1_500) + 2_000
+
+
+def test_a_tally_holds_one_batch_at_a_time() -> None:
+    """Its task has as many rows as a partition of a join has, so it must not keep them."""
+    held: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 100_000, 1_000):
+            rows = np.arange(start, start + 1_000)
+            yield pa.record_batch({"i0": rows, worker.PLACE: rows, "n0": np.full(1_000, 2)})
+            held.append(pa.total_allocated_bytes())
+
+    found = worker.tally_partition(batches(), (0,), ("i0",), (100_000,))
+    summaries = worker.read_summaries(row for batch in found for row in batch.to_pylist())
+    assert summaries[0].rows_in_conflict == 100_000
+    # A batch is 24 kB, and all of them 2.4 MB.
+    assert max(held) - min(held) < 200_000
 
 
 def test_a_group_that_would_be_copied_too_often_is_refused(spark: Any) -> None:
@@ -265,21 +332,37 @@ def rows_read(stages: list[StageRecord]) -> int:
     return sum(task.rows - task.rows_shuffled for task in all_tasks(stages))
 
 
-def test_what_reaches_the_driver_does_not_grow_with_the_rows(spark: Any, measured: Measure) -> None:
-    rules = [naysay.parse(f"not(t.k == s.k and {MONOTONE})"), naysay.parse("key(id)")]
-    sizes = {}
-    for n_rows in (1_000, 10_000):
-        engine = SparkEngine(to_spark(spark, numbers(n_rows, np.arange(n_rows) // 40)), SIZES)
-        with measured() as counting:
-            engine.count(rules, CheckOptions())
-        with measured() as checking:
-            engine.check(rules, CheckOptions(key=("id",), warn=False, causes=False))
-        with measured() as listing:
-            engine.violations(rules[0], CheckOptions(key=("id",)), limit=20).to_arrow()
-        sizes[n_rows] = [collected(stages) for stages in (counting, checking, listing)]
+def test_what_reaches_the_driver_does_not_grow_with_the_rows(
+    spark: Any, measured: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does what is sent to all tasks, which goes through the driver: Spark sends a small side of a join to all."""
+    rules = [naysay.parse(f"not(t.k == s.k and {MONOTONE})"), naysay.parse("key(id)"), naysay.parse("k -> z")]
+    monkeypatch.setattr(conflicts, "FEW_VALUES", 50)
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4096")
+    try:
+        sizes = {n_rows: what_is_collected(spark, measured, rules, n_rows) for n_rows in (1_000, 10_000)}
+    finally:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
     # Spark's own numbers about a task are part of what it returns; of those that reach the driver there are few.
     for small, large in zip(*sizes.values(), strict=True):
         assert large <= 1.25 * small + 20_000, sizes
+
+
+def what_is_collected(spark: Any, measured: Measure, rules: list[Any], n_rows: int) -> list[int]:
+    """The bytes that reach the driver from each verb."""
+    engine = SparkEngine(to_spark(spark, numbers(n_rows, np.arange(n_rows) // 40)), SIZES)
+    # Causes sample up to 20,000 rows, which is more than these tables have.
+    options = CheckOptions(key=("id",), warn=False, causes=False)
+    with measured() as counting:
+        engine.count(rules, CheckOptions())
+    with measured() as checking:
+        engine.check(rules, options)
+    with measured() as listing:
+        engine.violations(rules[0], options, limit=20).to_arrow()
+    with measured() as splitting:
+        assert sum(part.count() for part in engine.split(rules, CheckOptions())) == n_rows
+    return [collected(stages) for stages in (counting, checking, listing, splitting)]
 
 
 def test_merged_answers_of_many_tasks_are_the_same(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

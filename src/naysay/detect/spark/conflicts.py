@@ -131,10 +131,12 @@ def _merge_places(found: MeasuredKeys, parts: Sequence[DataFrame], more: Sequenc
     values = [keys.plans[0].comparable(name).alias(f"v{i}") for i, name in enumerate(keys.columns)]
     names = [f"v{i}" for i in range(len(values))]
     rows = union(parts).select(*values, PLACE, *counts, *more)
-    # Rows with the same values have the same conflicts in each place.
-    places = rows.groupBy(*names, PLACE).agg(*(F.max(name).alias(name) for name in (*counts, *more)))
-    sums = (F.sum(name).alias(name) for name in counts)
-    merged = places.groupBy(*names).agg(*sums, *(F.max(name).alias(name) for name in more))
+    # Rows with the same values have the same conflicts in each place, and whole groups are in one place.
+    by = [*names, PLACE] if found.is_spread else names
+    merged = rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in (*counts, *more)))
+    if found.is_spread:
+        sums = (F.sum(name).alias(name) for name in counts)
+        merged = merged.groupBy(*names).agg(*sums, *(F.max(name).alias(name) for name in more))
     return shared(merged, [*counts, *more]) if more else merged
 
 
