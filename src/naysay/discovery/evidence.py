@@ -260,8 +260,8 @@ def agreeing_pairs(
     """The evidence of all ordered pairs of distinct rows within groups, order[starts[g]:starts[g + 1]].
 
     None if the budget stopped it before the end, or there are more different codes than there is time to put in order.
-    Equal rows behind one row are not among the pairs. Unless `counted`, only the codes mean something, and codes of some
-    other pairs of rows are among them, which is faster.
+    Equal rows behind one row are not among the pairs. Unless `counted`, only the codes mean something, and codes of
+    some other pairs of rows are among them, which is faster.
     """
     parts: list[Evidence] = []
     for first, last in _portions(starts):
