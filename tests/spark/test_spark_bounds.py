@@ -205,6 +205,32 @@ def test_the_rows_of_a_dependency_stay_where_they_are(spark: Any, measured: Meas
     assert moved[16_000] == pytest.approx(moved[2_000], rel=0.1, abs=20)
 
 
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_the_first_of_many_violations_in_giant_groups_send_each_row_once(
+    spark: Any, measured: Measure, key: tuple[str, ...]
+) -> None:
+    """Strips decide that enough of the first rows have some. Rows that are named by their values travel twice.
+
+    Besides, a task sends at most as many violations as are wanted, and one that looks for the first rows a thousand and
+    two for each violation; of the cells only their numbers of rows travel.
+    """
+    rule = naysay.parse(f"not(t.k == s.k and {MONOTONE})")
+    for n_rows in (6_000, 9_000):
+        table = numbers(n_rows, np.arange(n_rows) % 2)
+        table = table.set_column(3, "y", pa.array(np.random.default_rng(1).permutation(n_rows)))
+        data, options = to_spark(spark, table), CheckOptions(key=key)
+        with measured() as stages:
+            listed = SparkEngine(data, SIZES).violations(rule, options, limit=30).to_arrow()
+        if key:
+            pairs = list(zip(listed["left"].to_pylist(), listed["right"].to_pylist(), strict=True))
+            assert pairs == first_pairs(table, 30)
+        assert listed.equals(SparkEngine(data).violations(rule, options, limit=30).to_arrow())
+        assert largest(stages) <= BOUND
+        n_tasks = SIZES.n_tasks(n_rows)
+        n_first = (data.rdd.getNumPartitions() if key else n_tasks) * (1_000 + 2 * 30)
+        assert shuffled(stages) <= (1 if key else 2) * n_rows + n_tasks * 30 + min(n_first, n_rows) + 1_000
+
+
 @pytest.mark.parametrize("where", ["t.k == s.k and ", ""])
 def test_strips_send_a_row_once_for_each_order_at_any_size(spark: Any, measured: Measure, where: str) -> None:
     rule = naysay.parse(f"not({where}{MONOTONE})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -62,10 +62,11 @@ class Grid:
     `records` has k0 ..., the rule's columns, SIDE if a row is two records, and for each order its strip on the left and
     on the right, l0, r0, l1, ... (turned round for a descending order, so that less is always left of more). `cells`
     are by the hash of the key; `more_cells` have the hashes and cells of keys whose hash was taken. `n_itself` rows
-    meet themselves.
+    meet themselves. `places` are the columns l0, r0, l1, ... of any records of these groups.
     """
 
     found: MeasuredKeys
+    places: Mapping[str, Expression]
     records: DataFrame
     strips: tuple[Strips, ...]
     cells: dict[int, StripCells]
@@ -129,8 +130,22 @@ class Grid:
         sides = _SIDES[:1] if one_way else _SIDES
         return [self._over_strips(work, schema)[0], *(self._decided_conflicts(*side, schema) for side in sides)]
 
-    def _decided_conflicts(self, side: str, row: Row, number: int, schema: T.StructType) -> DataFrame:
-        """The records on one side that strips decide to be in conflict, with how many rows."""
+    def with_sure(self, records: DataFrame) -> DataFrame:
+        """Left records with one more column `sure`: whether strips decide that they break the rule with some rows.
+
+        Only for a grid that `knows_conflicts`.
+        """
+        names, decided = self._decided_cells("l", Row.LEFT, "n")
+        cells = [self.places[name].alias(name) for name in names[1:]]
+        placed = records.select("*", self.found.keys.key_hash().alias("hash"), *cells)
+        sure = F.col("n").isNotNull().alias("sure")
+        return placed.join(F.broadcast(decided), names, "left").select(*records.columns, sure)
+
+    def _decided_cells(self, side: str, row: Row, count: str) -> tuple[list[str], DataFrame]:
+        """The cells whose records on one side strips decide to be in conflict, and the `count` of rows with which.
+
+        A cell is the hash of a key and a strip of each order, under the names given first.
+        """
         names = ["hash", *(f"{side}{order}" for order in range(self.n_orders))]
         cells, partners = [], []
         for hashed, of_key in self.cells.items():
@@ -140,7 +155,11 @@ class Grid:
             partners.append(counts[tuple(places.T)])
         columns = [*np.concatenate(cells).T, np.concatenate(partners)]
         # At most as many cells as the driver has anyway.
-        decided = from_arrow(self.plan.data.sparkSession, pa.table(columns, names=[*names, schema.names[-1]]))
+        return names, from_arrow(self.plan.data.sparkSession, pa.table(columns, names=[*names, count]))
+
+    def _decided_conflicts(self, side: str, row: Row, number: int, schema: T.StructType) -> DataFrame:
+        """The records on one side that strips decide to be in conflict, with how many rows."""
+        names, decided = self._decided_cells(side, row, schema.names[-1])
         on_side = self.plan.on_side(row)
         if self.sided:
             on_side = on_side & (F.col(SIDE) == number)
@@ -262,7 +281,7 @@ def grid_of(found: MeasuredKeys) -> Grid:
         strip = _strip_of(found, cuts, value, types[name])
         columns[name] = (F.lit(cuts.n - 1) - strip if order.descending else strip).cast(T.IntegerType())
     placed = records.select("*", *(column.alias(name) for name, column in columns.items()))
-    return Grid(found, placed, strips, *_cells(found, placed, strips))
+    return Grid(found, columns, placed, strips, *_cells(found, placed, strips))
 
 
 def _in_group(group: Expression, value: Expression) -> Expression:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -36,6 +37,9 @@ from naysay.table.compatibility import free_name
 
 # Up to so many violations, their left rows are looked up first, and sent to all tasks that have right ones.
 _FEW_PAIRS = 10_000
+# Of the first left rows so many, and so many for each violation wanted, may turn out to have none.
+_MORE_ROWS = 1_000
+_ROWS_A_PAIR = 2
 
 
 def mark_conflicts(plans: Sequence[RulePlan], data: DataFrame, sizes: Sizes) -> tuple[DataFrame, list[Expression]]:
@@ -119,40 +123,58 @@ def _pairs(plan: RulePlan, identity: Identity, limit: int | None, sizes: Sizes) 
     columns = (*identity.positions, *left), (*identity.positions, *right)
 
     def work(records: DataFrame, rules: tuple[TaskRule, ...]) -> DataFrame:
-        naming = _naming(identity, sided=rules[0].sided)
+        naming = _naming(identity, plan, sided=rules[0].sided)
         listed = partial(worker.pairs_of_partition, rule=rules[0], naming=naming, columns=columns, limit=limit)
         return map_in_arrow(records, listed, T.StructType(fields))
 
-    extra = identity.attached(sided=found.is_spread)
+    extra = identity.attached(sided=found.is_spread and not plan.join.irreflexive)
     parts = found.over_small_groups(work, extra)
     grid = conflict_grid(found) if limit is not None and limit <= _FEW_PAIRS else None
     if grid is None or limit is None:
         return union(parts + found.over_giant_groups(work, extra))
     (rule,) = found.keys.task_rules(sided=True)
     # All copies of a row are in one task, and have their numbers before it is sent anywhere.
-    naming = replace(_naming(identity, sided=True), copies=None)
+    naming = replace(_naming(identity, plan, sided=True), copies=None)
     records = _giant_rows(found, extra, identity)
     first = _first_left(found, grid, records, identity, limit)
     listed = partial(worker.pairs_with_first, first=first, rule=rule, naming=naming, columns=columns, limit=limit)
-    return union([*parts, map_in_arrow(_on_side(found, records, Row.RIGHT), listed, T.StructType(fields))])
+    right = _on_side(found, records, Row.RIGHT).drop(*found.keys.key_names)
+    if identity.naming is not Naming.CONTENT:
+        right = _dealt_evenly(found, right, identity.positions)
+    return union([*parts, map_in_arrow(right, listed, T.StructType(fields))])
 
 
 def _giant_rows(found: MeasuredKeys, extra: Sequence[Expression], identity: Identity) -> DataFrame:
-    """The records of giant groups in tasks of even size, those that are equal numbered as copies."""
-    records = found.giant_records(extra).drop(*found.keys.key_names)
-    copies = _naming(identity, sided=True).copies
-    by = identity.positions if copies is None else [copies]
-    records = records.repartition(found.sizes.n_tasks(sum(found.giants.values())), *by)
-    return records if copies is None else number_equal(records, copies)
+    """The records of giant groups; if they are named by their values, in tasks of even size, and copies numbered."""
+    records = found.giant_records(extra)
+    if identity.naming is not Naming.CONTENT:
+        return records
+    (name,) = identity.positions
+    return number_equal(_dealt_evenly(found, records, [name]), name)
+
+
+def _dealt_evenly(found: MeasuredKeys, records: DataFrame, names: Sequence[str]) -> DataFrame:
+    return records.repartition(found.sizes.n_tasks(sum(found.giants.values())), *names)
 
 
 def _first_left(found: MeasuredKeys, grid: Grid, records: DataFrame, identity: Identity, limit: int) -> pa.Table:
-    """The first left records of violations in giant groups: each has at least one, so there are enough of them."""
+    """The first left records, among which are those of the first violations.
+
+    Of many records strips decide that they have violations. If these are dense, as many as wanted are among the first
+    records. Otherwise the values of all left rows of violations are looked up.
+    """
+    left = _on_side(found, records, Row.LEFT)
+    by_name = [F.col(name).asc_nulls_last() for name in identity.positions]
+    if grid.cells:
+        some = to_arrow(grid.with_sure(left).orderBy(*by_name).limit(_MORE_ROWS + _ROWS_A_PAIR * limit))
+        sure = np.flatnonzero(some.column("sure").to_numpy())
+        if sure.size >= limit > 0:
+            return some.slice(0, int(sure[limit - 1]) + 1).drop_columns(["sure"])
     sought = [found.plan.comparable(name) for name in found.plan.columns]
     names = [f"v{i}" for i in range(len(sought))]
     values = left_values(found, grid).select(*names)
-    left = _on_side(found, records, Row.LEFT).join(values, all_equal(sought, names), "left_semi")
-    return to_arrow(left.orderBy(*(F.col(name).asc_nulls_last() for name in identity.positions)).limit(limit))
+    left = left.join(values, all_equal(sought, names), "left_semi")
+    return to_arrow(left.orderBy(*by_name).limit(limit))
 
 
 def _on_side(found: MeasuredKeys, records: DataFrame, row: Row) -> DataFrame:
@@ -160,9 +182,9 @@ def _on_side(found: MeasuredKeys, records: DataFrame, row: Row) -> DataFrame:
     return records.filter(found.plan.on_side(row)).withColumn(SIDE, side)
 
 
-def _naming(identity: Identity, *, sided: bool) -> RowNames:
+def _naming(identity: Identity, plan: RulePlan, *, sided: bool) -> RowNames:
     names = tuple(identity.positions)
-    if identity.naming is Naming.KEY and sided:
+    if identity.naming is Naming.KEY and sided and not plan.join.irreflexive:
         return RowNames(names, (CONTENT,), CONTENT)
     if identity.naming is Naming.CONTENT:
         return RowNames(names, names, names[0])

@@ -321,7 +321,8 @@ def pairs_of_partition(
     if table is None:
         return
     bound = bind_rule(_sort_rows(table, rule, naming), rule)
-    rows = row_numbers(bound.table, naming.distinct) if rule.sided else None
+    may_meet = rule.sided and not rule.join.irreflexive
+    rows = row_numbers(bound.table, naming.distinct) if may_meet else None
     n_left = limit
     for left, right in _pieces(bound):
         if rows is not None:
