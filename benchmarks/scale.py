@@ -310,7 +310,8 @@ def measure(args: argparse.Namespace) -> None:
                         if (name, verb) not in warm:
                             verbs_of(route, few, folder / f"{name}-warm")[verb]()
                             warm.add((name, verb))
-                        keep(args.json, measure_best(args.runs, log, workers, name, verb, n_rows, run))
+                        line = measure_best(args.runs, log, workers, name, verb, n_rows, run)
+                        keep(args.json, {"cores": args.cores, **line})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -337,10 +338,10 @@ def measure_one(
 
 
 def keep(path: Path, line: dict[str, Any]) -> None:
-    """Write a line to a file of figures, replacing that of the same route, verb and number of rows."""
+    """Write a line to a file of figures, replacing that of the same cores, route, verb and number of rows."""
     before = json.loads(path.read_text())["measured"] if path.exists() else []
-    lines = {(row["route"], row["verb"], row["rows"]): row for row in (*before, line)}
-    ordered = sorted(lines, key=lambda key: (list(ROUTES).index(key[0]), key[1], key[2]))
+    lines = {(row["cores"], row["route"], row["verb"], row["rows"]): row for row in (*before, line)}
+    ordered = sorted(lines, key=lambda key: (-key[0], list(ROUTES).index(key[1]), *key[2:]))
     texts = [json.dumps(lines[key]) for key in ordered]
     path.write_text('{"measured": [\n' + ",\n".join(texts) + "\n]}\n")
 

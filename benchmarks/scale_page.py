@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simulate import prediction_text, table_text
+from simulate import Name, prediction_text, table_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "scale.md"
@@ -62,10 +62,17 @@ def rendered() -> str:
 def measured_text(lines: Sequence[Line]) -> str:
     """The figures of each run."""
     cells = [
-        [line["route"], line["verb"], amount(line["rows"]), f"{line['seconds']:.1f}", *map(_shown(line), SHOWN)]
+        [
+            line["route"],
+            line["verb"],
+            amount(line["rows"]),
+            str(line["cores"]),
+            f"{line['seconds']:.1f}",
+            *map(_shown(line), SHOWN),
+        ]
         for line in lines
     ]
-    return table_text(["route", "verb", "rows", "seconds", *SHOWN.values()], cells)
+    return table_text(["route", "verb", "rows", "cores", "seconds", *SHOWN.values()], cells)
 
 
 def _shown(line: Line) -> Callable[[str], str]:
@@ -78,22 +85,23 @@ def _shown(line: Line) -> Callable[[str], str]:
 
 def growth_text(lines: Sequence[Line]) -> str:
     """What time and bytes are multiplied by from one size to a later one, and how the bytes compare with SQL's."""
-    runs: dict[tuple[str, str], dict[int, Line]] = {}
+    runs: dict[Name, dict[int, Line]] = {}
     for line in lines:
-        runs.setdefault((line["route"], line["verb"]), {})[line["rows"]] = line
+        runs.setdefault((line["cores"], line["route"], line["verb"]), {})[line["rows"]] = line
     cells = []
-    for (route, verb), sizes in runs.items():
-        best = runs.get((route, "best SQL"), {})
+    for (cores, route, verb), sizes in runs.items():
+        best = runs.get((cores, route, "best SQL"), {})
         largest = sizes[max(sizes)]
         small, large = sizes.get(min(sizes)), sizes.get(BEFORE)
         per_ten = [growth(small, large, name) if small is not large else "" for name in ("seconds", "bytes shuffled")]
         times = [_times(sizes, "seconds", MOST_TIME), _times(sizes, "bytes shuffled", MOST_SHUFFLED)]
         sql = best.get(largest["rows"]) if verb != "best SQL" else None
         ratio = f"{largest['bytes shuffled'] / sql['bytes shuffled']:.2f}" if sql and sql["bytes shuffled"] else ""
-        cells.append([route, verb, *per_ten, *times, amount(largest["rows"]), ratio])
+        cells.append([route, verb, str(cores), *per_ten, *times, amount(largest["rows"]), ratio])
     names = [
         "route",
         "verb",
+        "cores",
         "time, per 10 times",
         "shuffled, per 10 times",
         "time, 10M to 60M",
@@ -137,7 +145,12 @@ WIDTH, HEIGHT, STEP, LEFT, TOP = 230, 230, 315, 56, 64
 
 def plot(lines: Sequence[Line], path: Path) -> None:
     """How counting grows with the rows, route by route, on logarithmic axes."""
-    counted = [line for line in lines if line["verb"] == "count" and line["route"] != "single task"]
+    most_cores = max(line["cores"] for line in lines)
+    counted = [
+        line
+        for line in lines
+        if line["verb"] == "count" and line["route"] != "single task" and line["cores"] == most_cores
+    ]
     colours = dict(zip(dict.fromkeys(line["route"] for line in counted), COLOURS, strict=False))
     size = f'width="{STEP * len(PANELS) + 20}" height="{TOP + HEIGHT + 30}"'
     parts = [

@@ -39,7 +39,8 @@ _PARTITIONS = 200
 class Stage:
     """The seconds of each task, the stages that must end before, and the driver's `delay` after they have.
 
-    `bytes` are received by shuffle, and `largest` is the most rows that a task receives.
+    `bytes` are received by shuffle, and `largest` is the most rows that a task receives. One that `reads_table` has a
+    task for each part of the files.
     """
 
     seconds: tuple[float, ...]
@@ -47,6 +48,7 @@ class Stage:
     delay: float = 0.0
     bytes: float = 0.0
     largest: float = 0.0
+    reads_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,10 @@ def stages_of(line: Mapping[str, Any]) -> list[Stage]:
     for each in line["graph"]:
         ready = max((finish[before] for before in each["after"]), default=0.0)
         delay = max(0.0, each["start"] - ready)
-        stages.append(Stage(tuple(each["seconds"]), tuple(each["after"]), delay, each["bytes"], each["largest"]))
+        reads_table = not each["bytes"] and each["rows"] >= line["rows"] / 2
+        stages.append(
+            Stage(tuple(each["seconds"]), tuple(each["after"]), delay, each["bytes"], each["largest"], reads_table)
+        )
         finish.append(each["finish"])
     # What the driver does after the last stage.
     rest = max(0.0, line["seconds"] - max(finish, default=0.0))
@@ -258,13 +263,13 @@ def _scaled_stage(small: Stage, large: Stage, sizes: tuple[int, int], rows: floa
     n_bytes = _on_line((small.bytes, large.bytes), sizes, rows)
     # The driver plans the same jobs, whatever the rows: the mean of two looks at it.
     delay = (small.delay + large.delay) / 2
-    grows = len(large.seconds) > len(small.seconds)
+    grows = large.reads_table or len(large.seconds) > len(small.seconds)
     return _grown(replace(large, delay=delay), rows / sizes[1], total, n_bytes, n_tasks_grow=grows)
 
 
 def _in_proportion(stage: Stage, times: float) -> Stage:
     total, n_bytes = times * sum(stage.seconds), times * stage.bytes
-    return _grown(stage, times, total, n_bytes, n_tasks_grow=len(stage.seconds) > 1)
+    return _grown(stage, times, total, n_bytes, n_tasks_grow=stage.reads_table or len(stage.seconds) > 1)
 
 
 def _grown(stage: Stage, times: float, total: float, n_bytes: float, *, n_tasks_grow: bool) -> Stage:
@@ -289,16 +294,20 @@ def _on_line(values: tuple[float, float], sizes: tuple[int, int], at: float) -> 
     return values[1] * at / sizes[1] if start < 0 else start + slope * at
 
 
-def runs_by_name(path: Path) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
-    found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+Name = tuple[int, str, str]
+
+
+def runs_by_name(path: Path) -> dict[Name, dict[int, dict[str, Any]]]:
+    """What was measured by the cores, route and verb, and then by the number of rows."""
+    found: dict[Name, dict[int, dict[str, Any]]] = {}
     for line in json.loads(path.read_text())["measured"]:
-        found.setdefault((line["route"], line["verb"]), {})[line["rows"]] = line
+        found.setdefault((line["cores"], line["route"], line["verb"]), {})[line["rows"]] = line
     return found
 
 
-def predictions(path: Path, rows: int, cores: int) -> Iterator[dict[str, Any]]:
-    """Each run of that many rows as predicted from the two largest smaller ones, beside what was measured."""
-    for (route, verb), runs in runs_by_name(path).items():
+def predictions(path: Path, rows: int) -> Iterator[dict[str, Any]]:
+    """Each run of that many rows as predicted from the two largest smaller ones on the same cores, and as measured."""
+    for (cores, route, verb), runs in runs_by_name(path).items():
         smaller = sorted(size for size in runs if size < rows)[-2:]
         if rows not in runs or len(smaller) < 2:
             continue
@@ -306,6 +315,7 @@ def predictions(path: Path, rows: int, cores: int) -> Iterator[dict[str, Any]]:
         measured = runs[rows]["seconds"]
         predicted = simulate(stages, Cluster(1, cores)).makespan
         yield {
+            "cores": cores,
             "route": route,
             "verb": verb,
             "from": smaller,
@@ -316,21 +326,24 @@ def predictions(path: Path, rows: int, cores: int) -> Iterator[dict[str, Any]]:
 
 
 def prediction_text(path: Path, rows: int) -> str:
-    """The predictions as a table; on the two cores of the machine that measured."""
+    """The predictions as a table."""
     lines = []
-    for line in predictions(path, rows, 2):
+    for line in predictions(path, rows):
         sizes = " and ".join(f"{size:,}" for size in line["from"])
         numbers = (f"{line['measured']:.1f}", f"{line['predicted']:.1f}", f"{line['off']:+.0%}")
-        lines.append([line["route"], line["verb"], sizes, *numbers])
-    return table_text(["route", "verb", "from rows", "measured, s", "predicted, s", "off by"], lines)
+        lines.append([line["route"], line["verb"], str(line["cores"]), sizes, *numbers])
+    return table_text(["route", "verb", "cores", "from rows", "measured, s", "predicted, s", "off by"], lines)
 
 
 def forecasts(path: Path, args: argparse.Namespace) -> Iterator[list[str]]:
-    for (route, verb), runs in runs_by_name(path).items():
+    """What larger tables would take on clusters, from the runs on most cores."""
+    by_name = runs_by_name(path)
+    most_cores = max(cores for cores, _, _ in by_name)
+    for (cores, route, verb), runs in by_name.items():
         wanted = (not args.routes or route in args.routes.split(",")) and (
             not args.verbs or verb in args.verbs.split(",")
         )
-        if not wanted or len(runs) < 2:
+        if not wanted or cores < most_cores or len(runs) < 2:
             continue
         small, large = (runs[size] for size in sorted(runs)[-2:])
         for rows in map(float, args.rows.split(",")):
@@ -365,7 +378,7 @@ def main() -> None:
     parser.add_argument("--predict", type=int, help="predict the measured runs of this many rows")
     parser.add_argument("--rows", default="1e9,1e10")
     parser.add_argument("--executors", default="10,40,100,400")
-    parser.add_argument("--cores", type=int, default=4, help="cores of an executor; 2 for --predict")
+    parser.add_argument("--cores", type=int, default=4, help="cores of an executor")
     parser.add_argument("--routes", default="")
     parser.add_argument("--verbs", default="")
     parser.add_argument("--network", type=float, default=1.25e9, help="bytes per second of an executor")

@@ -91,7 +91,7 @@ def run(rows: int, n_tasks: int, seconds: float, shuffled: int = 0) -> dict[str,
         stage(rows, 0, *[seconds] * n_tasks) | {"start": 0.5, "finish": 0.5 + seconds},
         stage(10, shuffled, 1.0) | {"start": 1 + seconds, "finish": 2 + seconds, "after": [0], "largest": 10},
     ]
-    return {"route": "r", "verb": "v", "rows": rows, "seconds": seconds + 2.25, "graph": graph}
+    return {"cores": 2, "route": "r", "verb": "v", "rows": rows, "seconds": seconds + 2.25, "graph": graph}
 
 
 def test_the_stages_of_a_run_take_as_long_as_the_run() -> None:
@@ -107,7 +107,7 @@ def test_a_run_is_scaled_by_its_growth_between_two_sizes(tmp_path: Path) -> None
     assert stages[1].seconds == (1.0,)
     path = tmp_path / "scale.json"
     path.write_text(json.dumps({"measured": [small, large, run(600, 6, 3.5)]}))
-    (found,) = predictions(path, 600, 2)
+    (found,) = predictions(path, 600)
     # 7 seconds on two cores, 1 second, and 1.25 of the driver; measured were 5.75.
     assert found["predicted"] == pytest.approx(3.5 + 1 + 1.25)
     assert found["off"] == pytest.approx(0, abs=0.01)
@@ -118,6 +118,17 @@ def test_stages_with_a_fixed_number_of_tasks_follow_the_bytes() -> None:
     # 10 GB in partitions of 64 MB are 157 tasks; so the largest has a 157th of what one had.
     assert len(stages[1].seconds) == 157
     assert stages[1].largest == pytest.approx(10 * 1000 / 157)
+
+
+def test_parts_of_files_have_as_many_rows_in_larger_tables() -> None:
+    """Spark divides small files among the cores: as many tasks at two sizes, but not in a table of a billion rows."""
+    small, large = (
+        {"rows": rows, "seconds": 2.0, "graph": [stage(rows, 0, 0.5, 0.5), stage(4, 0, 0.1, 0.1)]}
+        for rows in (100, 200)
+    )
+    read, few, _ = scaled(small, large, 2_000)
+    assert (len(read.seconds), sum(read.seconds)) == (20, pytest.approx(1.0))
+    assert len(few.seconds) == 2
 
 
 def stage(rows: int, shuffled: int, *seconds: float) -> dict[str, Any]:
