@@ -406,7 +406,7 @@ def test_without_pyspark_a_file_needs_none(work: Path) -> None:
 
 def test_without_java(work: Path, naysay: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
-    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("naysay.spark.session.running_session", lambda: None)
     monkeypatch.setenv("PATH", str(work))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     (work / "folder").mkdir()

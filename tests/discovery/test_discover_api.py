@@ -247,8 +247,11 @@ def test_two_hundred_columns_end_soon() -> None:
     assert len(found.rules) > 0
     assert max(len(rule.predicates) for rule in found.rules) <= 2
     assert naysay.discover(table, cross=False, max_seconds=0.5).partial
+    across = naysay.discover(table, max_seconds=0.5)
+    assert across.partial
+    assert any("only compared with itself" in note for note in across.notes)
     with pytest.raises(UsageError, match="name fewer columns"):
-        naysay.discover(table)
+        naysay.discover(table, space="hydra")
 
 
 def test_memory_is_refused_before_the_work() -> None:

@@ -207,7 +207,7 @@ def test_without_pyspark(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_java_or_a_master(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("naysay.spark.session.running_session", lambda: None)
     monkeypatch.setenv("PATH", str(work))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     done = run("check", "people.csv", "--rule", "zip -> city")

@@ -338,6 +338,14 @@ def test_options_are_obeyed_or_refused(spark: Any, tmp_path: Path) -> None:
         spark_read.read(spark, str(tmp_path / "f.csv"), options={"sep": ";"})
 
 
+def test_a_running_session_is_not_stopped(spark: Any) -> None:
+    """Not even if it is not active in this thread of Java, as after an interrupt."""
+    spark._jvm.org.apache.spark.sql.SparkSession.clearActiveSession()
+    with spark_session.session_for() as session:
+        assert session.range(3).count() == 3
+    assert spark.range(3).count() == 3
+
+
 def test_settings_of_a_session_that_runs_already(spark: Any) -> None:
     with spark_session.session_for(conf={"spark.sql.caseSensitive": "true"}) as session:
         assert session.conf.get("spark.sql.caseSensitive") == "true"

@@ -23,7 +23,7 @@ from naysay import errors
 from naysay.budget import TaskProgress
 from naysay.errors import NaysayError, TableError, UsageError
 from naysay.spark import require_supported
-from naysay.spark.versions import interrupt, is_connect, tagged
+from naysay.spark.versions import interrupt, is_connect, running_session, tagged
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 # A client of Spark Connect may come without py4j.
@@ -78,7 +78,7 @@ def session_for(
     is for a table that is checked in seconds, so it should start fast.
     """
     conf = dict(conf or {})
-    active = SparkSession.getActiveSession()
+    active = running_session()
     if active is not None:
         _require_no_packages(conf, "a Spark session is already running")
         for name, value in conf.items():

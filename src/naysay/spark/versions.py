@@ -178,6 +178,20 @@ def interrupt(session: SparkSession, tag: str) -> None:
     _tagging(session)[2](tag)
 
 
+def running_session() -> SparkSession | None:
+    """Return the session that is already running, whichever thread started it.
+
+    After an interrupt py4j continues in another thread of Java, in which no session is active. If only that thread were
+    asked, a session of the caller would look like one of ours, and be stopped.
+    """
+    try:
+        session = SparkSession.active()
+    except RuntimeError:
+        return None
+    is_stopped = False if is_connect(session) else session.sparkContext._jsc is None
+    return None if is_stopped else session
+
+
 def is_connect(session: SparkSession) -> bool:
     return "connect" in type(session).__module__.split(".")
 

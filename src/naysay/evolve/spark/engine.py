@@ -65,6 +65,7 @@ from naysay.live.journal.serial import schema_from_bytes, schema_to_bytes
 from naysay.live.layout import Layout, layout_of
 from naysay.spark.frame import Frame, from_arrow, map_in_arrow, position, spark_type
 from naysay.spark.session import errors_of_tasks
+from naysay.spark.versions import running_session
 from naysay.spark.versions import to_arrow as fetch
 from naysay.table.frame import to_arrow
 
@@ -259,7 +260,7 @@ class SparkEvolveEngine:
     @classmethod
     def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
-        session = SparkSession.getActiveSession()
+        session = running_session()
         if session is None:
             raise StateError(f"{folder}: this state is on Spark; start a Spark session first")
         parts: dict[str, bytes] = {}
