@@ -6,9 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import naive
 import naysay
-from naysay.detect import engine
+from naysay.detect import engine, violations
 from naysay.detect.engine import _prefixes
+from naysay.rule.model import Nulls
+from naysay.rule.parse import parse
 
 N_ROWS = 300_000
 # A shape each, and the columns in which row 6,000 differs from what the rule wants.
@@ -51,3 +54,43 @@ def test_prefixes_reach_from_a_thousand_rows_to_all() -> None:
     assert _prefixes(32_000) == [1_000, 32_000]
     # A violation at row 300,000 of ten million is among the first thirty-second.
     assert _prefixes(10_000_000) == [9_765, 312_500, 10_000_000]
+
+
+# One search each instead of a count: two disequalities, an order and a disequality, two orders and a disequality.
+SEARCHED = (
+    "not(t.a != s.a and t.b != s.b)",
+    "not(t.g == s.g and t.a != s.a and t.b != s.b)",
+    "not(t.a < s.a and t.b != s.b)",
+    "not(t.g == s.g and t.a >= s.a and t.b != s.b)",
+    "not(t.g == s.g and t.a < s.c and t.b != s.b)",
+    "not(t.a > 1 and t.g == s.g and t.a < s.a and t.b != s.b)",
+    "not(t.g == s.g and t.a < s.a and t.b != s.c and t.c is not null)",
+    "not(t.a < s.a and t.b > s.b and t.c != s.c)",
+    "not(t.g == s.g and t.a > s.a and t.b > s.b and t.c != s.c)",
+)
+
+
+@pytest.mark.parametrize("nulls", ["sql", "equal"])
+@pytest.mark.parametrize("rule", SEARCHED)
+def test_searches_agree_with_the_oracle(monkeypatch: pytest.MonkeyPatch, rule: str, nulls: str) -> None:
+    def refuse(_: object) -> int:
+        raise AssertionError("a search is enough")
+
+    monkeypatch.setattr(violations, "count", refuse)
+    rng = np.random.default_rng(3)
+    parsed = parse(rule)
+    outcomes = set()
+    for _ in range(200):
+        n_rows, n_values = int(rng.integers(1, 12)), int(rng.integers(1, 5))
+        values = {name: rng.integers(0, n_values, n_rows).tolist() for name in "abcg"}
+        if rng.random() < 0.5:
+            values["b"][0] = None
+        table = pa.table({name: pa.array(column, pa.int64()) for name, column in values.items()})
+        rows = table.to_pylist()
+        verdict = naysay.verify(table, rule, nulls=nulls)
+        assert verdict.holds == naive.verify(rows, parsed, Nulls(nulls))
+        if verdict.witness is not None:
+            pair = (verdict.witness.left["row"], verdict.witness.right["row"])
+            assert pair in naive.pairs(rows, parsed, Nulls(nulls))
+        outcomes.add(verdict.holds)
+    assert outcomes == {True, False}

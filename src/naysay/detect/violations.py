@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from naysay.arrays import MAX_CODES, Int64Array
@@ -16,11 +18,22 @@ from naysay.detect.partners import (
     partners,
     self_partners,
     small_keys,
+    sorted_once,
     total_of,
 )
 from naysay.detect.points import count_dependency, count_grouped, join_points
 from naysay.detect.strategy import PairBlock, Strategy
-from naysay.kernels.joins.find import find_differing, find_ordered_pair, find_repeated, find_two
+from naysay.kernels.joins.find import (
+    find_differing,
+    find_ordered_differing,
+    find_ordered_pair,
+    find_repeated,
+    find_second_value,
+    find_two,
+    find_two_differs,
+    find_two_orders,
+)
+from naysay.kernels.joins.grouped import group_rows
 from naysay.kernels.sort import sorted_places, split_dependency, table_bits
 from naysay.kernels.trees.zones import build_zones, list_partners
 from naysay.plan.bind import BoundJoin, NoMemo, Side, combine
@@ -119,9 +132,22 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
         sides = (left_key, left.order[0], left.rows), (right_key, right.order[0], right.rows)
         return _found(find_ordered_pair(*sides, n_keys, False)[0])
+    if shape == (0, 1) and bound.mirror:
+        # As above: counting sorts the rows if there are many keys.
+        if bound.n_keys > _MANY_KEYS * left.n_rows and not count(bound):
+            return None
+        key, _, n_keys = small_keys(left.key, left.key, bound.n_keys)
+        return _found(find_second_value(key, left.differs[0], n_keys))
     if shape == (0, 1) and not bound.reflexive:
         left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
         return _found(find_differing(left_key, left.differs[0], right_key, right.differs[0], n_keys))
+    if shape == (1, 1) and not bound.reflexive:
+        left_key, right_key, n_keys = small_keys(left.key, right.key, bound.n_keys)
+        sides = (left_key, left.order[0], left.differs[0]), (right_key, right.order[0], right.differs[0])
+        return _found(find_ordered_differing(*sides, n_keys))
+    if shape == (0, 2) and bound.mirror:
+        key, _, n_keys = small_keys(left.key, left.key, bound.n_keys)
+        return _found(find_two_differs(*group_rows(key, n_keys), *left.differs)[0])
     if shape == (2, 0) and not bound.reflexive:
         points = join_points(bound, left.key, right.key, bound.n_keys)
         if points is not None:
@@ -129,6 +155,11 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         left_side, right_side = collapse_sides(bound, left.key, right.key)
         point = find_two((left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y))
         return None if point < 0 else int(left_side.places[left_side.starts[point]])
+    if shape == (2, 1) and bound.mirror and all(map(operator.is_, left.order, right.order)):
+        x, y = left.order
+        places = sorted_once(left.key, x, bound.memo)
+        starts = np.flatnonzero(np.diff(left.key[places], prepend=-1, append=-1))
+        return _found(find_two_orders(places, starts, (x, -y, left.differs[0]), True, True)[0])
     # Cheaper than the partners of each row, which a rule that holds never needs.
     return _first(partners(bound)) if count(bound) else None
 

@@ -218,7 +218,7 @@ class Verifier:
 
     def _find_agreeing(self, conditions: Conditions, rows: Int64Array | None) -> Pair | None:
         """Rows that agree on the keys and, if there is a difference, differ in it."""
-        from naysay.kernels.joins.find import find_differing, find_repeated
+        from naysay.kernels.joins.find import find_repeated, find_second_value
         from naysay.kernels.sort import table_bits
 
         ids, n_ids = self.groups(conditions.keys, rows)
@@ -229,7 +229,7 @@ class Verifier:
             partners = np.flatnonzero(ids == ids[place])
         else:
             values = self._codes_at(conditions.differs[0], rows)
-            place = int(find_differing(ids, values, ids, values, n_ids))
+            place = int(find_second_value(ids, values, n_ids))
             if place < 0:
                 return None
             partners = np.flatnonzero((ids == ids[place]) & (values != values[place]))

@@ -24,6 +24,19 @@ _FIRST_GROUPS = 1 << 10
 
 
 @kernel
+def find_second_value(keys: Codes, values: Codes, n_keys: int) -> int:
+    """A row whose value is not that of an earlier row of its key. Keys in a small range [0, n_keys). O(n + n_keys)."""
+    first = np.full(n_keys, -1, np.int64)
+    for i in range(keys.size):
+        key = keys[i]
+        if first[key] == -1:
+            first[key] = values[i]
+        elif first[key] != values[i]:
+            return i
+    return -1
+
+
+@kernel
 def find_differing(left_key: Codes, left_value: Codes, right_key: Codes, right_value: Codes, n_keys: int) -> int:
     """A left row with a right row of the same key and another value. Keys in a small range [0, n_keys). O(n + n_keys).
 
@@ -40,6 +53,28 @@ def find_differing(left_key: Codes, left_value: Codes, right_key: Codes, right_v
         key = left_key[i]
         if least[key] != -1 and (least[key] != left_value[i] or greatest[key] != left_value[i]):
             return i
+    return -1
+
+
+@kernel
+def find_ordered_differing(left: Points, right: Points, n_keys: int) -> int:
+    """A left row with a right row of the same key, a greater value and another label. O(n + n_keys).
+
+    A side is (key, value, label), with keys in a small range [0, n_keys). For each key the left row with the least
+    value is kept, and the one with the least value among those of another label than its own.
+    """
+    left_key, left_value, left_label = left
+    right_key, right_value, right_label = right
+    best, other = np.full((2, n_keys), -1, np.int64)
+    for i in range(left_key.size):
+        key = left_key[i]
+        best[key], other[key] = _keep_two(i, best[key], other[key], left_value, left_label)
+    for j in range(right_key.size):
+        rival = best[right_key[j]]
+        if rival >= 0 and left_label[rival] == right_label[j]:
+            rival = other[right_key[j]]
+        if rival >= 0 and left_value[rival] < right_value[j]:
+            return rival
     return -1
 
 
@@ -237,7 +272,7 @@ def _keep(values: Int64Array, place: int, group: int, least: Int64Array, greates
 
 
 @kernel
-def find_two_differs(order: Int32Array, starts: Int32Array, first: Int32Array, second: Int32Array) -> tuple[int, int]:
+def find_two_differs(order: Int32Array, starts: Codes, first: Codes, second: Codes) -> tuple[int, int]:
     """A pair of one group that differs in both columns. O(n).
 
     If no row differs from the group's first row in both, but one differs from it only in the first column and one only
@@ -264,7 +299,7 @@ def find_two_differs(order: Int32Array, starts: Int32Array, first: Int32Array, s
 
 @kernel
 def find_two_orders(
-    order: Int32Array, starts: Int32Array, points: ShortPoints, strict_x: bool, strict_y: bool
+    order: Codes, starts: Codes, points: Points | ShortPoints, strict_x: bool, strict_y: bool
 ) -> tuple[int, int]:
     """A pair (t, s) of one group with x[t] < x[s], y[t] > y[s] and label[t] != label[s]; <= and >= unless strict.
 
@@ -297,9 +332,7 @@ def find_two_orders(
 
 
 @kernel
-def _take(
-    order: Int32Array, start: int, stop: int, y: Int32Array, label: Int32Array, best: int, other: int
-) -> tuple[int, int]:
+def _take(order: Codes, start: int, stop: int, y: Codes, label: Codes, best: int, other: int) -> tuple[int, int]:
     """Keep the row with the greatest y, and the one with the greatest y among those of another label than its own."""
     for k in range(start, stop):
         row = order[k]
