@@ -189,9 +189,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "cluster-kills",
-        "every verb on a standalone Spark cluster of four workers with speculation and dynamic allocation: one worker "
-        "killed at a random moment, or all shuffle files deleted",
-        20,
+        "every verb on a standalone Spark cluster of four workers with speculation and dynamic allocation: five times "
+        "per cluster, one worker killed at a random moment and replaced, or all shuffle files deleted",
+        5,
         "the same answers as in-process, before, during and after",
         "soak.cluster_kills",
         alone=True,

@@ -1,21 +1,22 @@
 """Run in its own process, on a cluster: something is lost in the middle of the work, and the answers stay the same.
 
 python cluster_job.py              # one of two executors is killed while rules are counted
-python cluster_job.py SEED         # every verb, with speculation and dynamic allocation; `bash scripts/cluster`
-                                   # with four workers: one of them is killed at a random moment, or, for every
-                                   # fourth seed, all shuffle files are deleted
+python cluster_job.py SEED ROUNDS  # every verb, with speculation and dynamic allocation, on `bash scripts/cluster`
+                                   # with four workers: in each round one of them is killed at a random moment and
+                                   # started again, or, in every fifth round, all shuffle files are deleted
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def lose_an_executor() -> None:
     assert before[0] not in executors()
     assert found == [expected, expected], (expected, found)
     session.stop()
-    sys.stdout.write("the same after the kill\n")
+    say("the same after the kill")
 
 
 def answers(session: SparkSession, table: pa.Table, folder: Path) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def here(table: pa.Table) -> dict[str, Any]:
     }
 
 
-def lose_something(seed: int) -> None:
+def lose_something(seed: int, n_rounds: int) -> None:
     session = session_with(
         speculation="true",
         dynamicAllocation_enabled="true",
@@ -191,16 +192,20 @@ def lose_something(seed: int) -> None:
         start = time.monotonic()
         judge(expected, answers(session, table, Path(name) / "before"))
         seconds = time.monotonic() - start
-        done: list[str] = []
-        lose = delete_shuffle_files if seed % 4 == 3 else kill_a_worker
-        timer = threading.Timer(seconds * rng.random(), lambda: done.append(lose(rng)))
-        timer.start()
-        judge(expected, answers(session, table, Path(name) / "during"))
-        timer.join()
-        # What was lost late may be missed only now.
+        lost: list[str] = []
+        for number in range(n_rounds):
+            lose = delete_shuffle_files if number % 5 == 4 else replace_a_worker
+            timer = threading.Timer(seconds * rng.random(), lambda lose=lose: lost.append(lose(rng)))
+            timer.start()
+            start = time.monotonic()
+            judge(expected, answers(session, table, Path(name) / str(number)))
+            seconds = min(seconds, time.monotonic() - start)
+            timer.join()
+            assert len(lost) == number + 1, "nothing was lost"
+        # What the last round lost late may be missed only now.
         judge(expected, answers(session, table, Path(name) / "after"))
     session.stop()
-    sys.stdout.write(f"the same after {done[0]}\n")
+    say("\n".join([*lost, "the same"]))
 
 
 def judge(expected: dict[str, Any], found: dict[str, Any]) -> None:
@@ -209,20 +214,39 @@ def judge(expected: dict[str, Any], found: dict[str, Any]) -> None:
     assert sum(found["watch"].values()) == sum(naysay.count(numbers().slice(0, 500), RULES)), found["watch"]
 
 
-def kill_a_worker(rng: random.Random) -> str:
+def replace_a_worker(rng: random.Random) -> str:
+    """Kill a worker, whose executors then end too, and start another by its command, as a cluster's manager would."""
     workers = processes(b"org.apache.spark.deploy.worker.Worker")
     assert len(workers) == int(os.environ.get("WORKERS", "2")), workers
-    os.kill(rng.choice(workers), signal.SIGKILL)
-    return "a worker was killed"
+    chosen = rng.choice(workers)
+    command = os.fsdecode(_command(chosen)).split("\0")[:-1]
+    environment = Path(f"/proc/{chosen}/environ").read_bytes().split(b"\0")[:-1]
+    os.kill(chosen, signal.SIGKILL)
+    another = subprocess.Popen(
+        command,
+        env=dict(os.fsdecode(pair).split("=", 1) for pair in environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    atexit.register(another.kill)
+    return "worker killed"
 
 
-def delete_shuffle_files(rng: random.Random) -> str:
+def delete_shuffle_files(_: random.Random) -> str:
     files = [path for path in Path(os.environ["NAYSAY_LOCAL_DIRS"]).rglob("shuffle_*") if path.is_file()]
     for path in files:
         path.unlink(missing_ok=True)
-    return f"{len(files)} shuffle files were deleted"
+    assert files, "there were no shuffle files"
+    return "shuffle files deleted"
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
 
 
 if __name__ == "__main__":
-    choose: Callable[[], None] = lose_an_executor if len(sys.argv) < 2 else lambda: lose_something(int(sys.argv[1]))
-    choose()
+    if len(sys.argv) < 2:
+        lose_an_executor()
+    else:
+        lose_something(int(sys.argv[1]), int(sys.argv[2]))
