@@ -94,3 +94,11 @@ def test_searches_agree_with_the_oracle(monkeypatch: pytest.MonkeyPatch, rule: s
             assert pair in naive.pairs(rows, parsed, Nulls(nulls))
         outcomes.add(verdict.holds)
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("rule", ["key(a)", "a -> b", "not(t.a == s.a and t.b != s.b and t.c != s.c)"])
+def test_the_rows_of_a_violation_both_ways_are_in_table_order(rule: str) -> None:
+    table = pa.table({"a": [3, 1, 2, 1], "b": [0, 5, 0, 4], "c": [0, 2, 0, 1]})
+    witness = naysay.verify(table, rule).witness
+    assert witness is not None
+    assert (witness.left, witness.right) == ({"row": 1}, {"row": 3})

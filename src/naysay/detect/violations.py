@@ -99,12 +99,16 @@ def _count_dependency(bound: BoundJoin) -> int:
 
 
 def verify(bound: BoundJoin) -> tuple[int, int] | None:
-    """Find a violation as (left row, right row), or None if the rule holds."""
+    """Find a violation as (left row, right row), or None if the rule holds.
+
+    The rows are in table order if they violate the rule both ways.
+    """
     place = _left_in_conflict(bound)
     if place is None:
         return None
     right = partners_of(bound, place)[0]
-    return int(bound.left.rows[place]), int(bound.right.rows[right])
+    pair = int(bound.left.rows[place]), int(bound.right.rows[right])
+    return (min(pair), max(pair)) if bound.symmetric else pair
 
 
 def partners_of(bound: BoundJoin, place: int) -> Int64Array:
