@@ -15,8 +15,9 @@ from naysay.budget import require_positive
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, RuleError, UsageError
-from naysay.rule import nearest_name, parse
+from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
+from naysay.rule.scan import columns_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -450,7 +451,7 @@ def repair(
     # No cell can repair a rule about the whole table.
     parsed = [rule for rule in _rules(rules, table.names) if rule.measure is None]
     if not parsed:
-        raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
+        raise UsageError("no rules to repair with; pass at least one rule, such as 'zip -> city'")
     with _without_hidden_values(options.hide):
         return engine.repair(table, parsed, options, min_confidence, frame)
 
@@ -715,9 +716,7 @@ def _hidden(hide: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...
     found = _key(hide)
     for name in found:
         if name not in columns:
-            meant = nearest_name(name, columns)
-            hint = f"did you mean {meant!r}?" if meant else f"the columns are {', '.join(columns)}"
-            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {hint}")
+            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {columns_hint(name, columns)}")
     return found
 
 

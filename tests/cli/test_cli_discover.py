@@ -105,7 +105,7 @@ def test_a_state_goes_on_with_evolve(work: Path, naysay: Run) -> None:
         (("--key", "id"), "--state DIR"),
         (("--state", "s", "--max-rules", "3"), "whole answer"),
         (("--state", "s", "--memory", "1M"), "fewer columns"),
-        (("--state", "s", "--max-seconds", "0.0001"), "not done after 0.0001 seconds"),
+        (("--state", "s", "--max-seconds", "0.0001"), "not finished after 0.0001 seconds"),
         (("--state", "s", "--key", "id", "--engine", "spark", "--max-seconds", "3"), "--state on Spark"),
         (("--state", "s", "--conditions", "3"), "leave out --conditions"),
         (("--state", "s", "--near-misses", "3"), "with --state"),

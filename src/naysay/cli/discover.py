@@ -386,7 +386,7 @@ def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting,
 # What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
 _DOING = {
     "space": "choosing what to compare",
-    "sweep": "choosing an error",
+    "sweep": "choosing how many exceptions to allow",
     "encode": "encoding columns",
     "sample": "comparing a sample of rows",
     "evidence": "comparing pairs of rows",
@@ -401,7 +401,7 @@ _DOING = {
 
 def _show_progress(waiting: Waiting) -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
-        found = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
+        found = f", {progress.n_rules:,} rule{'' if progress.n_rules == 1 else 's'} so far" if progress.n_rules else ""
         doing = _DOING.get(progress.phase, progress.phase)
         waiting.update(f"{doing}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
 

@@ -324,7 +324,8 @@ class Report(Document):
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)
         of = f" of {self.source}" if self.source else ""
-        return f"<Report{of}: {n_broken} of {len(self)} rules broken, {self.n_rows:,} rows, {self.engine} engine>"
+        rules = f"{len(self)} rule{'' if len(self) == 1 else 's'}"
+        return f"<Report{of}: {n_broken} of {rules} broken, {self.n_rows:,} rows, {self.engine} engine>"
 
     @property
     def warnings(self) -> tuple[Caution, ...]:

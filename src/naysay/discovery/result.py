@@ -271,7 +271,8 @@ class Discovery(Document):
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
         up_to = f" up to an error of {self.error:g}" if self.error else ""
-        return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+        s = "" if len(self.rules) == 1 else "s"
+        return f"<Discovery: {len(self.rules):,} rule{s}{up_to} of {self.n_rows:,} rows{part}>"
 
     @property
     def allowance(self) -> str:

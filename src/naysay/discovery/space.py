@@ -157,7 +157,7 @@ class Scope:
         if self.within_row not in (True, False, "named"):
             raise UsageError(f"within_row must be True, False or 'named', not {self.within_row!r}")
         if self.conditions is not None and self.conditions < 2:
-            raise UsageError(f"conditions must be a number of rows from 2 on, not {self.conditions!r}")
+            raise UsageError(f"conditions must be a number of rows, at least 2, not {self.conditions!r}")
 
     @property
     def compares_values(self) -> bool:

@@ -136,7 +136,7 @@ class Method(Protocol):
 def choose_method(method: str, n_rows: int, error: float) -> str:
     """The method to begin with if it is "auto"."""
     if method not in METHODS:
-        raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+        raise UsageError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if method != "auto":
         return method
     return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"

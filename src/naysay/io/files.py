@@ -15,7 +15,7 @@ from naysay.io.csv import CsvFile, open_csv
 from naysay.io.csv_files import read_csv_files
 from naysay.io.notation import DEFAULT, Notation, notation
 from naysay.io.remote import is_remote, list_remote, open_remote, remote_errors
-from naysay.rule.scan import nearest_name
+from naysay.rule.scan import columns_hint, nearest_name
 from naysay.table.column import kind_of
 from naysay.table.frame import note_files
 
@@ -98,9 +98,7 @@ def _place_of(path: str, name: str, names: Sequence[str]) -> int:
         raise TableError(f"{path} has {names.count(name)} columns named {name!r}; rename them in the file")
     if name in names:
         return names.index(name)
-    meant = nearest_name(name, list(names))
-    hint = f"did you mean {meant!r}?" if meant else f"its columns are {_listed(names)}"
-    raise TableError(f"{path} has no column {name!r}; {hint}")
+    raise TableError(f"{path} has no column {name!r}; {columns_hint(name, names)}")
 
 
 def require_columns(path: str, wanted: Iterable[str], names: Sequence[str]) -> None:

@@ -272,7 +272,7 @@ class Watch:
 
     def _require_key(self) -> None:
         if not self._key:
-            raise UsageError("a watch needs a key: the column or columns that identify a row")
+            raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
 
     def _open(self, path: Path, *, given_rules: bool, given_nulls: bool) -> None:
         """Create a state, or continue from an existing one."""
