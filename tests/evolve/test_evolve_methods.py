@@ -17,7 +17,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.errors import ResourceError, StateError, TableError, UsageError
 from naysay.evolve import selective
 from naysay.evolve.evolver import Evolver
-from naysay.evolve.method import Settings
+from naysay.evolve.method import EvolveSettings
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 
@@ -167,7 +167,7 @@ def test_refusals_name_the_cause() -> None:
     with pytest.raises(UsageError, match=r"Evolver\.open"):
         Evolver("some.rules")
     with pytest.raises(UsageError, match="does not use a GPU"):
-        Settings(("id",), "incdc", DiscoverRequest(device="cuda"))
+        EvolveSettings(("id",), "incdc", DiscoverRequest(device="cuda"))
     with pytest.raises(UsageError, match="duplicate key"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):

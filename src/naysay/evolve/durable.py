@@ -21,7 +21,7 @@ from naysay.discovery.outcomes import CodeLayout, Field, FieldKind
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import StateError, UsageError
-from naysay.evolve.method import Arrays, Settings
+from naysay.evolve.method import Arrays, EvolveSettings
 from naysay.rule.model import Column, Nulls, Row
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def is_on_spark(state: str | os.PathLike[str]) -> bool:
         journal.close()
 
 
-def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
+def about(what: str, settings: EvolveSettings, space: Space) -> dict[str, Any]:
     """What a state says about itself; see `read_about`."""
     comparisons = [_comparison_to_json(pair) for pair in space.comparisons]
     return {
@@ -83,7 +83,7 @@ def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
     }
 
 
-def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, Settings, Space]:
+def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, EvolveSettings, Space]:
     what, version = journal.settings.get("what"), journal.settings.get("evolve")
     if what not in (LOCAL, ON_SPARK):
         raise StateError(f"{journal.path}: this is a naysay state, but not that of an evolver")
@@ -91,7 +91,7 @@ def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, Settings, S
         raise StateError(f"{journal.path}: the state has version {version}, not {_VERSION}")
     space = journal.settings["space"]
     comparisons = tuple(_comparison_from_json(pair) for pair in space["comparisons"])
-    return what, Settings.from_json(journal.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
+    return what, EvolveSettings.from_json(journal.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
 
 
 def fields_to_bytes(fields: Fields) -> bytes:
