@@ -105,8 +105,8 @@ def check(
     """Check rules: which hold, how many pairs break the others, which rows are in conflict, with sample violations.
 
     Args:
-        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. Of a Polars
-            LazyFrame only the columns that the rules and the key name are collected.
+        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. From a
+            Polars LazyFrame, only the columns that the rules and the key name are collected.
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
@@ -116,9 +116,9 @@ def check(
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
-        strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
-        hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
-        now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
+        strict: Also fail the check if there are `report.warnings` or broken rules of severity `warning`.
+        hide: Columns whose values are shown as `(hidden)`. Constants in the text of a rule are still shown.
+        now: The time at which `freshness(...)` is judged, with a time zone. Default: the current time.
         joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
             `report.suspects`.
         causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
@@ -410,7 +410,7 @@ def repair(
     Args:
         frame: The table, in memory.
         rules: One rule or several.
-        min_confidence: Drop suggestions that are less sure: at least 0 and less than 1. The confidence is the share of
+        min_confidence: Drop suggestions below this confidence, from 0 to less than 1. The confidence is the share of
             the votes for the new value, with one more vote against it.
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`. With `"equal"`, empty cells are filled in, too.
@@ -489,14 +489,14 @@ def discover(
 
     Args:
         frame: The table, as in `check`.
-        error: How badly a rule may be broken: a fraction, at least 0 and less than 1, of what `measure` says. 0 finds
-            rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. None does so if the
-            table looks dirty, and is 0 otherwise; `notes` say what was chosen and why.
+        error: The exceptions that a rule may have, as a fraction of what `measure` counts: at least 0 and less than 1.
+            0 finds rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. The default,
+            None, means `"auto"` if the table looks dirty, otherwise 0; `notes` say what was chosen and why.
         columns: The columns that rules may mention; None for all.
         cross: Whether rules may compare different columns with each other.
         max_predicates: The largest number of predicates per rule.
-        max_rules: Stop after this many rules, the shortest first.
-        max_seconds: Stop after this time.
+        max_rules: Stop after this many rules, shortest first.
+        max_seconds: Stop after this many seconds, and return the rules found so far.
         nulls: What a comparison with null means, as in `check`.
         method: `"auto"`, `"all-pairs"`, `"selective"` or `"hydra"`.
         device: Where all pairs are compared: `"auto"`, `"cpu"` or `"cuda"`.
@@ -508,14 +508,14 @@ def discover(
             a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
             in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
             predicates but one, whichever one).
-        rules: Rules that a person decided about, such as `load_rules(path, status=None)`. What follows from accepted
-            ones is not in the short list, and neither is a rejected rule, nor what would imply it. Pending ones begin
-            the list, whether they hold or not.
+        rules: Rules that somebody decided about, such as `load_rules(path, status=None)`. The short list leaves out
+            what follows from accepted rules, rejected rules, and what would imply a rejected rule. Pending rules come
+            first, whether they hold or not.
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
-        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`:
-        its rules hold, and there may be more.
+        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search, it is
+        `partial`: its rules hold, but there may be more.
 
     Raises:
         UsageError: An option has a bad value or does not apply to this kind of frame.
@@ -667,7 +667,7 @@ def watch_stream(
         state: A local folder that holds the state; a restart resumes from it. Its subfolder `output` has the events,
             the current violations and the rejected changes.
         once: Apply the changes that are available, then stop.
-        order: Columns that put the changes within a batch in order.
+        order: Columns that order the changes within a batch.
         partitions: Spread the state over this many parts, for tables larger than one process; 0 keeps it in the driver.
         nulls: What a comparison with null means, as in `check`; None for `"sql"`, or what the state says.
         counting: Count violations without keeping the pairs, for rules with very many violations.

@@ -99,7 +99,7 @@ class ShownRules:
         "--error",
         type=options.ErrorOrAuto(),
         metavar="E|auto",
-        help="Also find rules that are broken by at most this fraction of what --measure says; 0 finds only rules that "
+        help="Also find rules with exceptions, up to this fraction of what --measure counts; 0 finds only rules that "
         "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table "
         "looks dirty, else 0]",
     ),
@@ -131,7 +131,7 @@ class ShownRules:
         help="Which columns of one row to compare with each other: named, those whose names say which comes first "
         "(start and end); all that share values; none.  [default: named]",
     ),
-    click.option("--order-text", is_flag=True, help="Order text and booleans, too."),
+    click.option("--order-text", is_flag=True, help="Also compare text and booleans by order (<, <=, >, >=)."),
     options.number(
         "--conditions",
         2,
@@ -160,7 +160,7 @@ class ShownRules:
         0,
         "Number of pairs of rows to show per rule that break it or nearly do.  [default: 2 with --rules, else 0]",
     ),
-    click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
+    click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, shortest first."),
     click.option(
         "--out",
         "--save",

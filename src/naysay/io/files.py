@@ -67,7 +67,7 @@ def read(
             recognized by the file name, or else by the first bytes.
         encoding: The encoding of CSV and JSON files, such as "latin-1". Default: UTF-8.
         delimiter: The character between the values of CSV files. Default: a tab for .tsv and .tab files, otherwise
-            whichever of comma, semicolon, tab and bar the header uses.
+            whichever of comma, semicolon, tab and pipe the header uses.
         columns: The columns to read, in this order. Default: all.
         null_values: Values of CSV files that mean null, such as `["NA", "N/A"]`, quoted or not. An empty cell always
             does.
