@@ -21,7 +21,8 @@ from naysay.discovery.result import Advice, Discovery, Finding
 from naysay.discovery.space import Scope
 from naysay.errors import UsageError
 from naysay.report.words import counted, rule_text, statuses
-from naysay.rule import Format, Status, read_rules, read_rules_file
+from naysay.rule import Format, Status, parse, read_rules, read_rules_file
+from naysay.rule.scan import columns_hint
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
@@ -88,6 +89,15 @@ class ShownRules:
     out: Path | None
     review: bool
     report: Path | None
+
+    def require_columns(self, columns: Sequence[str]) -> None:
+        """Refuse a misspelled column before the search, which may take long."""
+        for name in self.about:
+            if name not in columns:
+                raise UsageError(f"--about: there is no column {name!r}; {columns_hint(name, columns)}")
+        for option, rule in (("--like", self.like), ("--because", self.because)):
+            if rule is not None:
+                parse(rule, source=option, columns=columns)
 
 
 @click.command()
@@ -245,6 +255,7 @@ def discover(
         if search.conditions is not None and place.engine == "spark":
             raise UsageError("--conditions applies to tables in memory; leave it out on Spark, or use --engine local")
         with open_table(input, files, place, waiting) as frame:
+            shown.require_columns(api.engine_for(frame).columns)
             waiting.stage("discovering")
             if state is None:
                 rules = given.load_all(api.engine_for(frame).columns) if rules_files else []
@@ -366,7 +377,7 @@ def _refuse_contradictions(
     if place.asks_for_spark and not key:
         raise UsageError("--state on Spark needs --key COLUMN: rows have no numbers there")
     if search.max_rules is not None:
-        raise UsageError("--state keeps the whole answer; leave out --max-rules")
+        raise UsageError("--state needs the complete result; leave out --max-rules")
     if search.max_seconds is not None and place.asks_for_spark:
         raise UsageError("--max-seconds does not apply to --state on Spark; leave out one of them")
     if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):

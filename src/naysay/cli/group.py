@@ -71,7 +71,8 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 resources, 5 internal error.",
+    epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 out of resources, "
+    "5 internal error.",
 )
 @options.debug
 @click.version_option(__version__, message="naysay %(version)s")
