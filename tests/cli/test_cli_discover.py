@@ -177,7 +177,7 @@ def test_an_error_is_a_number_or_auto(work: Path, naysay: Run) -> None:
         (("--error", "much"), "'much' is neither a number nor 'auto'"),
         (("--error", "1"), "not in the range 0<=x<1"),
         (("--error", "0.1", "--measure", "cells"), "'cells' is not one of"),
-        (("--measure", "rows"), "name an error"),
+        (("--measure", "rows"), "set an error"),
         (("--error", "auto", "--measure", "pairs"), "leave out measure"),
         (("--error", "auto", "--state", "kept"), "--state keeps rules by pairs"),
         (("--error", "0.1", "--measure", "rows", "--state", "kept"), "--state keeps rules by pairs"),

@@ -82,7 +82,7 @@ def test_top_filters_and_groups(found: Discovery) -> None:
     assert kinds == [kind for kind in RuleKind if kind in kinds]
     with pytest.raises(UsageError, match="did you mean 'city'"):
         found.top(3, about="citi")
-    with pytest.raises(UsageError, match="does not look at"):
+    with pytest.raises(UsageError, match="does not compare"):
         found.top(3, like="not(t.city < s.city)")
 
 

@@ -149,7 +149,7 @@ def test_rows_without_a_key_are_known_by_their_number() -> None:
 def test_refusals_name_the_cause() -> None:
     frame = pa.table({"id": [1, 2], "a": [1, 2]})
     bad: list[tuple[type[Exception], str, dict[str, Any]]] = [
-        (UsageError, "no method", {"method": "magic"}),
+        (UsageError, "unknown method", {"method": "magic"}),
         (UsageError, "not in the table", {"key": "idd"}),
         (UsageError, "duplicate key", {"key": ["id", "id"]}),
         (UsageError, "nulls is", {"nulls": "maybe"}),
