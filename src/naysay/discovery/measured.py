@@ -588,9 +588,10 @@ class SweepResult:
             return "no rule of two predicates is broken by only a few rows, so rules that hold exactly are shown"
         then = "and there are no others up to" if self.following is None else "then the next one is broken by"
         return (
-            f"of the rules of two predicates that are hardly a coincidence, {_verb(self.n_holding, 'holds', 'hold')} "
-            f"for all rows and {_verb(len(self.broken), 'is', 'are')} broken by a few: such rules appear steadily up "
-            f"to {percent(self.broken[-1])} of the rows, {then} {percent(self.following or _MEASURED)}"
+            "of the rules of two predicates that are unlikely to be coincidences, "
+            f"{_verb(self.n_holding, 'holds', 'hold')} for all rows and {_verb(len(self.broken), 'is', 'are')} "
+            f"broken by a few: such rules appear steadily up to {percent(self.broken[-1])} of the rows, {then} "
+            f"{percent(self.following or _MEASURED)}"
         )
 
 
