@@ -268,7 +268,7 @@ def test_memory_is_refused_before_the_work() -> None:
         ({"max_seconds": 0}, "above 0"),
         ({"method": "magic"}, "unknown method"),
         ({"nulls": "maybe"}, "nulls must be"),
-        ({"device": "tpu"}, "device is"),
+        ({"device": "tpu"}, "device must be"),
         ({"space": "outer"}, "unknown predicate space"),
         ({"method": "hydra", "error": 0.1}, "exact rules only"),
         ({"threads": -1}, "threads must be"),

@@ -152,7 +152,7 @@ def test_refusals_name_the_cause() -> None:
         (UsageError, "unknown method", {"method": "magic"}),
         (UsageError, "not in the table", {"key": "idd"}),
         (UsageError, "duplicate key", {"key": ["id", "id"]}),
-        (UsageError, "nulls is", {"nulls": "maybe"}),
+        (UsageError, "nulls must be", {"nulls": "maybe"}),
         (UsageError, "exact rules only", {"method": "selective", "error": 0.1}),
         (UsageError, "at least 1", {"max_predicates": 0}),
         (UsageError, "fraction", {"error": 1.5}),
