@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -704,7 +704,12 @@ def _rule(rule: RuleLike, columns: Sequence[str] | None = None) -> Rule:
 
 
 def _rules(rules: RuleLike | Sequence[RuleLike], columns: Sequence[str] | None = None) -> list[Rule]:
-    return [_rule(rule, columns) for rule in ([rules] if isinstance(rules, str | Rule) else rules)]
+    if isinstance(rules, str | Rule):
+        return [_rule(rules, columns)]
+    if isinstance(rules, Mapping) or not isinstance(rules, Iterable):
+        kind = type(rules).__name__
+        raise UsageError(f"rules must be a rule or a list of rules, not {kind}; to name a rule: 'name: zip -> city'")
+    return [_rule(rule, columns) for rule in rules]
 
 
 def _key(key: str | Sequence[str]) -> tuple[str, ...]:
