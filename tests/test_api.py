@@ -70,6 +70,14 @@ def test_what_is_not_a_rule_is_refused() -> None:
         naysay.violations(PEOPLE, "zip -> city", limit=-1)
 
 
+@pytest.mark.parametrize("rules", [{"city": "zip -> city"}, None, 5])
+def test_rules_are_one_rule_or_a_list(rules: Any) -> None:
+    table = pa.table({"zip": [1], "city": ["Ulm"]})
+    for verb in (naysay.check, naysay.count, naysay.split, naysay.repair):
+        with pytest.raises(naysay.UsageError, match=f"a list of rules, not {type(rules).__name__}; to name a rule"):
+            verb(table, rules)
+
+
 @pytest.mark.parametrize("path", ["people.csv", Path("people.csv")])
 def test_a_path_is_not_a_table(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the command line chooses an engine by the input; here the kind of frame decides."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,8 +15,9 @@ from naysay.budget import require_positive
 from naysay.detect.request import CheckOptions
 from naysay.detect.result import Listing, Report, Verdict
 from naysay.errors import ResourceError, RuleError, UsageError
-from naysay.rule import nearest_name, parse
+from naysay.rule import parse
 from naysay.rule.model import Nulls, Rule
+from naysay.rule.scan import columns_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,8 +105,8 @@ def check(
     """Check rules: which hold, how many pairs break the others, which rows are in conflict, with sample violations.
 
     Args:
-        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. Of a Polars
-            LazyFrame only the columns that the rules and the key name are collected.
+        frame: The table: Arrow, pandas, Polars, anything that exports Arrow data, or a Spark DataFrame. From a
+            Polars LazyFrame, only the columns that the rules and the key name are collected.
         rules: One rule or several, as text such as `"zip -> city"` or as `Rule` values.
         key: Columns that identify a row. Default: the row number; on Spark, the position in its file or a hash.
         nulls: `"sql"`: a comparison with null is false. `"equal"`: null equals null and differs from every value.
@@ -115,9 +116,9 @@ def check(
             Frames in memory only.
         quick: Stop each rule at its first violation: verdicts without counts.
         sample: Number of violations to show per rule.
-        strict: Whether warnings fail the check: those of `report.warnings`, and broken rules of severity `warning`.
-        hide: Columns whose values are shown as `(hidden)`. The text of a rule is shown with its constants.
-        now: The time at which `freshness(...)` is judged, with a time zone; default: the clock of this machine.
+        strict: Also fail the check if there are `report.warnings` or broken rules of severity `warning`.
+        hide: Columns whose values are shown as `(hidden)`. Constants in the text of a rule are still shown.
+        now: The time at which `freshness(...)` is judged, with a time zone. Default: the current time.
         joint: Also find the fewest rows to remove so that all rules hold together: `report.rows_to_remove` and
             `report.suspects`.
         causes: Whether to look for the causes of broken rules. On Spark, for a table of more than 250,000 rows, that
@@ -409,7 +410,7 @@ def repair(
     Args:
         frame: The table, in memory.
         rules: One rule or several.
-        min_confidence: Drop suggestions that are less sure: at least 0 and less than 1. The confidence is the share of
+        min_confidence: Drop suggestions below this confidence, from 0 to less than 1. The confidence is the share of
             the votes for the new value, with one more vote against it.
         key: Columns that identify a row, as in `check`.
         nulls: What a comparison with null means, as in `check`. With `"equal"`, empty cells are filled in, too.
@@ -450,7 +451,7 @@ def repair(
     # No cell can repair a rule about the whole table.
     parsed = [rule for rule in _rules(rules, table.names) if rule.measure is None]
     if not parsed:
-        raise UsageError("no rules to repair by; pass at least one rule, such as 'zip -> city'")
+        raise UsageError("no rules to repair with; pass at least one rule, such as 'zip -> city'")
     with _without_hidden_values(options.hide):
         return engine.repair(table, parsed, options, min_confidence, frame)
 
@@ -488,14 +489,14 @@ def discover(
 
     Args:
         frame: The table, as in `check`.
-        error: How badly a rule may be broken: a fraction, at least 0 and less than 1, of what `measure` says. 0 finds
-            rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. None does so if the
-            table looks dirty, and is 0 otherwise; `notes` say what was chosen and why.
+        error: The exceptions that a rule may have, as a fraction of what `measure` counts: at least 0 and less than 1.
+            0 finds rules that hold exactly; `"auto"` chooses a fraction of rows by looking at the table. The default,
+            None, means `"auto"` if the table looks dirty, otherwise 0; `notes` say what was chosen and why.
         columns: The columns that rules may mention; None for all.
         cross: Whether rules may compare different columns with each other.
         max_predicates: The largest number of predicates per rule.
-        max_rules: Stop after this many rules, the shortest first.
-        max_seconds: Stop after this time.
+        max_rules: Stop after this many rules, shortest first.
+        max_seconds: Stop after this many seconds, and return the rules found so far.
         nulls: What a comparison with null means, as in `check`.
         method: `"auto"`, `"all-pairs"`, `"selective"` or `"hydra"`.
         device: Where all pairs are compared: `"auto"`, `"cpu"` or `"cuda"`.
@@ -507,14 +508,14 @@ def discover(
             a number), `"rows"` (the fewest rows to remove so that it holds, of all rows), `"conflicts"` (rows that are
             in some violation, of all rows) or `"tested"` (pairs that break the rule, of those that meet all its
             predicates but one, whichever one).
-        rules: Rules that a person decided about, such as `load_rules(path, status=None)`. What follows from accepted
-            ones is not in the short list, and neither is a rejected rule, nor what would imply it. Pending ones begin
-            the list, whether they hold or not.
+        rules: Rules that somebody decided about, such as `load_rules(path, status=None)`. The short list leaves out
+            what follows from accepted rules, rejected rules, and what would imply a rejected rule. Pending rules come
+            first, whether they hold or not.
 
     Returns:
         A `Discovery`: `rules` are all rules, `best` a short list of up to 20 that do not follow from each other, and
-        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search it is `partial`:
-        its rules hold, and there may be more.
+        `findings` say how well the data tested each of these. If a limit or Ctrl-C stopped the search, it is
+        `partial`: its rules hold, but there may be more.
 
     Raises:
         UsageError: An option has a bad value or does not apply to this kind of frame.
@@ -666,7 +667,7 @@ def watch_stream(
         state: A local folder that holds the state; a restart resumes from it. Its subfolder `output` has the events,
             the current violations and the rejected changes.
         once: Apply the changes that are available, then stop.
-        order: Columns that put the changes within a batch in order.
+        order: Columns that order the changes within a batch.
         partitions: Spread the state over this many parts, for tables larger than one process; 0 keeps it in the driver.
         nulls: What a comparison with null means, as in `check`; None for `"sql"`, or what the state says.
         counting: Count violations without keeping the pairs, for rules with very many violations.
@@ -703,7 +704,12 @@ def _rule(rule: RuleLike, columns: Sequence[str] | None = None) -> Rule:
 
 
 def _rules(rules: RuleLike | Sequence[RuleLike], columns: Sequence[str] | None = None) -> list[Rule]:
-    return [_rule(rule, columns) for rule in ([rules] if isinstance(rules, str | Rule) else rules)]
+    if isinstance(rules, str | Rule):
+        return [_rule(rules, columns)]
+    if isinstance(rules, Mapping) or not isinstance(rules, Iterable):
+        kind = type(rules).__name__
+        raise UsageError(f"rules must be a rule or a list of rules, not {kind}; to name a rule: 'name: zip -> city'")
+    return [_rule(rule, columns) for rule in rules]
 
 
 def _key(key: str | Sequence[str]) -> tuple[str, ...]:
@@ -715,9 +721,7 @@ def _hidden(hide: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...
     found = _key(hide)
     for name in found:
         if name not in columns:
-            meant = nearest_name(name, columns)
-            hint = f"did you mean {meant!r}?" if meant else f"the columns are {', '.join(columns)}"
-            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {hint}")
+            raise UsageError(f"cannot hide column {name!r}, which is not in the table; {columns_hint(name, columns)}")
     return found
 
 

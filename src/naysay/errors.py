@@ -8,7 +8,7 @@ INSTALL_GPU = "pip install 'cupy-cuda12x>=13.4'"
 
 
 class NaysayError(Exception):
-    """An error that a person can fix; the message says what is wrong, where, and what to do."""
+    """An error that you can fix; the message says what is wrong, where, and what to do."""
 
     exit_code = 2
 
@@ -61,13 +61,13 @@ class UsageError(NaysayError):
 
 
 class StateError(NaysayError):
-    """Saved state that is damaged, not ours, or of an unknown version."""
+    """Saved state that is damaged, not from naysay, or of an unknown version."""
 
     exit_code = 3
 
 
 class ResourceError(NaysayError):
-    """Work that exceeds a limit that was set; raised before the work if it can be estimated."""
+    """Work that exceeds a limit; raised before the work starts if its cost can be estimated."""
 
     exit_code = 4
 

@@ -66,7 +66,7 @@ def test_what_only_spark_reads(work: Path, source: str, format: str | None, reas
 def test_a_local_file_is_read_in_process(work: Path, name: str) -> None:
     (work / name).write_text("zip,city\n1,Ulm\n", encoding="utf-8")
     choice = choose_for_table(name)
-    assert choice == Choice("local", f"{name} has {len('zip,city') + len('1,Ulm') + 2} bytes")
+    assert choice == Choice("local", f"{name} is a local file of {len('zip,city') + len('1,Ulm') + 2} bytes")
     assert str(choice).startswith("running in-process: ")
 
 

@@ -82,7 +82,7 @@ def test_top_filters_and_groups(found: Discovery) -> None:
     assert kinds == [kind for kind in RuleKind if kind in kinds]
     with pytest.raises(UsageError, match="did you mean 'city'"):
         found.top(3, about="citi")
-    with pytest.raises(UsageError, match="does not look at"):
+    with pytest.raises(UsageError, match="does not compare"):
         found.top(3, like="not(t.city < s.city)")
 
 
@@ -268,7 +268,7 @@ def test_memory_is_refused_before_the_work() -> None:
         ({"max_seconds": 0}, "above 0"),
         ({"method": "magic"}, "unknown method"),
         ({"nulls": "maybe"}, "nulls must be"),
-        ({"device": "tpu"}, "device is"),
+        ({"device": "tpu"}, "device must be"),
         ({"space": "outer"}, "unknown predicate space"),
         ({"method": "hydra", "error": 0.1}, "exact rules only"),
         ({"threads": -1}, "threads must be"),

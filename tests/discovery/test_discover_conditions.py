@@ -210,7 +210,7 @@ def test_what_cannot_have_conditions_says_so() -> None:
     scope = naysay.Scope(conditions=10)
     with pytest.raises(naysay.UsageError, match="leave out conditions"):
         naysay.Evolver(countries(20), space=scope)
-    with pytest.raises(naysay.UsageError, match="from 2 on"):
+    with pytest.raises(naysay.UsageError, match="at least 2"):
         naysay.Scope(conditions=1)
     with pytest.raises(naysay.UsageError, match="within_row"):
         naysay.Scope(within_row="some")  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     table = pa.table({"a": [1, 2, 3]})
     for options, words in (
         ({"error": 0.1, "measure": "cells"}, "unknown measure 'cells'"),
-        ({"measure": "rows"}, "name an error"),
+        ({"measure": "rows"}, "set an error"),
         ({"error": "auto", "measure": "pairs"}, "leave out measure"),
         ({"error": "some"}, "'auto' or a fraction"),
         ({"error": 1.0}, "less than 1"),

@@ -70,7 +70,7 @@ def test_few_rows_get_exact_rules() -> None:
     assert naysay.discover(table).notes == ()
     found = naysay.discover(table, error="auto")
     assert found.error == 0
-    assert any("from 100 rows on" in note for note in found.notes)
+    assert any("100 rows or more" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("options", [{"method": "all-pairs"}, {"method": "selective"}, {"space": "hydra"}])

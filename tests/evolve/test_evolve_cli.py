@@ -82,7 +82,7 @@ def test_a_state_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     for missing in (tmp_path / "nowhere", tmp_path / "empty", tmp_path / "nowhere.duckdb"):
         done = run(missing)
         assert done.exit_code == 2
-        assert "no state of an evolver here; create one with `naysay discover --state`" in done.stderr
+        assert "there is no evolver state here; create one with `naysay discover --state`" in done.stderr
 
 
 def test_a_state_in_this_process_is_not_updated_on_spark(state: Path) -> None:

@@ -113,7 +113,7 @@ def test_ctrl_c_in_the_middle_of_a_batch_leaves_the_old_rules(monkeypatch: pytes
 def test_a_start_that_runs_out_of_time_leaves_no_state(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({name: rng.random(300) for name in "abcdefgh"})
-    with pytest.raises(ResourceError, match=r"not done after 0\.001 seconds"):
+    with pytest.raises(ResourceError, match=r"not finished after 0\.001 seconds"):
         Evolver(table, max_seconds=0.001, state=tmp_path / "state")
     assert not (tmp_path / "state").exists()
 

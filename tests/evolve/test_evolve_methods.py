@@ -17,7 +17,7 @@ from naysay.discovery.request import DiscoverRequest
 from naysay.errors import ResourceError, StateError, TableError, UsageError
 from naysay.evolve import selective
 from naysay.evolve.evolver import Evolver
-from naysay.evolve.method import Settings
+from naysay.evolve.method import EvolveSettings
 from naysay.rule import canonical
 from naysay.rule.model import Nulls
 
@@ -149,10 +149,10 @@ def test_rows_without_a_key_are_known_by_their_number() -> None:
 def test_refusals_name_the_cause() -> None:
     frame = pa.table({"id": [1, 2], "a": [1, 2]})
     bad: list[tuple[type[Exception], str, dict[str, Any]]] = [
-        (UsageError, "no method", {"method": "magic"}),
+        (UsageError, "unknown method", {"method": "magic"}),
         (UsageError, "not in the table", {"key": "idd"}),
         (UsageError, "duplicate key", {"key": ["id", "id"]}),
-        (UsageError, "nulls is", {"nulls": "maybe"}),
+        (UsageError, "nulls must be", {"nulls": "maybe"}),
         (UsageError, "exact rules only", {"method": "selective", "error": 0.1}),
         (UsageError, "at least 1", {"max_predicates": 0}),
         (UsageError, "fraction", {"error": 1.5}),
@@ -167,7 +167,7 @@ def test_refusals_name_the_cause() -> None:
     with pytest.raises(UsageError, match=r"Evolver\.open"):
         Evolver("some.rules")
     with pytest.raises(UsageError, match="does not use a GPU"):
-        Settings(("id",), "incdc", DiscoverRequest(device="cuda"))
+        EvolveSettings(("id",), "incdc", DiscoverRequest(device="cuda"))
     with pytest.raises(UsageError, match="duplicate key"):
         Evolver(pa.table({"id": [1, 1], "a": [1, 2]}), key="id")
     with pytest.raises(TableError, match="null"):

@@ -103,16 +103,16 @@ def damage(path: Path, rng: random.Random) -> None:
 
 def test_foreign_places_are_refused(tmp_path: Path) -> None:
     frame = pa.table({"id": [1], "a": [1]})
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(StateError, match="no evolver state"):
         Evolver.open(tmp_path / "nowhere")
     (tmp_path / "file").write_text("hello")
     with pytest.raises(UsageError, match="folder"):
         Evolver.open(tmp_path / "file")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(StateError, match="no evolver state"):
         Evolver.open(tmp_path / "empty")
     Watch("key(a)", key="id", state=tmp_path / "watch.duckdb").close()
-    with pytest.raises(StateError, match="not of an evolver"):
+    with pytest.raises(StateError, match="not that of an evolver"):
         Evolver.open(tmp_path / "watch.duckdb")
     with pytest.raises(UsageError, match="no folder"):
         Evolver(frame, key="id", state=tmp_path / "far" / "away")

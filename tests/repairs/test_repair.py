@@ -404,7 +404,7 @@ def test_a_bad_confidence_is_refused(confidence: float) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UsageError, match="no rules to repair by"):
+    with pytest.raises(UsageError, match="no rules to repair with"):
         naysay.repair(cities("A"), [])
     with pytest.raises(UsageError, match="key column 'id' is not in the table"):
         naysay.repair(cities("A"), "zip -> city", key="id")

@@ -219,7 +219,7 @@ def test_without_java_or_a_master(work: Path, monkeypatch: pytest.MonkeyPatch) -
         for master in (f"spark://127.0.0.1:{port}", f"sc://127.0.0.1:{port}/;user_id=me"):
             done = run("check", "people.csv", "--rule", "zip -> city", "--master", master)
             assert done.exit_code == 2, done.output
-            assert f"no Spark answers at {master}" in done.stderr
+            assert f"cannot reach Spark at {master}" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])

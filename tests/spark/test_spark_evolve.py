@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spark: Any, tmp_path: 
         made.apply(deletes=pa.table({"a": [3], "b": ["x"]}))
     with pytest.raises(StateError, match="already exists"):
         Evolver(frame, ["a", "b"], state=tmp_path / "state")
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(StateError, match="no evolver state"):
         Evolver.open(tmp_path / "nowhere")
     refused: dict[str, dict[str, Any]] = {
         "needs a key": {"key": None},

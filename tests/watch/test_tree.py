@@ -11,7 +11,7 @@ from naysay.arrays import NULL
 from naysay.kernels.trees.zone_tree import FAN_OUT, FREE_LEAF, FREE_NODE, HEIGHT, LEAF_ROWS, N_LEAVES, N_NODES, ROOT
 from naysay.watch import tree_index as tree_module
 from naysay.watch.batch import GREATEST
-from naysay.watch.tree_index import Asked, BoxSearch, CurveTree, ZoneTree, tree_for
+from naysay.watch.tree_index import BoxSearch, CurveTree, ListRequest, ZoneTree, tree_for
 
 # How many rows are inserted at once, and how often; fewer if kernels are not compiled.
 IS_COMPILED = os.environ.get("NAYSAY_PROFILE") != "mutation"
@@ -103,7 +103,9 @@ def check(
     stamps = np.zeros(int(rows[:, -1].max()) + 1, np.int64)
     stamps[rng.choice(rows[:, -1], len(rows) // 3)] = 7
     features = np.arange(1, rows.shape[1] - 1)
-    at, found, complete = tree.list(BoxSearch(boxes, features, n_orders, nulls_differ), Asked(owners, stamps, 7, 10**9))
+    at, found, complete = tree.list(
+        BoxSearch(boxes, features, n_orders, nulls_differ), ListRequest(owners, stamps, 7, 10**9)
+    )
     assert complete
     assert len(set(zip(at.tolist(), found.tolist(), strict=True))) == len(at)
     counts = tree.count(BoxSearch(boxes, features, n_orders, nulls_differ))
@@ -156,9 +158,9 @@ def test_a_limit_cuts_and_says_so() -> None:
     tree = ZoneTree(1)
     tree.insert(rows)
     box, features, stamps = np.zeros((1, 1), np.int64), np.empty(0, np.int64), np.zeros(100, np.int64)
-    at, _, complete = tree.list(BoxSearch(box, features, 0, False), Asked(np.array([5]), stamps, -1, 50))
+    at, _, complete = tree.list(BoxSearch(box, features, 0, False), ListRequest(np.array([5]), stamps, -1, 50))
     assert (len(at), complete) == (50, False)
-    at, _, complete = tree.list(BoxSearch(box, features, 0, False), Asked(np.array([5]), stamps, -1, 99))
+    at, _, complete = tree.list(BoxSearch(box, features, 0, False), ListRequest(np.array([5]), stamps, -1, 99))
     assert (len(at), complete) == (99, True)
 
 

@@ -119,7 +119,7 @@ def test_refusals_name_the_cause_and_change_nothing() -> None:
         ),
         ({"inserts": new.set_column(0, "id", pa.array([None], pa.int64()))}, TableError, "the key is null in row 0"),
         ({"inserts": 5}, TableError, "int is not a table that naysay can read"),
-        ({"inserts": new, "batch_id": 5}, UsageError, "a batch id must be text"),
+        ({"inserts": new, "batch_id": 5}, UsageError, "a batch ID must be text"),
         ({"inserts": new.rename_columns(["id", "zip", "zip"])}, TableError, "more than one column is named 'zip'"),
     ]
     for given, kind, message in cases:

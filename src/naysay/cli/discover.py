@@ -21,7 +21,8 @@ from naysay.discovery.result import Advice, Discovery, Finding
 from naysay.discovery.space import Scope
 from naysay.errors import UsageError
 from naysay.report.words import counted, rule_text, statuses
-from naysay.rule import Format, Status, read_rules, read_rules_file
+from naysay.rule import Format, Status, parse, read_rules, read_rules_file
+from naysay.rule.scan import columns_hint
 
 if TYPE_CHECKING:
     from naysay.budget import Progress
@@ -89,6 +90,15 @@ class ShownRules:
     review: bool
     report: Path | None
 
+    def require_columns(self, columns: Sequence[str]) -> None:
+        """Refuse a misspelled column before the search, which may take long."""
+        for name in self.about:
+            if name not in columns:
+                raise UsageError(f"--about: there is no column {name!r}; {columns_hint(name, columns)}")
+        for option, rule in (("--like", self.like), ("--because", self.because)):
+            if rule is not None:
+                parse(rule, source=option, columns=columns)
+
 
 @click.command()
 @click.argument("input", metavar="INPUT")
@@ -99,7 +109,7 @@ class ShownRules:
         "--error",
         type=options.ErrorOrAuto(),
         metavar="E|auto",
-        help="Also find rules that are broken by at most this fraction of what --measure says; 0 finds only rules that "
+        help="Also find rules with exceptions, up to this fraction of what --measure counts; 0 finds only rules that "
         "hold for all rows, auto chooses a fraction of rows by looking at the table.  [default: auto if the table "
         "looks dirty, else 0]",
     ),
@@ -131,7 +141,7 @@ class ShownRules:
         help="Which columns of one row to compare with each other: named, those whose names say which comes first "
         "(start and end); all that share values; none.  [default: named]",
     ),
-    click.option("--order-text", is_flag=True, help="Order text and booleans, too."),
+    click.option("--order-text", is_flag=True, help="Also compare text and booleans by order (<, <=, >, >=)."),
     options.number(
         "--conditions",
         2,
@@ -160,7 +170,7 @@ class ShownRules:
         0,
         "Number of pairs of rows to show per rule that break it or nearly do.  [default: 2 with --rules, else 0]",
     ),
-    click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, the shortest first."),
+    click.option("--all", "everything", is_flag=True, help="Show and write all minimal rules, shortest first."),
     click.option(
         "--out",
         "--save",
@@ -245,6 +255,7 @@ def discover(
         if search.conditions is not None and place.engine == "spark":
             raise UsageError("--conditions applies to tables in memory; leave it out on Spark, or use --engine local")
         with open_table(input, files, place, waiting) as frame:
+            shown.require_columns(api.engine_for(frame).columns)
             waiting.stage("discovering")
             if state is None:
                 rules = given.load_all(api.engine_for(frame).columns) if rules_files else []
@@ -366,7 +377,7 @@ def _refuse_contradictions(
     if place.asks_for_spark and not key:
         raise UsageError("--state on Spark needs --key COLUMN: rows have no numbers there")
     if search.max_rules is not None:
-        raise UsageError("--state keeps the whole answer; leave out --max-rules")
+        raise UsageError("--state needs the complete result; leave out --max-rules")
     if search.max_seconds is not None and place.asks_for_spark:
         raise UsageError("--max-seconds does not apply to --state on Spark; leave out one of them")
     if search.error == "auto" or search.measure not in (None, ErrorMeasure.PAIRS.value):
@@ -386,7 +397,7 @@ def _discover(frame: Any, search: SearchOptions, place: Place, waiting: Waiting,
 # What discovery is doing in each phase, in the words of the screen; other phases are shown by their names.
 _DOING = {
     "space": "choosing what to compare",
-    "sweep": "choosing an error",
+    "sweep": "choosing how many exceptions to allow",
     "encode": "encoding columns",
     "sample": "comparing a sample of rows",
     "evidence": "comparing pairs of rows",
@@ -401,7 +412,7 @@ _DOING = {
 
 def _show_progress(waiting: Waiting) -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
-        found = f", {progress.n_rules:,} rules so far" if progress.n_rules else ""
+        found = f", {progress.n_rules:,} rule{'' if progress.n_rules == 1 else 's'} so far" if progress.n_rules else ""
         doing = _DOING.get(progress.phase, progress.phase)
         waiting.update(f"{doing}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
 

@@ -76,7 +76,7 @@ def choose_for_table(
     elif free is not None and needed > free:
         limit = f"{size(free)} are available"
     else:
-        return Choice("local", f"{source} has {size(n_bytes)}")
+        return Choice("local", f"{source} is a local file of {size(n_bytes)}")
     return Choice("spark", f"{source} needs about {size(needed)} of memory in-process, and {limit}")
 
 

@@ -16,14 +16,14 @@ from naysay.version import __version__
 # The module of a command has its name, and contains a click command of that name: the list needs none to be loaded.
 COMMANDS = {
     "check": "Check a table against rules.",
-    "discover": "Find the rules that a table obeys, the best first.",
-    "evolve": "Change the rows of a discovered table, and show which rules change.",
+    "discover": "Find the rules that a table obeys, best first.",
+    "evolve": "Update discovered rules when rows change, and show what changed.",
     "explain": "Show how rules would be checked, and at what cost.",
-    "lint": "Read rules, report problems, convert them.",
+    "lint": "Check rules files for mistakes, and convert their format.",
     "repair": "Suggest new values for cells that break rules.",
-    "report": "Show the results of an earlier check, as an HTML page or in another format.",
+    "report": "Show the results of an earlier check as an HTML page, or in another format.",
     "sql": "Write rules as SQL for DuckDB, PostgreSQL or Spark.",
-    "watch": "Follow the changes of a table, and show which violations appear and disappear.",
+    "watch": "Follow a table that changes, and show which violations appear and disappear.",
 }
 
 
@@ -71,7 +71,8 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 resources, 5 internal error.",
+    epilog="Exit codes: 0 all rules hold, 1 some do not, 2 bad input, 3 damaged state, 4 out of resources, "
+    "5 internal error.",
 )
 @options.debug
 @click.version_option(__version__, message="naysay %(version)s")

@@ -156,13 +156,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """A warning: the answer is right and may still mislead, because of what is in the data.
+    """A warning that the answer is right but may mislead because of what is in the data.
 
     Attributes:
         code: The kind of trap: `"empty-table"`, `"text-order"`, `"unknown-constant"`, `"untested"` or `"future-value"`.
         message: What is wrong and what to do.
         column: The column that it is about, if there is one.
-        value: The value that gives it away: the first that is not a number, the one nearest to a constant.
+        value: The value that reveals it: the first that is not a number, or the one nearest to a constant.
         row: The first row that has the value, identified as in the sample of a rule.
     """
 
@@ -247,9 +247,14 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class RowConflicts:
-    """A row by its identity, as in a SamplePair; with how many others it conflicts, summed over the rules (twice for a
-    pair that breaks a rule both ways round, unless the rule is symmetric); and the places in `Report.results` of the
-    rules that it breaks."""
+    """A row in conflict, and with how many others.
+
+    Attributes:
+        identity: The key of the row, or its number, as in a SamplePair.
+        conflicts: The number of rows it conflicts with, summed over the rules. A pair that breaks a rule in both
+            directions counts twice, unless the rule is symmetric.
+        rules: The places in `Report.results` of the rules that it breaks.
+    """
 
     identity: Mapping[str, Any]
     conflicts: int
@@ -324,7 +329,8 @@ class Report(Document):
     def __repr__(self) -> str:
         n_broken = sum(not result.holds for result in self.results)
         of = f" of {self.source}" if self.source else ""
-        return f"<Report{of}: {n_broken} of {len(self)} rules broken, {self.n_rows:,} rows, {self.engine} engine>"
+        rules = f"{len(self)} rule{'' if len(self) == 1 else 's'}"
+        return f"<Report{of}: {n_broken} of {rules} broken, {self.n_rows:,} rows, {self.engine} engine>"
 
     @property
     def warnings(self) -> tuple[Caution, ...]:

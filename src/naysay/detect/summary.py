@@ -20,6 +20,7 @@ from naysay.plan.bind import BoundJoin, Memo, bind, singles
 from naysay.plan.join import Join
 from naysay.rule import explain_pair
 from naysay.rule.model import Nulls, Row, Rule
+from naysay.rule.scan import columns_hint
 from naysay.table import Table
 from naysay.table.frame import plain_records
 
@@ -230,7 +231,7 @@ def identities(table: Table, key: Sequence[str], rows: Int64Array) -> pa.Array:
 def check_key(table: Table, key: Sequence[str]) -> None:
     missing = [name for name in key if name not in table.names]
     if missing:
-        raise UsageError(f"the key column {missing[0]!r} is not in the table; its columns: {', '.join(table.names)}")
+        raise UsageError(f"the key column {missing[0]!r} is not in the table; {columns_hint(missing[0], table.names)}")
 
 
 def pairs_table(table: Table, rule: Rule, key: Sequence[str], left: Int64Array, right: Int64Array | None) -> pa.Table:

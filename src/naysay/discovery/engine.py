@@ -95,22 +95,20 @@ def _with_error(problem: Problem) -> tuple[Problem, list[str]]:
     if request.sweep is Sweep.NEVER or (not always and not request.may_be_approximate):
         return problem, []
     if n_rows < FEWEST_ROWS:
-        few = f"an error can be chosen from {FEWEST_ROWS} rows on; of fewer, rules that hold exactly are shown"
+        few = f"choosing an error takes {FEWEST_ROWS} rows or more, so rules that hold exactly are shown"
         return problem, [few] if always else []
     with problem.budget.phase("sweep"):
         seen = sweep(problem)
     if seen is None:
         return problem, ["there was no time to choose an error, so rules that hold exactly are shown"] if always else []
     if not seen.broken or (not always and not seen.looks_dirty):
-        hint = [f"{seen.words}; to find these rules, too, use error='auto' (--error auto)"] if seen.broken else []
+        hint = [f"{seen.words}; error='auto' (--error auto) finds these rules as well"] if seen.broken else []
         return problem, [seen.words] if always else hint
     reason = "" if always else "the table looks dirty: "
     exact = "" if always else "; error=0 (--error 0) finds only rules that hold for all rows"
     request = replace(request, error=seen.error, measure=ErrorMeasure.ROWS, sweep=Sweep.NEVER)
     request = request.fitted_to(problem.space, n_rows)
-    note = (
-        f"{reason}{seen.words}; so rules that hold if at most {percent(seen.error)} of the rows are removed are shown"
-    )
+    note = f"{reason}{seen.words}; so the rules shown hold if at most {percent(seen.error)} of the rows are removed"
     return Problem.of(problem.space, problem.outcomes, request, problem.budget), [note + exact]
 
 

@@ -38,7 +38,7 @@ def parse_device(name: str | Device) -> Device:
     try:
         return Device(name)
     except ValueError:
-        raise UsageError(f"device is 'auto', 'cpu' or 'cuda', not {name!r}") from None
+        raise UsageError(f"device must be 'auto', 'cpu' or 'cuda', not {name!r}") from None
 
 
 def device_named(name: str | Device) -> Device:

@@ -135,7 +135,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCovers:
     """Covers with their values, and the least value of the rules that are weaker by one vertex."""
 
     covers: UInt64Array
@@ -150,10 +150,10 @@ class LevelSearch:
     problem: Problem
     evaluate: Evaluate
     goal: int
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[MeasuredCovers] = field(default_factory=list)
     # All rules of up to this many comparisons were measured.
     level: int = 0
-    _open: dict[tuple[int, int], _Pool] = field(default_factory=dict)
+    _open: dict[tuple[int, int], _OpenCovers] = field(default_factory=dict)
 
     def run(self, max_groups: int) -> bool:
         """Search for rules of up to so many comparisons; False if it was stopped."""
@@ -165,7 +165,7 @@ class LevelSearch:
         if value[0] <= self.goal:
             self.level = max_groups
             return True
-        self._open = {(0, 0): _Pool(nothing, value, np.full(1, -1, np.int64))}
+        self._open = {(0, 0): _OpenCovers(nothing, value, np.full(1, -1, np.int64))}
         for n_groups in range(1, max_groups + 1):
             for size in range(n_groups, 2 * n_groups + 1):
                 if not self._measure_stage(n_groups, size):
@@ -190,10 +190,10 @@ class LevelSearch:
         budget.report("measuring rules", None, self.n_accepted)
         values, known = self._values(covers)
         covers, tops, weaker = covers[known], tops[known], weaker[known]
-        self.measured.append(Measured(covers, values, weaker))
+        self.measured.append(MeasuredCovers(covers, values, weaker))
         is_open = values > self.goal
         if is_open.any():
-            self._open[n_groups, size] = _Pool(covers[is_open], values[is_open], tops[is_open])
+            self._open[n_groups, size] = _OpenCovers(covers[is_open], values[is_open], tops[is_open])
         return bool(known.all()) and not budget.stopped()
 
     def _has_room(self, n_open: int) -> bool:
@@ -233,7 +233,7 @@ class LevelSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pool:
+class _OpenCovers:
     """Open covers with their values and highest vertices."""
 
     covers: UInt64Array
@@ -241,7 +241,7 @@ class _Pool:
     tops: Int64Array
 
 
-def _extended(pools: list[_Pool | None], vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
+def _extended(pools: list[_OpenCovers | None], vertices: Vertices) -> tuple[UInt64Array, Int64Array]:
     """The covers with one vertex more, of a new group in the first pool, of one of their own in the second.
 
     It is above their highest, so that each is made once. Also their highest vertices.
@@ -265,7 +265,7 @@ def _extended(pools: list[_Pool | None], vertices: Vertices) -> tuple[UInt64Arra
 
 
 def _with_open_parts(
-    covers: UInt64Array, tops: Int64Array, pools: list[_Pool | None], vertices: Vertices
+    covers: UInt64Array, tops: Int64Array, pools: list[_OpenCovers | None], vertices: Vertices
 ) -> tuple[UInt64Array, Int64Array, Int64Array]:
     """The covers of which all rules that are weaker by one vertex are open, and the least value of these."""
     there = [pool for pool in pools if pool is not None]
@@ -588,9 +588,10 @@ class SweepResult:
             return "no rule of two predicates is broken by only a few rows, so rules that hold exactly are shown"
         then = "and there are no others up to" if self.following is None else "then the next one is broken by"
         return (
-            f"of the rules of two predicates that are hardly a coincidence, {_verb(self.n_holding, 'holds', 'hold')} "
-            f"for all rows and {_verb(len(self.broken), 'is', 'are')} broken by a few: such rules appear steadily up "
-            f"to {percent(self.broken[-1])} of the rows, {then} {percent(self.following or _MEASURED)}"
+            "of the rules of two predicates that are unlikely to be coincidences, "
+            f"{_verb(self.n_holding, 'holds', 'hold')} for all rows and {_verb(len(self.broken), 'is', 'are')} "
+            f"broken by a few: such rules appear steadily up to {percent(self.broken[-1])} of the rows, {then} "
+            f"{percent(self.following or _MEASURED)}"
         )
 
 

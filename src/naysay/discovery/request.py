@@ -245,12 +245,14 @@ def read_error(error: float | str | None, measure: str | None = None) -> tuple[f
         raise UsageError(f"unknown measure {measure!r}; choose one of {names}") from None
     if error is None:
         if by is not None:
-            raise UsageError(f"measure={measure!r} says what an error is a fraction of; name an error, such as 0.01")
+            raise UsageError(
+                f"measure={measure!r} says what an error is a fraction of; also set an error, such as 0.01"
+            )
         return 0.0, ErrorMeasure.PAIRS, Sweep.IF_DIRTY
     if error == "auto":
         if by not in (None, ErrorMeasure.ROWS):
             raise UsageError(
-                f"error='auto' chooses a fraction of rows; leave out measure={measure!r}, or name an error"
+                f"error='auto' chooses a fraction of rows; leave out measure={measure!r}, or set error to a number"
             )
         return 0.0, ErrorMeasure.ROWS, Sweep.ALWAYS
     try:

@@ -167,11 +167,16 @@ class Advice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule with what is known of it. `tested` says how well the data tested it.
+    """A discovered rule and what is known about it.
 
-    `rows_in_conflict` and `rows_to_remove` (at least, at most) are known if they were cheap to find out. `also`: rules
-    that say more of the same columns, such as the order behind a dependency. `often_broken`: too many rows
-    would have to be removed for the rule to hold. `applies_to`: for a rule under a condition, the rows that meet it.
+    Attributes:
+        rule: The rule.
+        tested: How well the data tested it.
+        rows_in_conflict: The number of rows that break it; None if that is expensive to compute.
+        rows_to_remove: At least and at most how many rows to remove so that it holds; None if that is expensive.
+        also: Rules that say more about the same columns, such as the order behind a dependency.
+        often_broken: Whether too many rows would have to be removed for it to hold.
+        applies_to: For a rule under a condition, the number of rows that meet the condition.
     """
 
     rule: Rule
@@ -227,7 +232,7 @@ class Discovery(Document):
         partial: Whether the search was stopped, so that more rules may hold; those found hold and are minimal.
         reason: What stopped the search.
         n_rows: The number of rows of the table.
-        error: How badly a rule may be broken, as a fraction of what `measure` says; 0 if all rules hold exactly.
+        error: The exceptions that a rule may have, as a fraction of what `measure` counts; 0 if all rules hold exactly.
         space: The predicates that rules could use.
         nulls: What a comparison with null meant.
         method: How the rules were found.
@@ -271,7 +276,8 @@ class Discovery(Document):
     def __repr__(self) -> str:
         part = f", partial ({self.reason})" if self.partial else ""
         up_to = f" up to an error of {self.error:g}" if self.error else ""
-        return f"<Discovery: {len(self.rules):,} rules{up_to} of {self.n_rows:,} rows{part}>"
+        s = "" if len(self.rules) == 1 else "s"
+        return f"<Discovery: {len(self.rules):,} rule{s}{up_to} of {self.n_rows:,} rows{part}>"
 
     @property
     def allowance(self) -> str:

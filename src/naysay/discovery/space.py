@@ -117,7 +117,7 @@ class Scope:
 
     Args:
         cross: Whether two rows are compared in different columns of the same kind that share enough values.
-        share: The share of common values from which on two columns are compared.
+        share: The smallest share of common values for which two columns are compared.
         shared: How common values are counted: `"distinct"`, as a fraction of the distinct values of the column that has
             more; `"occurrences"`, by how often they occur, as the programs published with the papers do.
         both_ways: Compare `t.A` with `s.B` and `t.B` with `s.A`; otherwise only the earlier column on the left.
@@ -125,7 +125,7 @@ class Scope:
         within_row: Which columns of one row are compared with each other: `"named"`, those whose names say which comes
             first, such as `start` and `end`; `True`, those that share enough values; `False`, none.
         order_within_row: Whether `within_row=True` compares by all six operators, or only for equality.
-        order_text: Whether text and booleans are ordered, too.
+        order_text: Whether text and booleans are also compared by order.
         conditions: Also find dependencies that hold only among the rows with one value of a column, if at least this
             many rows have the value; None for none. In-process only.
 
@@ -157,7 +157,7 @@ class Scope:
         if self.within_row not in (True, False, "named"):
             raise UsageError(f"within_row must be True, False or 'named', not {self.within_row!r}")
         if self.conditions is not None and self.conditions < 2:
-            raise UsageError(f"conditions must be a number of rows from 2 on, not {self.conditions!r}")
+            raise UsageError(f"conditions must be a number of rows, at least 2, not {self.conditions!r}")
 
     @property
     def compares_values(self) -> bool:

@@ -132,7 +132,7 @@ class Vertices:
                 if (group.comparison.left, group.comparison.right) == (given.left, given.right)
             ]
             if not chosen or chosen[0] is None:
-                raise UsageError(f"discovery does not look at {render_predicate(predicate)}, which the rule asks for")
+                raise UsageError(f"discovery does not compare {render_predicate(predicate)}, which is part of the rule")
             cover |= chosen[0]
         return cover
 

@@ -20,8 +20,8 @@ from naysay.evolve.delta import NO_ROW, PairEvidence, compare_all, compare_block
 from naysay.evolve.method import (
     Arrays,
     Broken,
+    EvolveSettings,
     MethodStep,
-    Settings,
     add_evidence,
     array_changes,
     pairs_breaking,
@@ -34,7 +34,7 @@ FindPairs = Callable[[UInt64Array], tuple[Int64Array, Int64Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedEvidence:
     """Evidence by code and by edge, both with counts, and the minimal covers of all but `most` pairs, all sorted.
 
     `layout` is that of the codes; `shape` is the one that vertices and edges are read by (see `Fields.now`).
@@ -55,9 +55,9 @@ class Counted:
         evidence: Evidence,
         fields: Fields,
         shape: CodeLayout,
-        settings: Settings,
+        settings: EvolveSettings,
         covers: UInt64Array | None = None,
-    ) -> Counted:
+    ) -> CountedEvidence:
         """Evidence with its covers, which are searched from scratch unless they are given."""
         vertices = vertices_of(fields.space, shape)
         edges, counts = edges_of(evidence, shape, vertices)
@@ -69,7 +69,7 @@ class Counted:
         """Everything that cannot be computed from the rows."""
         return {"codes": self.evidence.codes, "counts": self.evidence.counts, "covers": self.covers}
 
-    def rules(self, fields: Fields, settings: Settings) -> Rules:
+    def rules(self, fields: Fields, settings: EvolveSettings) -> Rules:
         return to_rules(fields, settings, self.vertices, self.covers, self.edges, self.counts, self.most)
 
     def evidence_after(self, layout: CodeLayout, gone: PairEvidence, came: PairEvidence) -> Evidence:
@@ -80,23 +80,23 @@ class Counted:
         return add_evidence(known, came.evidence, Evidence(gone.codes, -gone.counts))
 
     def advance(
-        self, evidence: Evidence, came: PairEvidence, fields: Fields, shape: CodeLayout, settings: Settings
-    ) -> tuple[Counted, PairEvidence]:
+        self, evidence: Evidence, came: PairEvidence, fields: Fields, shape: CodeLayout, settings: EvolveSettings
+    ) -> tuple[CountedEvidence, PairEvidence]:
         """The covers of new evidence, from those before; and what came, as far as it can break rules."""
         vertices = vertices_of(fields.space, shape)
         search = settings.search(vertices, evidence.n_pairs)
         if vertices != self.vertices or search.most or self.most:
-            return Counted.of(evidence, fields, shape, settings), came
+            return CountedEvidence.of(evidence, fields, shape, settings), came
         edges, counts = edges_of(evidence, shape, vertices)
         fresh = edges[places(edges, self.edges) < 0]
         # Only an edge that was not there can break a rule that held.
         came = came.take(np.flatnonzero(places(edge_of_each(came.codes, shape, vertices), fresh) >= 0))
         gone = self.edges[places(self.edges, edges) < 0]
         covers = update_covers(self.covers, edges, fresh, gone, search)
-        return Counted(evidence, fields.layout, shape, vertices, edges, counts, covers, 0), came
+        return CountedEvidence(evidence, fields.layout, shape, vertices, edges, counts, covers, 0), came
 
 
-def count_all(relation: Relation, settings: Settings) -> Counted:
+def count_all(relation: Relation, settings: EvolveSettings) -> CountedEvidence:
     """Compare all pairs of rows. Quadratic."""
     budget = settings.budget()
     outcomes = relation.outcomes()
@@ -107,12 +107,12 @@ def count_all(relation: Relation, settings: Settings) -> Counted:
     evidence = all_pairs(outcomes, budget, device=device)
     raise_if_stopped(budget)
     assert evidence is not None
-    return Counted.of(evidence, relation.fields, relation.shape(), settings)
+    return CountedEvidence.of(evidence, relation.fields, relation.shape(), settings)
 
 
 def make_step(
-    before: Counted, after: Counted, came: PairEvidence, rules: Rules, find_pairs: FindPairs
-) -> MethodStep[Counted]:
+    before: CountedEvidence, after: CountedEvidence, came: PairEvidence, rules: Rules, find_pairs: FindPairs
+) -> MethodStep[CountedEvidence]:
     def changed_arrays() -> Arrays:
         if before.layout is not after.layout or before.vertices != after.vertices:
             return after.arrays()
@@ -124,7 +124,7 @@ def make_step(
 
 
 def _find_broken(
-    before: Counted, after: Counted, came: PairEvidence, find_pairs: FindPairs, covers: UInt64Array
+    before: CountedEvidence, after: CountedEvidence, came: PairEvidence, find_pairs: FindPairs, covers: UInt64Array
 ) -> Broken:
     found = pairs_breaking(covers, came, after.shape, after.vertices)
     if not after.most and not before.most:
@@ -141,7 +141,7 @@ def _find_broken(
 
 
 def _pairs_among(
-    rows: EncodedRows, counted: Counted, n_threads: int, covers: UInt64Array
+    rows: EncodedRows, counted: CountedEvidence, n_threads: int, covers: UInt64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Search all rows, a few at a time, for pairs that break rules, until there is one for each."""
     left, right = np.full(len(covers), NO_ROW, np.int64), np.full(len(covers), NO_ROW, np.int64)
@@ -162,7 +162,7 @@ class Counting:
 
     name = "all-pairs"
 
-    def __init__(self, relation: Relation, settings: Settings, kept: Arrays | None = None) -> None:
+    def __init__(self, relation: Relation, settings: EvolveSettings, kept: Arrays | None = None) -> None:
         self._relation = relation
         self._settings = settings
         if kept is None:
@@ -170,10 +170,10 @@ class Counting:
         else:
             evidence = Evidence(kept["codes"], kept["counts"])
             require_pairs(evidence, relation.n_rows)
-            self._counted = Counted.of(evidence, relation.fields, relation.shape(), settings, kept["covers"])
+            self._counted = CountedEvidence.of(evidence, relation.fields, relation.shape(), settings, kept["covers"])
         self.rules = self._counted.rules(relation.fields, settings)
 
-    def advance(self, batch: RelationChange) -> MethodStep[Counted]:
+    def advance(self, batch: RelationChange) -> MethodStep[CountedEvidence]:
         fields, settings, before = self._relation.fields, self._settings, self._counted
         layout, n_after = fields.layout, batch.n_after
         if batch.n_pairs > n_after * (n_after - 1) // 2:
@@ -190,7 +190,7 @@ class Counting:
 
         return make_step(before, after, came, after.rules(fields, settings), find_pairs)
 
-    def adopt(self, step: MethodStep[Counted]) -> None:
+    def adopt(self, step: MethodStep[CountedEvidence]) -> None:
         self._counted, self.rules = step.after, step.rules
 
     def answer(self) -> Answer:

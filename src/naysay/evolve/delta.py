@@ -77,7 +77,7 @@ def raise_if_stopped(budget: Budget) -> None:
     limits = current() or budget
     if "time limit" in (budget.reason, limits.reason) and limits.max_seconds is not None:
         raise ResourceError(
-            f"not done after {limits.max_seconds:g} seconds (max_seconds); nothing has changed, try again with more"
+            f"not finished after {limits.max_seconds:g} seconds (max_seconds); nothing has changed; allow more time"
         )
     raise KeyboardInterrupt
 

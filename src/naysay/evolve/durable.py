@@ -21,7 +21,7 @@ from naysay.discovery.outcomes import CodeLayout, Field, FieldKind
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.space import Comparison, Space
 from naysay.errors import StateError, UsageError
-from naysay.evolve.method import Arrays, Settings
+from naysay.evolve.method import Arrays, EvolveSettings
 from naysay.rule.model import Column, Nulls, Row
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def open_journal(state: str | os.PathLike[str], *, make: bool) -> Journal:
             path.mkdir(exist_ok=True)
         path = path / FILE
     if not make and not journal_exists(path):
-        raise WrongPlace(f"{path}: no state of an evolver here; create one with `naysay discover --state`")
+        raise WrongPlace(f"{path}: there is no evolver state here; create one with `naysay discover --state`")
     journal = Journal(path)
     if journal.is_new != make:
         journal.close()
         if make:
             raise WrongPlace(f"{path}: a state already exists here; use Evolver.open, or choose another path")
-        raise StateError(f"{path}: no state of an evolver here")
+        raise StateError(f"{path}: there is no evolver state here")
     return journal
 
 
@@ -72,7 +72,7 @@ def is_on_spark(state: str | os.PathLike[str]) -> bool:
         journal.close()
 
 
-def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
+def about(what: str, settings: EvolveSettings, space: Space) -> dict[str, Any]:
     """What a state says about itself; see `read_about`."""
     comparisons = [_comparison_to_json(pair) for pair in space.comparisons]
     return {
@@ -83,15 +83,15 @@ def about(what: str, settings: Settings, space: Space) -> dict[str, Any]:
     }
 
 
-def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, Settings, Space]:
+def read_about(journal: Journal, run: DiscoverRequest) -> tuple[str, EvolveSettings, Space]:
     what, version = journal.settings.get("what"), journal.settings.get("evolve")
     if what not in (LOCAL, ON_SPARK):
-        raise StateError(f"{journal.path}: this is a state of naysay, but not of an evolver")
+        raise StateError(f"{journal.path}: this is a naysay state, but not that of an evolver")
     if version != _VERSION:
         raise StateError(f"{journal.path}: the state has version {version}, not {_VERSION}")
     space = journal.settings["space"]
     comparisons = tuple(_comparison_from_json(pair) for pair in space["comparisons"])
-    return what, Settings.from_json(journal.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
+    return what, EvolveSettings.from_json(journal.settings["settings"], run), Space(comparisons, tuple(space["notes"]))
 
 
 def fields_to_bytes(fields: Fields) -> bytes:

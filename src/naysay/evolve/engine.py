@@ -29,7 +29,7 @@ from naysay.evolve.durable import (
     to_bytes,
     to_json,
 )
-from naysay.evolve.method import Method, MethodStep, Settings, fold_arrays, make_method
+from naysay.evolve.method import EvolveSettings, Method, MethodStep, fold_arrays, make_method
 from naysay.evolve.relation import Relation, RelationChange
 from naysay.live.journal.journal import BatchLog
 from naysay.live.journal.serial import (
@@ -53,7 +53,7 @@ class LocalEvolveEngine:
 
     what = LOCAL
 
-    def __init__(self, relation: Relation, method: Method, settings: Settings) -> None:
+    def __init__(self, relation: Relation, method: Method, settings: EvolveSettings) -> None:
         self.relation = relation
         self.method = method
         self.settings = settings
@@ -61,7 +61,9 @@ class LocalEvolveEngine:
         self._kept_fields, self._kept_schema = relation.fields, relation.layout.schema
 
     @classmethod
-    def start(cls, table: pa.Table, settings: Settings, space: Space | None, *, may_change: bool) -> LocalEvolveEngine:
+    def start(
+        cls, table: pa.Table, settings: EvolveSettings, space: Space | None, *, may_change: bool
+    ) -> LocalEvolveEngine:
         """Find the rules of a table, in a given space or in the one that was asked for."""
         request = settings.request
         space = space or build_space(from_frame(table), request.columns, request.scope)
@@ -72,7 +74,7 @@ class LocalEvolveEngine:
         return cls(relation, method, replace(settings, method=method.name))
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space) -> LocalEvolveEngine:
+    def restore(cls, events: Sequence[Event], settings: EvolveSettings, space: Space) -> LocalEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         first, nulls = events[0].parts, settings.request.nulls
         schema = schema_from_bytes(first["schema"])
@@ -178,7 +180,7 @@ class LocalEvolveEngine:
         log.snapshot(self.n_rows, self.whole_parts)
 
 
-def _require_memory(settings: Settings, space: Space, n_rows: int) -> None:
+def _require_memory(settings: EvolveSettings, space: Space, n_rows: int) -> None:
     """Refuse work on this many rows that would not fit in the memory left."""
     memory = settings.request.memory
     if memory is not None:

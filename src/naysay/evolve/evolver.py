@@ -20,7 +20,7 @@ from naysay.errors import NaysayError, StateError, UsageError
 from naysay.evolve import durable
 from naysay.evolve.change import PreparedBatch, RuleChange, change_between, no_change
 from naysay.evolve.delta import raise_if_stopped
-from naysay.evolve.method import Settings, choose_method
+from naysay.evolve.method import EvolveSettings, choose_method
 from naysay.live.journal.journal import BatchLog
 from naysay.live.layout import ROW, Layout, key_names, nulls_named
 from naysay.rule.model import Nulls, Rule
@@ -34,7 +34,7 @@ class EvolveEngine(Protocol):
     """Holds the rows and the rules of an evolver: in this process or on Spark. Nothing changes before `commit`."""
 
     what: str
-    settings: Settings
+    settings: EvolveSettings
 
     @property
     def rules(self) -> Rules: ...
@@ -128,7 +128,7 @@ class Evolver:
             from naysay.evolve.spark.engine import SparkEvolveEngine
 
             assert state is not None
-            settings = Settings(key_names(key), "all-pairs", request)
+            settings = EvolveSettings(key_names(key), "all-pairs", request)
             SparkEvolveEngine.require_rows(frame, settings)
             journal = durable.open_journal(state, make=True)
             self.log = BatchLog("Evolver", journal)
@@ -138,7 +138,7 @@ class Evolver:
             from naysay.evolve.engine import LocalEvolveEngine
 
             table = to_arrow(frame)
-            settings = Settings(key_names(key), choose_method(method, table.num_rows, error), request)
+            settings = EvolveSettings(key_names(key), choose_method(method, table.num_rows, error), request)
             with _in_limits(settings):
                 self._engine = LocalEvolveEngine.start(table, settings, given_space, may_change=method == "auto")
             self.log = BatchLog("Evolver", None if state is None else durable.open_journal(state, make=True))
@@ -297,7 +297,7 @@ class Evolver:
 
 
 @contextmanager
-def _in_limits(settings: Settings) -> Iterator[None]:
+def _in_limits(settings: EvolveSettings) -> Iterator[None]:
     """Put the limits into force for work that changes nothing anybody sees.
 
     Ctrl-C is raised only where that work can be left, so that no row is moved by half.

@@ -36,7 +36,7 @@ Held = TypeVar("Held")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EvolveSettings:
     """What an evolver was asked for. `key` is empty if rows are identified by their number.
 
     A state keeps all of it except what belongs to a run: the threads and the device.
@@ -86,7 +86,7 @@ class Settings:
         }
 
     @classmethod
-    def from_json(cls, given: dict[str, Any], run: DiscoverRequest) -> Settings:
+    def from_json(cls, given: dict[str, Any], run: DiscoverRequest) -> EvolveSettings:
         request = replace(
             run, error=given["error"], nulls=Nulls(given["nulls"]), max_predicates=given["max_predicates"]
         )
@@ -136,14 +136,14 @@ class Method(Protocol):
 def choose_method(method: str, n_rows: int, error: float) -> str:
     """The method to begin with if it is "auto"."""
     if method not in METHODS:
-        raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+        raise UsageError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if method != "auto":
         return method
     return "all-pairs" if error or n_rows <= _ALL_PAIRS_ROWS else "selective"
 
 
 def make_method(
-    relation: Relation, settings: Settings, kept: Arrays | None = None, *, may_change: bool = False
+    relation: Relation, settings: EvolveSettings, kept: Arrays | None = None, *, may_change: bool = False
 ) -> Method:
     """Find the rules of a relation to keep them current, or continue with the arrays that a state kept.
 
@@ -166,7 +166,7 @@ def make_method(
 
 def to_rules(
     fields: Fields,
-    settings: Settings,
+    settings: EvolveSettings,
     vertices: Vertices,
     covers: UInt64Array,
     edges: UInt64Array,

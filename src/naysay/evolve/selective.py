@@ -31,8 +31,8 @@ from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, compare_ro
 from naysay.evolve.method import (
     Arrays,
     Broken,
+    EvolveSettings,
     MethodStep,
-    Settings,
     add_evidence,
     array_changes,
     pairs_breaking,
@@ -56,7 +56,7 @@ class Selective:
     name = "selective"
 
     def __init__(
-        self, relation: Relation, settings: Settings, kept: Arrays | None = None, *, may_leave: bool = False
+        self, relation: Relation, settings: EvolveSettings, kept: Arrays | None = None, *, may_leave: bool = False
     ) -> None:
         self._relation = relation
         self._settings = settings

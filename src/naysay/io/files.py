@@ -15,7 +15,7 @@ from naysay.io.csv import CsvFile, open_csv
 from naysay.io.csv_files import read_csv_files
 from naysay.io.notation import DEFAULT, Notation, notation
 from naysay.io.remote import is_remote, list_remote, open_remote, remote_errors
-from naysay.rule.scan import nearest_name
+from naysay.rule.scan import columns_hint, nearest_name
 from naysay.table.column import kind_of
 from naysay.table.frame import note_files
 
@@ -67,7 +67,7 @@ def read(
             recognized by the file name, or else by the first bytes.
         encoding: The encoding of CSV and JSON files, such as "latin-1". Default: UTF-8.
         delimiter: The character between the values of CSV files. Default: a tab for .tsv and .tab files, otherwise
-            whichever of comma, semicolon, tab and bar the header uses.
+            whichever of comma, semicolon, tab and pipe the header uses.
         columns: The columns to read, in this order. Default: all.
         null_values: Values of CSV files that mean null, such as `["NA", "N/A"]`, quoted or not. An empty cell always
             does.
@@ -98,9 +98,7 @@ def _place_of(path: str, name: str, names: Sequence[str]) -> int:
         raise TableError(f"{path} has {names.count(name)} columns named {name!r}; rename them in the file")
     if name in names:
         return names.index(name)
-    meant = nearest_name(name, list(names))
-    hint = f"did you mean {meant!r}?" if meant else f"its columns are {_listed(names)}"
-    raise TableError(f"{path} has no column {name!r}; {hint}")
+    raise TableError(f"{path} has no column {name!r}; {columns_hint(name, names)}")
 
 
 def require_columns(path: str, wanted: Iterable[str], names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pyarrow import types
 from naysay.errors import RuleError, TableError, UsageError
 from naysay.rule import parse, render
 from naysay.rule.model import Nulls, Rule
-from naysay.rule.scan import nearest_name
+from naysay.rule.scan import columns_hint
 from naysay.table.column import Kind, kind_of
 from naysay.table.frame import decoded, to_arrow
 
@@ -35,7 +35,7 @@ def nulls_named(nulls: str | Nulls | None) -> Nulls:
     try:
         return Nulls.SQL if nulls is None else Nulls(nulls)
     except ValueError:
-        raise UsageError(f"nulls is 'sql' or 'equal', not {nulls!r}") from None
+        raise UsageError(f"nulls must be 'sql' or 'equal', not {nulls!r}") from None
 
 
 def name_of(rule: Rule) -> str:
@@ -145,7 +145,7 @@ class Layout:
             raise TableError(f"{what}: the column {missing[0]!r} is missing; the first frame had it")
         unknown = [name for name in frame.column_names if name not in self.names]
         if unknown:
-            raise TableError(f"{what}: the column {unknown[0]!r} is new{_hint(unknown[0], self.names)}")
+            raise TableError(f"{what}: the column {unknown[0]!r} is new; {columns_hint(unknown[0], self.names)}")
 
 
 def _without_key(what: str, name: str) -> str:
@@ -166,7 +166,7 @@ def layout_of(frame: pa.Table, key: Sequence[str]) -> Layout:
     schema = pa.schema(fields)
     for name in key:
         if name not in schema.names:
-            raise UsageError(f"the key column {name!r} is not in the table{_hint(name, schema.names)}")
+            raise UsageError(f"the key column {name!r} is not in the table; {columns_hint(name, schema.names)}")
         if kind_of(schema.field(name).type) is Kind.OTHER:
             raise TableError(
                 f"the key column {name!r} has type {schema.field(name).type}, which cannot be compared for equality"
@@ -183,11 +183,6 @@ def canonical_type(type_: pa.DataType) -> pa.DataType:
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    near = nearest_name(name, names)
-    return f"; did you mean {near!r}?" if near else f"; the columns are {', '.join(map(repr, names))}"
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArray:

@@ -218,16 +218,25 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A set of predicates that must never hold together, and what a person says about it.
+    """A set of predicates that must never all hold for a pair of rows, and how to judge and report violations.
 
-    A rule that names a single row variable is a one-row rule; its columns are all LEFT.
-    `max_violations` and `max_fraction` are tolerances: the rule passes while violations (or their share of all
-    ordered pairs; of all rows for a one-row rule) stay at or below them. So are `max_rows` and `max_rows_fraction`, for
-    the rows in conflict, and `max_remove`, for the fewest rows to remove. One that is met is enough. On a table of
-    fewer than `min_rows` rows it does not pass. `tags` and `owner` are passed through to reports. `status` is what a
-    person decided about a rule that was discovered; a rule without one is accepted.
+    A broken rule still passes if one of its tolerances (the attributes that begin with `max_`) is met.
 
-    A rule with a `measure` is about the whole table: its predicates choose the rows that are measured.
+    Attributes:
+        predicates: The comparisons. If they name only one row variable, it is a one-row rule, and all columns are LEFT.
+        name: The name of the rule; may be empty.
+        severity: Whether the broken rule fails a check (`error`), or is only reported (`warning`, `info`).
+        max_violations: Tolerance: at most this many violations.
+        max_fraction: Tolerance: at most this fraction of all ordered pairs; of all rows for a one-row rule.
+        description: What the rule means, in your words.
+        min_rows: On a table with fewer rows the rule does not pass.
+        max_rows: Tolerance: at most this many rows are in conflict.
+        max_rows_fraction: Tolerance: at most this fraction of all rows is in conflict.
+        max_remove: Tolerance: the rule holds once at most this many rows are removed.
+        tags: Shown in reports.
+        owner: Shown in reports.
+        measure: For a rule about the whole table: what it measures, in the rows that its predicates choose.
+        status: What somebody decided about a discovered rule: accepted (the default), pending or rejected.
     """
 
     predicates: tuple[Predicate, ...]

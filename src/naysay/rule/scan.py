@@ -46,6 +46,13 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
     return near[found[0]] if found else begins
 
 
+def columns_hint(name: str, names: Iterable[str]) -> str:
+    """What to say about an unknown column: the nearest name if one is near, otherwise all names."""
+    known = list(names)
+    meant = nearest_name(name, known)
+    return f"did you mean {meant!r}?" if meant else f"its columns are {', '.join(map(repr, known))}"
+
+
 def n_shared(one: str, two: str) -> int:
     """How many characters both texts begin with."""
     return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 
 from naysay.arrays import Int64Array
 from naysay.errors import UsageError
+from naysay.rule.scan import columns_hint
 from naysay.spark.expressions import hash_of
 from naysay.spark.frame import FILE_ROW, Frame, arrow_type, position
 from naysay.spark.versions import CalendarIntervalType, VariantType, file_metadata
@@ -151,11 +152,11 @@ def _places_within(keys: Int64Array) -> Int64Array:
 
 def _key_place(frame: Frame, name: str) -> int:
     if name not in frame.names:
-        raise UsageError(f"the key column {name!r} is not in the table; its columns: {', '.join(frame.names)}")
+        raise UsageError(f"the key column {name!r} is not in the table; {columns_hint(name, frame.names)}")
     place = frame.place(name)
     if arrow_type(frame.types[place]) is None and not isinstance(frame.types[place], T.BinaryType):
         raise UsageError(
-            f"the key column {name!r} has type {frame.types[place].simpleString()}, by which rows cannot be sorted"
+            f"the key column {name!r} has type {frame.types[place].simpleString()}, which Spark cannot sort by"
         )
     return place
 

@@ -172,7 +172,7 @@ def _require_answer(master: str) -> None:
             return
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
-    raise UsageError(f"no Spark answers at {master} ({'; '.join(reasons)}); start it, or correct --master")
+    raise UsageError(f"cannot reach Spark at {master} ({'; '.join(reasons)}); start it, or correct --master")
 
 
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\s:\]]+)")

@@ -138,7 +138,7 @@ def open_feed(
     if is_new and rules is None:
         raise UsageError(f"{folder}: there is no state here yet; give the rules to watch")
     if is_new and not key:
-        raise UsageError("a watch needs a key: the column or columns that identify a row")
+        raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
     folder.mkdir(parents=True, exist_ok=True)
     first_rules = list(rules.values()) if is_new and rules is not None else None
     watch = Watch(

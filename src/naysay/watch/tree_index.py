@@ -80,7 +80,7 @@ class BoxSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ListRequest:
     """Who asks for the rows in boxes: the owner of each box, and the stamp of owners not to list, and the most
     rows to list."""
 
@@ -131,11 +131,11 @@ class ZoneTree:
         if state[N_LEAVES] > 64 and state[N_ROWS] * 8 < state[N_LEAVES] * LEAF_ROWS:
             self._rebuild(all_rows(self._tree))
 
-    def list(self, search: BoxSearch, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+    def list(self, search: BoxSearch, request: ListRequest) -> tuple[Int64Array, Int64Array, bool]:
         """The places of boxes and the owners of rows inside them, and whether that is all of them."""
         if len(search.boxes) >= _BULK_ROWS:
             self._require(search, require_pairs)
-        return list_boxes(self._tree, search.kernel, asked.owners, asked.stamps, asked.skipped, asked.limit)
+        return list_boxes(self._tree, search.kernel, request.owners, request.stamps, request.skipped, request.limit)
 
     def count(self, search: BoxSearch) -> Int64Array:
         """The number of rows in each box."""
@@ -228,10 +228,10 @@ class CurveTree:
         """Delete rows [n, width], which must all be in the tree."""
         self._tree.delete(self._along(rows))
 
-    def list(self, search: BoxSearch, asked: Asked) -> tuple[Int64Array, Int64Array, bool]:
+    def list(self, search: BoxSearch, request: ListRequest) -> tuple[Int64Array, Int64Array, bool]:
         """As `ZoneTree.list`."""
         near = self._near(search, require_pairs)
-        at, found, complete = self._tree.list(search.along_curve(near), replace(asked, owners=asked.owners[near]))
+        at, found, complete = self._tree.list(search.along_curve(near), replace(request, owners=request.owners[near]))
         return near[at], found, complete
 
     def count(self, search: BoxSearch) -> Int64Array:
@@ -556,7 +556,7 @@ class TreeIndex:
         boxes, features = sides.boxes(batch, places, row, group), shared.places_of(other.features)
         search = BoxSearch(boxes, features, len(other.orders), self.nulls is Nulls.EQUAL)
         owners = batch.slots[places]
-        at, partners, complete = shared.tree.list(search, Asked(owners, stamps, skipped, MAX_PAIRS))
+        at, partners, complete = shared.tree.list(search, ListRequest(owners, stamps, skipped, MAX_PAIRS))
         if not complete:
             raise too_many_violations()
         found = owners[at]

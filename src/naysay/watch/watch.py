@@ -39,8 +39,8 @@ class Watch:
             where the last one stopped; `rules` and `key` may then be left out. Without it, everything is in memory.
         nulls: What a comparison with null means, as in `check`; `"sql"` by default.
         counting: Only count violations, without keeping pairs; for rules with very many violations.
-        index: `"auto"`, or `"lt-tree"` for the method of the Weever paper, which handles row after row. Nobody can
-            estimate its time, so it is stopped when it has taken `max_seconds`.
+        index: `"auto"`, or `"lt-tree"` for the method of the Weever paper, which handles one row after the other. Its
+            time cannot be estimated, so it is stopped after `max_seconds`.
         max_seconds: Refuse a rule or a batch if finding its violations would take longer, by an estimate; 600 by
             default, `math.inf` for no limit.
         memory: Refuse a rule or a batch if listing its violations needs more memory, such as `"4G"`.
@@ -225,12 +225,27 @@ class Watch:
         return CurrentViolations(state.counts, state.rows_in_conflict(), self.n_rows, pairs, state.rules, keys)
 
     def explain(self, change: Change, limit: int = 5) -> list[str]:
-        """Explain in words some violations that a change added, if their rows still exist."""
+        """Explain in words some violations that a change added, if their rows still exist.
+
+        Args:
+            change: What `apply` or `add_rule` returned.
+            limit: The largest number of violations to explain.
+
+        Returns:
+            One sentence per violation.
+        """
         self._log.check_open()
         return [] if self._state is None else explain_added(self._state.table, change, limit)
 
     def add_rule(self, rule: RuleLike) -> Change:
-        """Watch another rule; its violations among the current rows are reported as added."""
+        """Watch another rule as well.
+
+        Args:
+            rule: The rule, as text or as a `Rule`.
+
+        Returns:
+            A `Change` with all violations of the rule among the current rows as added.
+        """
         self._log.check_open()
         ((name, parsed),) = named(rule).items()
         if name in self._rules:
@@ -241,7 +256,14 @@ class Watch:
         return self._record_rules(deltas, {name: parsed})
 
     def remove_rule(self, rule: RuleLike) -> Change:
-        """Stop watching a rule, given by name, by text or as a Rule; its violations are reported as removed."""
+        """Stop watching a rule.
+
+        Args:
+            rule: The rule: its name, its text, or a `Rule`.
+
+        Returns:
+            A `Change` with the violations of the rule as removed.
+        """
         self._log.check_open()
         name = find_rule(self._rules, rule)
         deltas = {} if self._state is None else {name: self._state.remove_rule(name)}
@@ -272,7 +294,7 @@ class Watch:
 
     def _require_key(self) -> None:
         if not self._key:
-            raise UsageError("a watch needs a key: the column or columns that identify a row")
+            raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
 
     def _open(self, path: Path, *, given_rules: bool, given_nulls: bool) -> None:
         """Create a state, or continue from an existing one."""

@@ -124,7 +124,7 @@ class _Rate:
 
 
 @dataclass(frozen=True, eq=False)
-class BrokenRule:
+class RuleWithSuspects:
     """A broken rule whose suspects are known, and what the check has found out about it.
 
     It is one of `n_rules` that share the memory of the driver.
@@ -294,7 +294,7 @@ class BrokenRule:
 class CauseSearch:
     """The search for the causes of some broken rules of a table of `n_rows` rows."""
 
-    rules: Sequence[BrokenRule]
+    rules: Sequence[RuleWithSuspects]
     identity: Identity
     n_rows: int
     hide: Collection[str]
@@ -307,7 +307,7 @@ class CauseSearch:
     def others(self) -> dict[str, Expression]:
         return other_columns(self.frame, self.hide)
 
-    def tried(self, rule: BrokenRule) -> list[str]:
+    def tried(self, rule: RuleWithSuspects) -> list[str]:
         types = [(name, pa.string() if name == FILE else arrow_type(self.frame.type_of(name))) for name in self.others]
         return columns_to_try(rule.plan.join, pa.schema(types))
 
@@ -354,7 +354,7 @@ class CauseSearch:
             rule.plan.number: named_causes(self.frame, causes) for rule, causes in zip(self.rules, found, strict=True)
         }
 
-    def _source(self, rule: BrokenRule, some: pa.Table) -> SparkRows:
+    def _source(self, rule: RuleWithSuspects, some: pa.Table) -> SparkRows:
         blamed = some.filter(pc.is_valid(some.column(rule.name(BLAME))))
         weights, suspects = (
             np.asarray(blamed.column(name).to_numpy()) for name in (rule.name(BLAME), rule.name(SUSPECT))
@@ -429,7 +429,7 @@ def _all_but_first(rows: pa.Table, key: Sequence[str], names: Sequence[str]) -> 
 class SparkRows:
     """What the driver knows of a rule: rows to blame, with their `numbers` to add up, and a sample of those tested."""
 
-    rule: BrokenRule
+    rule: RuleWithSuspects
     blamed: pa.Table
     numbers: Float64Array
     sample: pa.Table

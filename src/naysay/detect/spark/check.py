@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from naysay.detect.result import Cause, Removal, RowConflicts, SamplePair, Suspect, ValueGroup
 from naysay.detect.spark import worker
 from naysay.detect.spark.aggregate import Sums, collect_sums, rule_branch
-from naysay.detect.spark.causes import BrokenRule, CauseSearch, named_causes, other_columns
+from naysay.detect.spark.causes import CauseSearch, RuleWithSuspects, named_causes, other_columns
 from naysay.detect.spark.conflicts import (
     Findings,
     conflict_grid,
@@ -170,7 +170,7 @@ class CausesWanted:
         """The search for the causes of broken rules, of those whose suspects are known."""
         measured = {plan.number: each for each in first.sets for plan in each.keys.plans}
         rules = [
-            BrokenRule(plan, summaries[plan.number], first.sums.get(plan.number), measured.get(plan.number))
+            RuleWithSuspects(plan, summaries[plan.number], first.sums.get(plan.number), measured.get(plan.number))
             for plan in plans
             if knows_suspects(plan, is_spread=plan.number in spread)
         ]

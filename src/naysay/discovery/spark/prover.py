@@ -36,7 +36,7 @@ _EDGES_A_CANDIDATE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProverSetup:
     """What tasks need to know of the problem. `nullable` are the columns with a null anywhere in the table."""
 
     space: Space
@@ -73,12 +73,12 @@ def schema_of(n_words: int) -> pa.Schema:
     return pa.schema([(KIND, pa.int32()), (ROWS, pa.int64()), *words])
 
 
-def search_sample(asked: Asked, batches: Batches) -> Iterator[pa.RecordBatch]:
+def search_sample(setup: ProverSetup, batches: Batches) -> Iterator[pa.RecordBatch]:
     """All that a search of some rows learns; what it has proven counts if they are all rows."""
     table = _table_of(batches)
     if table is None:
         return
-    problem = asked.problem(table.take(same_order(table)))
+    problem = setup.problem(table.take(same_order(table)))
     search = SelectiveSearch(problem)
     find(problem, search=search)
     rest = {"settled": search.settled, "sampled": search.n_sampled}
@@ -92,16 +92,16 @@ def search_sample(asked: Asked, batches: Batches) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"part": list(parts), "content": list(parts.values())}, schema=ANSWER_SCHEMA)
 
 
-def verify_in_task(asked: Asked, meetings: tuple[Meeting, ...], batches: Batches) -> Iterator[pa.RecordBatch]:
+def verify_in_task(setup: ProverSetup, meetings: tuple[Meeting, ...], batches: Batches) -> Iterator[pa.RecordBatch]:
     """Some edges of pairs of these rows that break a candidate, if any does."""
     table = _table_of(batches)
     if table is None:
         return
     number = int(table.column(TASK)[0].as_py())
     meeting = meetings[bisect_right([meeting.first for meeting in meetings], number) - 1]
-    covers = covers_of(meeting.covers, asked.n_words)
+    covers = covers_of(meeting.covers, setup.n_words)
     n_rows = table.num_rows
-    problem = asked.problem(table)
+    problem = setup.problem(table)
     # The values are as large as their codes.
     del table
     search = SelectiveSearch(problem)
@@ -114,9 +114,9 @@ def verify_in_task(asked: Asked, meetings: tuple[Meeting, ...], batches: Batches
     kinds = np.full(1 + len(edges), EDGE, np.int32)
     rows = np.zeros(1 + len(edges), np.int64)
     kinds[0], rows[0] = kind, n_rows
-    words = np.concatenate([np.zeros((1, asked.n_words), np.uint64), edges]).view(np.int64)
-    columns = [pa.array(kinds), pa.array(rows), *(pa.array(words[:, place]) for place in range(asked.n_words))]
-    yield pa.RecordBatch.from_arrays(columns, schema=schema_of(asked.n_words))
+    words = np.concatenate([np.zeros((1, setup.n_words), np.uint64), edges]).view(np.int64)
+    columns = [pa.array(kinds), pa.array(rows), *(pa.array(words[:, place]) for place in range(setup.n_words))]
+    yield pa.RecordBatch.from_arrays(columns, schema=schema_of(setup.n_words))
 
 
 def breaking_edges(covers: UInt64Array, edges: UInt64Array) -> UInt64Array:

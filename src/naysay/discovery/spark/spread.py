@@ -35,8 +35,8 @@ from naysay.discovery.spark.prover import (
     KIND,
     ROWS,
     STOPPED,
-    Asked,
     Meeting,
+    ProverSetup,
     covers_of,
     schema_of,
     search_sample,
@@ -169,12 +169,12 @@ class Dealer:
         self._rows = rows.withColumn(HASH, hash_of([F.col(name) for name in rows.columns if name != WEIGHT]))
         self._sets = {0: self._of_all_rows()}
 
-    def _asked(self, share: float = 1.0) -> Asked:
+    def _setup(self, share: float = 1.0) -> ProverSetup:
         """What is sent to each task: a share of the time left, but not the function that reports progress."""
         problem = self._problem
         seconds = max(0.001, share * problem.budget.left) if problem.budget.is_limited else None
         request = replace(problem.request, threads=1, progress=None, max_seconds=None)
-        return Asked(
+        return ProverSetup(
             problem.space, self._nullable, request, problem.vertices.n_words, seconds, are_distinct=self._are_distinct
         )
 
@@ -186,8 +186,8 @@ class Dealer:
         """What one task learns from some rows, chosen by their hash."""
         share = int(_PARTS * min(1.0, self.sizes.sample / max(1, self.n_rows)))
         rows = self._rows.filter(F.pmod(F.col(HASH), F.lit(_PARTS)) < share).repartition(1)
-        asked = self._asked(_SAMPLE_SHARE if share < _PARTS else 1.0)
-        found = self._collect(map_in_arrow(rows, partial(search_sample, asked), ANSWER_SCHEMA), self._problem.budget)
+        setup = self._setup(_SAMPLE_SHARE if share < _PARTS else 1.0)
+        found = self._collect(map_in_arrow(rows, partial(search_sample, setup), ANSWER_SCHEMA), self._problem.budget)
         if found is None:
             return None
         return dict(zip(found.column("part").to_pylist(), found.column("content").to_pylist(), strict=True))
@@ -310,7 +310,7 @@ class Dealer:
         left = left.rename_columns(names)
         both = pa.concat_tables([left, right.rename_columns(names).cast(left.schema)])
         both = both.append_column(WEIGHT, pa.array(np.ones(2 * n_pairs, np.int64)))
-        search = SelectiveSearch(replace(self._asked(), are_distinct=True).problem(both))
+        search = SelectiveSearch(replace(self._setup(), are_distinct=True).problem(both))
         codes = search.problem.outcomes.left
         # The other row must be another one.
         differ = (codes[:, :n_pairs] != codes[:, n_pairs:]).any(axis=0)
@@ -323,12 +323,12 @@ class Dealer:
             sets.append(self._sets[mask])
             first += self._sets[mask].n_tasks
         self._require_few(first, sets)
-        asked = self._asked()
-        work = partial(verify_in_task, asked, tuple(meetings))
+        setup = self._setup()
+        work = partial(verify_in_task, setup, tuple(meetings))
         told = map_in_arrow(
-            self._deal(sets, [meeting.first for meeting in meetings], first), work, schema_of(asked.n_words)
+            self._deal(sets, [meeting.first for meeting in meetings], first), work, schema_of(setup.n_words)
         )
-        words = [word(number) for number in range(asked.n_words)]
+        words = [word(number) for number in range(setup.n_words)]
         found = self._collect(told.groupBy(KIND, *words).agg(F.sum(ROWS).alias(ROWS)), self._problem.budget)
         return None if found is None else self._edges(found, sum(each.n_records for each in sets))
 

@@ -45,7 +45,7 @@ from naysay.discovery.spark.engine import (
 from naysay.discovery.vertices import to_int
 from naysay.errors import StateError, TableError, UsageError
 from naysay.evolve.change import PreparedBatch
-from naysay.evolve.counted import Counted, make_step, require_pairs
+from naysay.evolve.counted import CountedEvidence, make_step, require_pairs
 from naysay.evolve.delta import NO_ROW, PairEvidence, compare_change, merge_evidence
 from naysay.evolve.durable import (
     ON_SPARK,
@@ -57,7 +57,7 @@ from naysay.evolve.durable import (
     to_bytes,
     to_json,
 )
-from naysay.evolve.method import Settings, fold_arrays
+from naysay.evolve.method import EvolveSettings, fold_arrays
 from naysay.evolve.relation import Relation, RelationChange, one_column
 from naysay.evolve.spark.worker import SERIAL, ChangedRows, compare_partition, read_evidence, schema_of
 from naysay.live.journal.journal import BatchLog, Event, Payload
@@ -198,7 +198,7 @@ class SparkRelation:
 
     rows: ParquetRows
     fields: Fields
-    counted: Counted
+    counted: CountedEvidence
     n_nulls: Mapping[str, int]
     n_rows: int
     next_serial: int
@@ -213,13 +213,13 @@ class SparkEvolveEngine:
 
     what = ON_SPARK
 
-    def __init__(self, relation: SparkRelation, settings: Settings) -> None:
+    def __init__(self, relation: SparkRelation, settings: EvolveSettings) -> None:
         self.settings = settings
         self._use(relation)
 
     @staticmethod
     @errors_of_tasks()
-    def require_rows(data: DataFrame, settings: Settings) -> None:
+    def require_rows(data: DataFrame, settings: EvolveSettings) -> None:
         """Refuse rows that a state cannot hold, before anything is written."""
         frame = Frame.of(data)
         layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
@@ -238,7 +238,7 @@ class SparkEvolveEngine:
 
     @classmethod
     @errors_of_tasks()
-    def start(cls, data: DataFrame, settings: Settings, space: Space | None, folder: Path) -> SparkEvolveEngine:
+    def start(cls, data: DataFrame, settings: EvolveSettings, space: Space | None, folder: Path) -> SparkEvolveEngine:
         """Compare all pairs of the first rows, in the tasks of a discovery."""
         frame = Frame.of(data)
         layout = layout_of(frame.arrow_schema.empty_table(), settings.key)
@@ -253,12 +253,14 @@ class SparkEvolveEngine:
         last = rows.all().agg(F.max(SERIAL).alias(SERIAL)).collect()[0][SERIAL]
         n_nulls = {name: int(found[f"n{place}"] or 0) for place, name in enumerate(space.names)}
         fields, evidence = _compare_all(named, space, settings)
-        counted = Counted.of(evidence, fields, _shape(fields, n_nulls), settings)
+        counted = CountedEvidence.of(evidence, fields, _shape(fields, n_nulls), settings)
         next_serial = 0 if last is None else int(last) + 1
         return cls(SparkRelation(rows, fields, counted, n_nulls, int(found["rows"]), next_serial), settings)
 
     @classmethod
-    def restore(cls, events: Sequence[Event], settings: Settings, space: Space, folder: Path) -> SparkEvolveEngine:
+    def restore(
+        cls, events: Sequence[Event], settings: EvolveSettings, space: Space, folder: Path
+    ) -> SparkEvolveEngine:
         """Continue with the last snapshot and the batches since then."""
         session = running_session()
         if session is None:
@@ -274,7 +276,7 @@ class SparkEvolveEngine:
         kept = fold_arrays(arrays_from_parts("whole", events[0].parts), changes)
         evidence = Evidence(kept["codes"], kept["counts"])
         require_pairs(evidence, table["rows"])
-        counted = Counted.of(evidence, fields, _shape(fields, table["nulls"]), settings, kept["covers"])
+        counted = CountedEvidence.of(evidence, fields, _shape(fields, table["nulls"]), settings, kept["covers"])
         return cls(SparkRelation(rows, fields, counted, table["nulls"], table["rows"], table["next"]), settings)
 
     def _use(self, relation: SparkRelation) -> None:
@@ -407,7 +409,7 @@ class SparkEvolveEngine:
         }
 
 
-def _compare_all(frame: Frame, space: Space, settings: Settings) -> tuple[Fields, Evidence]:
+def _compare_all(frame: Frame, space: Space, settings: EvolveSettings) -> tuple[Fields, Evidence]:
     distinct = distinct_rows(frame, space)
     profile = profile_of(distinct, space, Budget())
     fields = fields_from(profile, space, settings.request.nulls)

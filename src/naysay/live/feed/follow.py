@@ -201,7 +201,7 @@ def folder_at(source: str) -> Path | None:
         return None
     folder = Path(source.removeprefix("file://")).absolute()
     if not folder.exists():
-        raise UsageError(f"there is no folder {source} to follow")
+        raise UsageError(f"there is no folder {source} to read change files from")
     if folder.is_file() and format_of(folder.name) is None:
         raise UsageError(f"{source} is not a change file; those are Parquet, CSV or JSON lines: {', '.join(endings())}")
     return folder

@@ -371,7 +371,7 @@ class BatchLog:
     def has_applied(self, batch_id: str | None) -> bool:
         """Whether a batch with this id was applied; UsageError if the id is not text."""
         if batch_id is not None and not isinstance(batch_id, str):
-            raise UsageError(f"a batch id must be text, not {type(batch_id).__name__}")
+            raise UsageError(f"a batch ID must be text, not {type(batch_id).__name__}")
         return batch_id in self._batch_ids
 
     def check_open(self) -> None:

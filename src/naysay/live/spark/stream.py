@@ -59,7 +59,9 @@ class FrameSource:
 
     def __init__(self, frame: DataFrame, order: Sequence[str] = ()) -> None:
         if not getattr(frame, "isStreaming", False):
-            raise UsageError("watch_stream needs a streaming DataFrame, as from spark.readStream; for others: Watch")
+            raise UsageError(
+                "watch_stream needs a streaming DataFrame, as from spark.readStream; for other frames use Watch"
+            )
         missing = [name for name in (OP_COLUMN, *order) if name not in frame.columns]
         if missing:
             raise TableError(f"the stream has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")

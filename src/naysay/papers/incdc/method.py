@@ -21,7 +21,7 @@ from naysay.errors import UsageError
 from naysay.evolve.counted import count_all
 from naysay.evolve.covers import Search, all_covers, check_brake, members
 from naysay.evolve.delta import PairEvidence, compare_all, compare_change, merge_evidence, run_tasks
-from naysay.evolve.method import Arrays, MethodStep, Settings, array_changes, pairs_breaking, to_rules
+from naysay.evolve.method import Arrays, EvolveSettings, MethodStep, array_changes, pairs_breaking, to_rules
 from naysay.evolve.relation import EncodedRows, Relation, RelationChange
 from naysay.papers.incdc.indexes import (
     ALL_PAIRS,
@@ -270,7 +270,7 @@ class IncDC:
 
     name = "incdc"
 
-    def __init__(self, relation: Relation, settings: Settings, kept: Arrays | None = None) -> None:
+    def __init__(self, relation: Relation, settings: EvolveSettings, kept: Arrays | None = None) -> None:
         self._relation = relation
         self._settings = settings
         vertices, rows = vertices_of(relation.space, relation.shape()), relation.encoded()

@@ -291,7 +291,7 @@ def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
     if given["rules"] is None:
         raise UsageError(f"{state}: there is no state here yet; give the rules to watch")
     if not given["key"]:
-        raise UsageError("a watch needs a key: the column or columns that identify a row")
+        raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
     return {**given, "nulls": given["nulls"] or Nulls.SQL.value}
 
 
@@ -315,7 +315,7 @@ def open_sink(
 ) -> tuple[Feed | PartitionedWatch, list[str]]:
     """What the changes are fed to, in this process or in parts; also says which rules have changed."""
     if stream.partitions < 0:
-        raise UsageError(f"partitions is 0 (everything in this process) or more, not {stream.partitions}")
+        raise UsageError(f"partitions must be 0 (everything in this process) or more, not {stream.partitions}")
     if not stream.partitions:
         return open_feed(stream.state, rules, key, options)
     return open_partitioned(session, rules, tuple(key), stream, options), []
