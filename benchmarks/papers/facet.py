@@ -260,6 +260,7 @@ def figure_5(n_rows: int) -> Rows:
         con.execute("create table r as select * from given")
         query = f"select distinct {keys} from r group by {keys} having count(distinct {value}) > 1"
         grouped = cpu_ms(lambda q=query, c=con: c.execute(q).fetchall())
+        bound_rule(name, n_rows)
         facet, ours = (apart(count_by, name, n_rows, method) for method in ("facet", "auto"))
         rows.append({"rule": name, "FACET": facet, "DuckDB GROUP BY": grouped, "default": ours})
     return rows
