@@ -25,7 +25,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.csv
 from common import Chart, Experiment, Rows, apart, cpu_ms, main
-from facet import MIXED, UNIQUE, flights, load_kernels
+from facet import MAKERS, MIXED, UNIQUE, load_kernels
 from pyroaring import BitMap
 
 import naysay
@@ -68,28 +68,9 @@ RULES = {
 }
 
 
-def orders(n_rows: int) -> pa.Table:
-    """As many customers per supplier as in TPC-H, and about as many violations of φ13 as in the paper."""
-    rng = np.random.default_rng(13)
-    return pa.table(
-        {"Customer": rng.integers(0, n_rows // 40 + 1, n_rows), "Supplier": rng.integers(0, n_rows // 600 + 1, n_rows)}
-    )
-
-
-def titles(n_rows: int) -> pa.Table:
-    """Most titles occur once or twice; one pair of equal titles in thirty is of the same year and another kind."""
-    rng = np.random.default_rng(14)
-    title = rng.integers(0, n_rows, n_rows)
-    year = np.where(rng.random(n_rows) < 0.2, 1900 + title % 120, rng.integers(1900, 2020, n_rows))
-    return pa.table({"Title": title, "ProductionYear": year, "Kind": rng.integers(0, 7, n_rows)})
-
-
-MAKERS = {"tax": tax_table, "flights": flights, "orders": orders, "titles": titles, "wide": wide_table}
-
-
 @functools.cache
 def table_of(name: str, n_rows: int) -> pa.Table:
-    return MAKERS[name](n_rows)
+    return (MAKERS | {"tax": tax_table, "wide": wide_table})[name](n_rows)
 
 
 def sizes_up_to(n_rows: int) -> list[int]:

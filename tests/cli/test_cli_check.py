@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ import pyarrow.parquet
 import pytest
 from click.testing import Result
 from command_line import golden, run_process, without_progress
+
+from naysay.detect.strategy import NAMES
+from naysay.papers.facet import RuleParts, tries
 
 Run = Callable[..., Result]
 CHECK = ("check", "people.csv", "--rules", "people.rules", "--engine", "local")
@@ -47,6 +50,32 @@ def test_a_process_prints_the_same(work: Path) -> None:
     assert done.returncode == 1
     assert without_progress(done.stderr) == ""
     golden("check.txt", done.stdout)
+
+
+@pytest.mark.parametrize("strategy", NAMES)
+def test_every_strategy_counts_the_same(
+    work: Path, naysay: Run, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The published methods by name; FACET counts all two-row rules together, by its tries."""
+    together: list[int] = []
+    check_many = tries.check_many
+
+    def watched(rules: Sequence[RuleParts], **options: Any) -> list[int]:
+        together.append(len(rules))
+        return check_many(rules, **options)
+
+    monkeypatch.setattr(tries, "check_many", watched)
+
+    def counts(*more: str) -> list[tuple[str, int, int]]:
+        done = naysay(*CHECK, "--format", "json", *more)
+        assert done.exit_code == 1
+        rules = json.loads(done.stdout)["rules"]
+        return [(each["rule"], each["violations"], each["rows_in_conflict"]) for each in rules]
+
+    expected = counts()
+    assert len(expected) > 3
+    assert counts("--strategy", strategy) == expected
+    assert (max(together, default=0) > 1) == strategy.startswith("facet")
 
 
 def test_exit_code_0_when_all_hold(work: Path, naysay: Run) -> None:

@@ -14,7 +14,7 @@ from naysay.kernels.joins.compare import _FEW, BLOCK_ROWS, empty_block, fill_blo
 from naysay.kernels.joins.find import _lower, find_four_orders, find_ordered_pair
 from naysay.kernels.joins.removal import match_greedily
 from naysay.kernels.sort import number_pairs, partition_keys, sorted_places, sorted_runs
-from naysay.kernels.trees import dual_tree, kd_tree
+from naysay.kernels.trees import dual_tree, kd_tree, range_tree
 from naysay.kernels.trees.zones import build_zones, list_partners
 
 
@@ -86,6 +86,38 @@ def test_every_node_of_a_kd_tree_is_parted_by_its_dimension() -> None:
                 begin, middle, end = (starts[group] + (k * n >> t + 1) for k in (2 * i, 2 * i + 1, 2 * i + 2))
                 by = forest.ranks[:, t % 3]
                 assert by[begin:middle].max() < by[middle:end].min()
+
+
+class CountedReads:
+    """An array that counts how many of its elements are read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.n_reads = values, 0
+
+    def __getitem__(self, place: int) -> int:
+        self.n_reads += 1
+        return int(self.values[place])
+
+
+@pytest.mark.parametrize("n_on", [0, 1, 3, 40, 700, 4096])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_range_tree_lists_with_work_for_what_it_finds(n_on: int, together: bool) -> None:
+    """k of n points, wherever they lie, take O(k log(n / k)) reads of a block, and a whole run of them hardly any."""
+    size = 4096
+    rng = np.random.default_rng(n_on)
+    on = np.arange(n_on) + (size - n_on) // 2 if together else np.sort(rng.choice(size, n_on, replace=False))
+    counts = np.zeros(size, np.int32)
+    for place in on + 1:
+        while place <= size:
+            counts[place - 1] += 1
+            place += place & -place
+    list_on = getattr(range_tree._list_on, "py_func", range_tree._list_on)
+    for begin, end in ((0, size), (size // 5, size - 7)):
+        wanted = on[(on >= begin) & (on < end)]
+        counted, found = CountedReads(counts), np.full((size, 2), -1, np.int64)
+        assert list_on(counted, 0, size, begin, end, np.zeros((64, 3), np.int64), found, 0) == wanted.size
+        assert np.sort(found[: wanted.size, 1]).tolist() == wanted.tolist()
+        assert counted.n_reads <= 1 + (2 * np.log2(size) if together else n_on * (2 + np.log2(size / max(n_on, 1))))
 
 
 def test_spans_are_those_of_valid_finite_floats() -> None:

@@ -322,6 +322,20 @@ def test_one_tree_serves_both_searches(strategy: Rapidash, monkeypatch: pytest.M
     assert grown[4:] == [(10, 2)]
 
 
+@pytest.mark.parametrize("strategy", ALL)
+def test_verify_grows_no_tree_beyond_the_first_violation(strategy: Rapidash, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proposition 1: trees hold a few rows more than were looked at until a pair was found."""
+    n_rows = 30_000
+    rising, join = np.arange(n_rows), join_of(naysay.parse("not(t.a < s.a and t.b < s.b)"))
+    for place, most in ((5, 1 << 10), (3_000, 1 << 13), (n_rows - 5, n_rows)):
+        falling = -rising
+        falling[place] = 1
+        table = from_frame(pa.table({"a": rising, "b": falling}))
+        grown = trees_of(monkeypatch)
+        assert strategy.verify(bind(table, join, Nulls.SQL)) is not None
+        assert max(n_points for n_points, _ in grown) == most
+
+
 def test_vanilla_search_has_a_dimension_for_each_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = trees_of(monkeypatch)
     random = np.random.default_rng(3)
